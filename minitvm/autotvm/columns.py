@@ -44,9 +44,7 @@ def knob_columns(task: Task) -> tune.Columns:
     Numbers and sizes of loops are logarithms; each option of another knob has a column with 0 or 1.
     """
     genes = task.config_space.rows.genes
-    tables = [
-        np.eye(len(g)) if g.kind == "choice" else np.log2(np.abs(g.values) + 1.0) for g in genes
-    ]
+    tables = [tune.gene_table(g) for g in genes]
     names = [
         f"{g.name}.{n}"
         for g, table in zip(genes, tables, strict=True)
@@ -56,7 +54,7 @@ def knob_columns(task: Task) -> tune.Columns:
     def of(n: int, rows: tune.Rows) -> tune.Floats:
         whole = task.derived.rows(n, rows)
         found = [table[whole[:, k]] for k, table in enumerate(tables)]
-        return np.concatenate(found, axis=1).astype(np.float32)
+        return np.concatenate(found, axis=1)
 
     return tune.Columns(of, tuple(names))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from typing import Any, Protocol, Self, TypeAlias
@@ -26,15 +27,15 @@ class FallbackWarning(UserWarning):
     """The category of the warning that a workload has not been tuned."""
 
 
-class DispatchContext:
+class DispatchContext(ABC):
     """A source of configurations; use it in a `with` statement."""
 
     def __init__(self) -> None:
         self._entered: list[Token[tuple[DispatchContext, ...]]] = []
 
+    @abstractmethod
     def find(self, target: Target, workload: Workload) -> Config | None:
         """Return the configuration of a workload; None leaves it to the next context."""
-        raise NotImplementedError
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
         """Set the configuration of a workload, before all others that this context knows."""

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from minitvm import te, tune
-from minitvm.base import ArgumentError, Reason, raise_first
+from minitvm import te
+from minitvm.base import ArgumentError, Reason, divisors, raise_first
 
 from .entities import AnnotateEntity, ReorderEntity, SplitEntity
 
@@ -93,7 +93,7 @@ def split_options(
     length, parts = cast("int", axis.length), 2 if num_outputs is None else num_outputs
     if parts < 1:
         raise ArgumentError(f"define_split({name!r})", "num_outputs must be at least 1")
-    factors = {*(tune.divisors(length) if policy != "power2" else ())}
+    factors = {*(divisors(length) if policy != "power2" else ())}
     factors |= {*(power2s(length) if policy != "factors" else ())}
     exact = policy == "factors" if no_tail is None else no_tail
     usable = sorted(f for f in factors if f <= max_factor)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitvm import te, tune
-from minitvm.base import ArgumentError, TVMError
+from minitvm.base import ArgumentError, TVMError, divisors
 
 from .entities import Entity, OtherOptionEntity, SplitEntity, entity_from_json, flat
 from .policies import VirtualAxis, annotate_options, part_of, reorder_options, split_options
@@ -244,7 +244,7 @@ class ConfigSpace(Config):
         return all(keep(cfg) for keep in self.filters)
 
     def get(self, index: int) -> ConfigEntity:
-        """Return the configuration with this number; ArgumentError if there is none."""
+        """Return the configuration with this number; raise ArgumentError if it is too large."""
         return self.entity(self.rows.row(index))
 
     def entity(self, row: Sequence[int]) -> ConfigEntity:
@@ -320,6 +320,6 @@ class FallbackConfigEntity(Config):
             raise ArgumentError("fallback_split", why)
         for limit in reversed(constraints):
             most = left if limit == -1 else limit
-            sizes.append(max(d for d in tune.divisors(left) if d <= most))
+            sizes.append(max(d for d in divisors(left) if d <= most))
             left //= sizes[-1]
         self.chosen[name] = SplitEntity(tuple(reversed(sizes)))

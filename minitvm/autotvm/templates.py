@@ -72,7 +72,7 @@ def template(name: str) -> Callable[[Callable[..., Any]], Template]:
 
 
 def find_template(name: str) -> Template:
-    """Return the template of this name; ArgumentError if there is none."""
+    """Return the template of this name; raise ArgumentError if the name is unknown."""
     if name not in TEMPLATES:
         known = ", ".join(sorted(TEMPLATES)) or "@autotvm.template(name) before the function"
         raise ArgumentError(f"template {name!r}", "there is no such template", known)

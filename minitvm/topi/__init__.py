@@ -4,7 +4,11 @@ from typing import Any as _Any
 
 from minitvm.base import name_missing as _name_missing
 
-from . import dispatch, nn
+from . import (
+    dispatch,
+    nn,
+    stages,  # pyright: ignore[reportUnusedImport]  templates of autotvm use it
+)
 from .conv import conv2d, conv2d_transpose
 from .conv_nd import conv1d, conv3d
 from .convolution import formulas

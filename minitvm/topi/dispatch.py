@@ -37,7 +37,7 @@ def using(dispatcher: Dispatcher) -> Generator[None]:
 
 
 def dispatched(outputs: list[te.Tensor], target: Target) -> te.Schedule | None:
-    """Return the schedule that the current dispatcher chooses; None if there is none."""
+    """Return the schedule that the current dispatcher chooses, or None for the default one."""
     ask = _dispatcher.get()
     if ask is None:
         return None

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 
 from minitvm import schedule, te, tensor, tir
-from minitvm.base import DType, Target
+from minitvm.base import DType, Target, divisors
 
 from .blocks import PAGE, by_blocks, side_of
 from .stages import axes_of, reduce_axes_of
@@ -116,18 +116,13 @@ def blocked(
     small = m * n * dtype.bytes <= half
     fewest = -(-k * wide // half)  # strips of k, so that a panel fits
     strips = max(fewest, round(k / math.sqrt(half / dtype.bytes))) if small else fewest
-    strips = next((d for d in _divisors(k) if strips <= d <= 2 * strips), strips)
+    strips = next((d for d in divisors(k) if strips <= d <= 2 * strips), strips)
     depth = -(-k // strips)
     widest = half // depth if small else min(PAGE, target.l3 // 8 // depth)
     least = -(-target.num_cores // batches) if p.parallel else 1
     panels = -(-n // p.columns)
-    fits = [d for d in _divisors(panels) if d * wide <= widest and panels // d >= least]
+    fits = [d for d in divisors(panels) if d * wide <= widest and panels // d >= least]
     return replace(p, depth=depth if strips > 1 else 0, panels=max(fits, default=1))
-
-
-def _divisors(n: int) -> list[int]:
-    """Return the divisors of n in ascending order."""
-    return [d for d in range(1, n + 1) if n % d == 0]
 
 
 def schedule_product(

@@ -9,7 +9,7 @@ search = tune.Search(task, seconds=60).start()               the same in a threa
 
 from . import draft
 from .builder import Program
-from .columns import Columns, columns_of, gene_columns
+from .columns import Columns, columns_of, gene_columns, gene_table
 from .events import (
     ENDS,
     End,
@@ -57,7 +57,6 @@ from .space import (
     Rows,
     Space,
     choice_gene,
-    divisors,
     first_of_each,
     number_gene,
     sizes_gene,

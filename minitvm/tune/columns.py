@@ -66,7 +66,7 @@ def gene_columns(task: Task) -> Columns:
     Numbers and loop sizes are logarithms; each option of a choice has a column with 0 or 1. Each
     sketch has columns of its own, which are 0 for candidates of other sketches.
     """
-    tables = [[_table(gene) for gene in sketch.space.genes] for sketch in task.sketches]
+    tables = [[gene_table(gene) for gene in sketch.space.genes] for sketch in task.sketches]
     names = [
         f"{sketch.name}.{gene.name}.{part}" if len(task.sketches) > 1 else f"{gene.name}.{part}"
         for sketch, genes in zip(task.sketches, tables, strict=True)
@@ -86,7 +86,7 @@ def gene_columns(task: Task) -> Columns:
     return Columns(of, tuple(names))
 
 
-def _table(gene: Gene) -> Floats:
+def gene_table(gene: Gene) -> Floats:
     """Return the columns of one gene, float32[options, columns]."""
     if gene.kind == "choice":
         return np.eye(len(gene), dtype=np.float32)

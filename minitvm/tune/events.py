@@ -22,7 +22,7 @@ ENDS: dict[End, str] = {
     "early stopping": "no improvement for a while",
     "stopped": "stopped on request",
     "failures": "too many programs in a row failed in the same way",
-    "exhausted": "every candidate has been measured",
+    "exhausted": "no candidate is left that differs from the measured ones",
 }
 
 
@@ -99,7 +99,7 @@ class Outcome:
 
     @property
     def best(self) -> Trial:
-        """Return the fastest candidate; MeasureError with the first failure if there is none."""
+        """Return the fastest candidate; raise MeasureError with the first failure if all failed."""
         best = self.found
         if best is None:
             what = f"tuning of {self.task.name}"

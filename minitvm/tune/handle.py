@@ -59,7 +59,7 @@ class Search:
 
     @property
     def best(self) -> Trial | None:
-        """Return the fastest trial so far; None if there is none."""
+        """Return the fastest trial so far, or None before the first."""
         for event in reversed(self.events):
             if isinstance(event, Finished):
                 return event.outcome.found

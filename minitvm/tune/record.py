@@ -162,7 +162,7 @@ def _number(value: Any) -> Any:
 
 
 def from_line(line: str) -> Record:
-    """Return the record of a line; ValueError says why there is none. Unknown keys are ignored."""
+    """Return the record in a line, without unknown keys; raise ValueError if it is damaged."""
     try:
         fields = json.loads(line)
     except ValueError as e:
@@ -284,7 +284,7 @@ class Log:
         return Reading(tuple(trials), tuple(final), dict(skipped))
 
     def best(self, task: Task) -> Trial | None:
-        """Return the fastest candidate of a task on this machine; None if there is none.
+        """Return the fastest candidate of a task on this machine, or None if all failed.
 
         If a candidate was measured again at the end of a search, that measurement counts.
         """

@@ -14,14 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, divisors
 
 Rows: TypeAlias = npt.NDArray[np.int32]  # [candidates, genes]: option numbers
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -108,13 +107,6 @@ def choice_gene(name: str, options: Sequence[Any]) -> Gene:
     values = np.arange(len(options), dtype=np.int64)[:, None]
     near: list[list[int]] = [[] for _ in options]
     return Gene(name, "choice", tuple(options), values, *_lists(near))
-
-
-@cache
-def divisors(n: int) -> tuple[int, ...]:
-    """Return the divisors of n in ascending order."""
-    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-    return tuple(dict.fromkeys((*low, *(n // d for d in reversed(low)))))
 
 
 def _inner_sizes(extent: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -235,7 +227,7 @@ class Space:
         return found
 
     def row(self, index: int) -> tuple[int, ...]:
-        """Return the row with this number; ArgumentError if there is none."""
+        """Return the row with this number; raise ArgumentError if the space is smaller."""
         if not 0 <= index < self.size:
             raise ArgumentError(f"candidate {index}", f"the space has {self.size} candidates")
         found = list[int]()

@@ -11,14 +11,13 @@ until no remaining tiling can be faster than the best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
 
 from minitvm import accel, codegen, driver, lowering
-from minitvm.base import BuildError, ScheduleError, check_kind
+from minitvm.base import BuildError, ScheduleError, check_kind, divisors
 
 from .arguments import check_count
 from .environment import Environment
@@ -246,11 +245,6 @@ def _movable(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     except BuildError:
         return False
     return True
-
-
-def divisors(n: int) -> Iterator[int]:
-    """Yield the divisors of n in increasing order, such as 1, 2, 4, 8 for n = 8."""
-    return (d for d in range(1, n + 1) if n % d == 0)
 
 
 # --- search --------------------------------------------------------------------------------------

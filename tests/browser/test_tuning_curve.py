@@ -26,7 +26,8 @@ class Slow:
     def final(self, programs, rounds=10):
         return [tune.Result((1e-7,)) for _ in programs] + [tune.Result((2e-7,))]
 
-search = tune.Search(task, trials=49, batch=8, measurer=Slow())
+policy = tune.RandomPolicy(task, np.random.default_rng(0))
+search = tune.Search(task, policy, trials=49, batch=8, measurer=Slow())
 viz.TuningCurve(search)
 """
 

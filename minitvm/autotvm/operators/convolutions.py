@@ -26,7 +26,7 @@ from minitvm.base import Target
 from ..dispatch import get_config
 from ..space import Config
 from ..templates import template
-from .stages import axes_of, reduce_axes_of, register_tiles, start
+from .stages import register_tiles, start
 
 FEW = (1, 2, 4, 8)  # tiles in a row, and so on
 LARGEST = 64  # input channels of a block
@@ -142,10 +142,10 @@ def _loops(
     """
     high, wide, vectors, width = cfg["tile"].size
     if _is_nhwc(conv):
-        n, y, x, o = axes_of(stage)
+        n, y, x, o = topi.stages.axes_of(stage)
         o, lanes = stage.split(o, factor=width)
     else:
-        n, o, y, x, lanes = axes_of(stage)
+        n, o, y, x, lanes = topi.stages.axes_of(stage)
     outer, middle, inner = [n], list[te.Axis](), list[te.Axis]()
     for axis, size, name in ((y, high, "rows"), (x, wide, "columns"), (o, vectors, "panels")):
         rest, last = stage.split(axis, factor=size)
@@ -169,7 +169,7 @@ def _registers(stage: te.StageView, inner: Sequence[te.Axis]) -> None:
 def _sum(cfg: Config, acc: te.StageView, conv: te.Tensor, level: int) -> None:
     """Schedule the loops that sum one tile or several."""
     outer, middle, inner = _loops(cfg, acc, conv, inside=level)
-    c, ky, kx = reduce_axes_of(acc)
+    c, ky, kx = topi.stages.reduce_axes_of(acc)
     co, ci = cfg["tile_c"].apply(acc.schedule, acc.name, c)
     acc.reorder(*outer, co, *middle, ky, kx, ci, *inner)
     _registers(acc, inner)
@@ -179,9 +179,9 @@ def _pack(weights: te.StageView, width: int, conv: te.Tensor) -> None:
     """Store the weights as panels of `width` output channels, in the order of the sum."""
     if _is_nhwc(conv):
         names, panel = ("y", "x", "c", "o"), (f"o // {width}", "y", "x", "c", f"o % {width}")
-        weights.vectorize(axes_of(weights)[-1])
+        weights.vectorize(topi.stages.axes_of(weights)[-1])
     else:
-        block = math.gcd(int(axes_of(weights)[1].extent), _lanes(conv))  # type: ignore[arg-type]
+        block = math.gcd(int(topi.stages.axes_of(weights)[1].extent), _lanes(conv))  # type: ignore[arg-type]
         names = ("o", "c", "y", "x")
         panel = (f"o // {width}", f"c // {block}", "y", "x", f"c % {block}", f"o % {width}")
     weights.schedule.apply(schedule.TransformLayout(weights.name, names, panel))
@@ -195,7 +195,7 @@ def _place_image(
         image.compute_inline()
         return
     lanes = Target.current().lanes(image.op.output(0).dtype)
-    n, *rows, x, c = axes_of(image)
+    n, *rows, x, c = topi.stages.axes_of(image)
     image.vectorize(image.split(image.fuse(x, c), factor=lanes)[1])
     if cfg["pad"].val:
         image.compute_at(out, row)

@@ -26,7 +26,7 @@ from ..dispatch import get_config
 from ..entities import SplitEntity
 from ..space import Config
 from ..templates import template
-from .stages import axes_of, reduce_axes_of, right_load, right_operand, start, tiles, vectors
+from .stages import right_load, right_operand, start, tiles, vectors
 
 WIDEST = 8  # vectors in a row of a tile
 TALLEST = 16  # rows of a tile
@@ -53,8 +53,8 @@ def dense(m: int, n: int, k: int, dtype: str = "float32", constant: bool = False
 def schedule_product(cfg: Config, outs: Sequence[te.Tensor], product: te.Tensor) -> te.Schedule:
     """Schedule `outs`: one matrix product, and elementwise stages that read it."""
     s, out = start(outs, product)
-    i, j = axes_of(s[product])
-    (k,) = reduce_axes_of(s[product])
+    i, j = topi.stages.axes_of(s[product])
+    (k,) = topi.stages.reduce_axes_of(s[product])
     lanes = Target.current().lanes(product.dtype)
     rows, columns = range(1, TALLEST + 1), [lanes * v for v in range(1, WIDEST + 1)]
     cfg.define_split("tile_i", i, "candidate", candidate=tiles(i.extent, rows))
@@ -87,13 +87,15 @@ def _tiles(cfg: Config, stage: te.StageView, level: int, packs: bool) -> dict[in
 
     Returns the loops at which panels (0) and parts of the result (1 and 2) are computed.
     """
-    i = cfg["tile_i"].apply(stage.schedule, stage.name, axes_of(stage)[0])
-    j = cfg["tile_j"].apply(stage.schedule, stage.name, axes_of(stage)[1])
+    i = cfg["tile_i"].apply(stage.schedule, stage.name, topi.stages.axes_of(stage)[0])
+    j = cfg["tile_j"].apply(stage.schedule, stage.name, topi.stages.axes_of(stage)[1])
     outer = [j[0], i[0]] if packs else [i[0], j[0]]
     if level:
         stage.reorder(*outer, i[1], j[1], i[2], j[2], i[3], j[3])
     else:
-        ko, ki = cfg["tile_k"].apply(stage.schedule, stage.name, reduce_axes_of(stage)[0])
+        ko, ki = cfg["tile_k"].apply(
+            stage.schedule, stage.name, topi.stages.reduce_axes_of(stage)[0]
+        )
         stage.reorder(*outer, i[1], j[1], ko, i[2], j[2], ki, i[3], j[3])
         stage.pragma(i[1], "auto_unroll_max_step", cfg["auto_unroll"].val)
     if cfg["unroll_rows"].val:
@@ -108,7 +110,11 @@ def _tiles(cfg: Config, stage: te.StageView, level: int, packs: bool) -> dict[in
 
 def _sum(cfg: Config, acc: te.StageView, level: int) -> None:
     """Split and nest the loops that compute a part of the result."""
-    i, j, k = axes_of(acc)[0], axes_of(acc)[1], reduce_axes_of(acc)[0]
+    i, j, k = (
+        topi.stages.axes_of(acc)[0],
+        topi.stages.axes_of(acc)[1],
+        topi.stages.reduce_axes_of(acc)[0],
+    )
     ko, ki = cfg["tile_k"].apply(acc.schedule, acc.name, k)
     inner_i, inner_j = (SplitEntity(cfg[t].size[level:]) for t in ("tile_i", "tile_j"))
     rows = inner_i.apply(acc.schedule, acc.name, i)
@@ -126,10 +132,10 @@ def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> 
     panel = (f"j // {columns}", "k", f"j % {columns}")
     s.apply(schedule.TransformLayout(s[packed].name, names, panel))
     if not transposed:
-        s[packed].vectorize(s[packed].split(axes_of(s[packed])[-1], factor=columns)[1])
+        s[packed].vectorize(s[packed].split(topi.stages.axes_of(s[packed])[-1], factor=columns)[1])
 
 
 def _is_transposed(product: te.StageView) -> bool:
     """Return whether the right operand of a product is stored as [n, k]."""
     load = right_load(product.op)
-    return load.indices[-1] is not axes_of(product)[-1]
+    return load.indices[-1] is not topi.stages.axes_of(product)[-1]

@@ -17,7 +17,6 @@ from minitvm.base import Target
 from ..dispatch import get_config
 from ..space import Config
 from ..templates import template
-from .stages import axes_of, reduce_axes_of
 
 FEW = (1, 2, 4, 8)
 
@@ -30,7 +29,7 @@ def sum_rows(rows: int, columns: int) -> Any:
     s, cfg = te.create_schedule(out.op), get_config()
     _define(cfg, columns)
     partials = _fold(cfg, s, s[out], columns)
-    row = axes_of(s[out])[0]
+    row = topi.stages.axes_of(s[out])[0]
     _attach(s, partials, s[out], row)
     if Target.current().num_cores > 1:
         s[out].parallel(row)
@@ -45,7 +44,7 @@ def softmax(rows: int, columns: int) -> Any:
     s, cfg = te.create_schedule(out.op), get_config()
     _define(cfg, columns)
     cfg.define_knob("keep_exp", [0, 1])
-    lanes, row = Target.current().lanes(out.dtype), axes_of(s[out])[0]
+    lanes, row = Target.current().lanes(out.dtype), topi.stages.axes_of(s[out])[0]
     for stage in reversed(s.stages):  # readers first
         op = stage.op
         if stage.is_output or not isinstance(op, te.ComputeOp):
@@ -74,7 +73,7 @@ def _define(cfg: Config, columns: int) -> None:
 
 def _vectorize(cfg: Config, stage: te.StageView, lanes: int) -> None:
     """Vectorize the last loop of an elementwise stage."""
-    vectors, inner = stage.split(axes_of(stage)[-1], factor=lanes)
+    vectors, inner = stage.split(topi.stages.axes_of(stage)[-1], factor=lanes)
     rest, several = stage.split(vectors, factor=cfg["vectors"].val)
     stage.unroll(several)
     stage.vectorize(inner)
@@ -88,9 +87,11 @@ def _fold(cfg: Config, s: te.Schedule, stage: te.StageView, columns: int) -> lis
         return []
     made = list[te.Tensor]()
     for part in dict.fromkeys((cfg["width"].val, lanes)):
-        (along,) = reduce_axes_of(stage)
+        (along,) = topi.stages.reduce_axes_of(stage)
         _, inner = stage.split(along, factor=part)
-        made.append(s.rfactor(stage.op.output(0), inner, factor_axis=len(axes_of(stage))))
+        made.append(
+            s.rfactor(stage.op.output(0), inner, factor_axis=len(topi.stages.axes_of(stage)))
+        )
     return made
 
 
@@ -98,10 +99,10 @@ def _attach(
     s: te.Schedule, partials: list[te.Tensor], stage: te.StageView, row: te.Axis | None
 ) -> None:
     """Attach the stages of a fold to the loop over rows of `stage`, and vectorize them."""
-    at = axes_of(stage)[-1] if row is None else row
+    at = topi.stages.axes_of(stage)[-1] if row is None else row
     for partial in reversed(partials):
         view = s[partial]
         view.set_scope("local")
         view.compute_at(stage, at)
-        view.reorder(*reduce_axes_of(view), axes_of(view)[-1])
-        view.vectorize(axes_of(view)[-1])
+        view.reorder(*topi.stages.reduce_axes_of(view), topi.stages.axes_of(view)[-1])
+        view.vectorize(topi.stages.axes_of(view)[-1])

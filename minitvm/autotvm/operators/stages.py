@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitvm import te, tensor, tir, tune
-from minitvm.base import ArgumentError, Target
-
-
-def axes_of(stage: te.StageView) -> tuple[te.Axis, ...]:
-    """Return the data axes of a stage; its operation must be a te.compute."""
-    assert isinstance(stage.op, te.ComputeOp)
-    return stage.op.axis
-
-
-def reduce_axes_of(stage: te.StageView) -> tuple[te.Axis, ...]:
-    """Return the reduce axes of a stage; its operation must be a te.compute."""
-    assert isinstance(stage.op, te.ComputeOp)
-    return stage.op.reduce_axis
+from minitvm import te, tensor, tir, topi
+from minitvm.base import ArgumentError, Target, divisors
 
 
 def tiles(length: tir.Index, inner: Sequence[int]) -> list[tuple[int, int, int, int]]:
@@ -29,7 +17,7 @@ def tiles(length: tir.Index, inner: Sequence[int]) -> list[tuple[int, int, int, 
     found = list[tuple[int, int, int, int]]()
     for size in inner if isinstance(length, int) else ():
         count = -(-length // size)
-        middle = sorted({*tune.divisors(count), *(1 << b for b in range(count.bit_length()))})
+        middle = sorted({*divisors(count), *(1 << b for b in range(count.bit_length()))})
         fits = [(a, b) for a in middle for b in middle if a * b <= count]
         found += [(-1, a, b, size) for a, b in fits if size <= length or size == min(inner)]
     return found
@@ -75,7 +63,7 @@ def _is_simple(stage: te.StageView) -> bool:
 
 def vectors(stage: te.StageView) -> None:
     """Vectorize the last loop of an elementwise stage, and run the others in parallel."""
-    *outer, last = axes_of(stage)
+    *outer, last = topi.stages.axes_of(stage)
     target = Target.current()
     lanes = target.lanes(stage.op.output(0).dtype)
     rest, inner = stage.split(last, factor=4 * lanes)

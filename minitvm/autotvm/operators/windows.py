@@ -17,7 +17,7 @@ from minitvm.base import Target
 from ..dispatch import get_config
 from ..space import Config
 from ..templates import template
-from .stages import axes_of, reduce_axes_of, register_tiles, start
+from .stages import register_tiles, start
 
 
 @template("depthwise_nhwc")
@@ -50,7 +50,7 @@ def schedule_windows(cfg: Config, outs: Sequence[te.Tensor], fold: te.Tensor) ->
     _registers(out, inner)
     acc.compute_at(out, order[-1])
     _, inside = _tiles(cfg, acc, lanes)
-    ky, kx = reduce_axes_of(acc)
+    ky, kx = topi.stages.reduce_axes_of(acc)
     acc.reorder(ky, kx, *inside)
     _registers(acc, inside)
     for axis in (kx, ky)[: cfg["unroll"].val]:
@@ -62,7 +62,7 @@ def schedule_windows(cfg: Config, outs: Sequence[te.Tensor], fold: te.Tensor) ->
 
 def _tiles(cfg: Config, stage: te.StageView, lanes: int) -> tuple[list[te.Axis], list[te.Axis]]:
     """Split the data loops of a stage into loops over tiles, and loops inside a tile."""
-    n, y, x, c = axes_of(stage)
+    n, y, x, c = topi.stages.axes_of(stage)
     high, wide, vectors = cfg["tile"].size
     c, last = stage.split(c, factor=lanes)
     pairs = [stage.split(a, factor=f) for a, f in ((y, high), (x, wide), (c, vectors))]

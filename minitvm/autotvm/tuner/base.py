@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -18,10 +19,10 @@ from ..task import Task
 Row: TypeAlias = tuple[int, ...]
 
 
-class Tuner:
+class Tuner(ABC):
     """The base class of tuners: a policy that proposes rows of the task's configuration space.
 
-    best_config, best_flops   of the fastest configuration so far; None and 0 if there is none
+    best_config, best_flops   of the fastest configuration so far; None and 0 before the first
     """
 
     def __init__(self, task: Task, rng: np.random.Generator | None = None) -> None:
@@ -53,9 +54,9 @@ class Tuner:
         self.trials += trials
         return None
 
+    @abstractmethod
     def next_row(self) -> Row | None:
-        """Return the row to propose next, which has not been visited; None if there is none."""
-        raise NotImplementedError
+        """Return a row that has not been visited, to be proposed next, or None if all have been."""
 
     def _visit(self, row: Row) -> None:
         self.visited.add(self.key(row))
@@ -65,7 +66,7 @@ class Tuner:
         return int(self.space.keys(np.array([row], np.int32))[0])
 
     def random_row(self) -> Row | None:
-        """Draw a row that has not been visited and is allowed; None if there is none."""
+        """Draw an allowed row that has not been visited, or return None if all have been."""
         while (index := self.drawn.draw()) is not None:
             row = self.space.row(index)
             if self.key(row) not in self.visited and self.allowed(row):
@@ -157,7 +158,7 @@ class Shuffled:
         self.moved: dict[int, int] = {}
 
     def draw(self) -> int | None:
-        """Return a number that was not drawn before; None if there is none."""
+        """Return a number that was not drawn before, or None if all were."""
         if self.left == 0:
             return None
         place, last = _below(self.left, self.rng), self.left - 1
