@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -19,8 +18,10 @@ from ..task import Task
 Row: TypeAlias = tuple[int, ...]
 
 
-class Tuner(ABC):
+class Tuner:
     """The base class of tuners: a policy that proposes rows of the task's configuration space.
+
+    A tuner overrides `next_row`, or `propose` as a whole.
 
     best_config, best_flops   of the fastest configuration so far; None and 0 before the first
     """
@@ -54,9 +55,9 @@ class Tuner(ABC):
         self.trials += trials
         return None
 
-    @abstractmethod
     def next_row(self) -> Row | None:
-        """Return a row that has not been visited, to be proposed next, or None if all have been."""
+        """Return an unvisited row, to be proposed next; here a random one. None if none is left."""
+        return self.random_row()
 
     def _visit(self, row: Row) -> None:
         self.visited.add(self.key(row))
@@ -181,9 +182,6 @@ def _below(n: int, rng: np.random.Generator) -> int:
 
 class RandomTuner(Tuner):
     """Draws configurations at random, none of them twice."""
-
-    def next_row(self) -> Row | None:
-        return self.random_row()
 
 
 class GridSearchTuner(Tuner):
