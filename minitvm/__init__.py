@@ -20,6 +20,7 @@ The packages are layered: a file imports only from packages further down (tests/
     tuning      the command line: searches for fast schedules, their logs and reports
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
+    graph       networks: rewritten, fused, laid out, compiled to one function
     autotvm     templates with knobs, tuners, tuned operators
     tune        candidates as rows of integers: measured, recorded, learned from
     vta         programming the accelerator
@@ -50,6 +51,7 @@ from minitvm.base import (
     ArgumentError,
     BuildError,
     ExprError,
+    GraphError,
     LoweringError,
     MeasureError,
     ScheduleError,
@@ -70,6 +72,7 @@ __all__ = [
     "Device",
     "ExprError",
     "Function",
+    "GraphError",
     "LoweringError",
     "MeasureError",
     "ScheduleError",
@@ -92,7 +95,7 @@ __all__ = [
 ]
 
 LATE = (  # imported on first use
-    *("accesses", "cachesim", "edu", "testing", "tune", "tuning", "viz", "vta"),
+    *("accesses", "autotvm", "cachesim", "edu", "graph", "testing", "tune", "tuning", "viz", "vta"),
 )
 OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the lectures spell it
     **{name: (te, name) for name in te.__all__},

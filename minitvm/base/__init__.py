@@ -27,6 +27,7 @@ from .errors import (
     ArgumentError,
     BuildError,
     ExprError,
+    GraphError,
     LoweringError,
     MeasureError,
     NameMissingError,

@@ -79,6 +79,10 @@ class MeasureError(TVMError):
     """Raised if a kernel could not be timed."""
 
 
+class GraphError(TVMError, ValueError):
+    """Raised for an invalid network: shapes that do not fit, an operator that graphs lack, ..."""
+
+
 class NameMissingError(TVMError, AttributeError):
     """Raised if a module or object has no attribute of the requested name."""
 

@@ -1,0 +1,8 @@
+"""Networks: a graph of operators, rewritten step by step and compiled to one function."""
+
+# pyright: reportUnusedImport=false
+from .builder import Builder
+from .evaluate import evaluate
+from .node import Graph, Node, TensorType
+from .operators import OPERATORS, Fusion, Operator
+from .text import parse, text

@@ -1,0 +1,54 @@
+"""Compute networks in numpy, operator by operator: what compiled ones are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitvm.base import GraphError
+
+from .node import KERNEL, PARAM, Array, Graph, Node
+from .operators import OPERATORS
+
+
+def evaluate(graph: Graph, *inputs: Any, dtype: str = "") -> tuple[Array, ...]:
+    """Return the outputs of a network for these inputs, computed by numpy.
+
+    dtype   the type of all floating-point numbers in between, such as "float64"; by default each
+            node has its own
+    """
+    if len(inputs) != len(graph.inputs):
+        why = f"it has {len(graph.inputs)} inputs, not {len(inputs)}"
+        raise GraphError(f"evaluate({graph.name})", why)
+    return _outputs(graph, [np.asarray(x) for x in inputs], graph.params, dtype)
+
+
+def value_of(node: Node, inputs: Sequence[Array], dtype: str = "") -> Array:
+    """Return the value of one node from those of its inputs."""
+    if node.op == KERNEL:
+        (value,) = _outputs(node.body, inputs, {}, dtype)
+    else:
+        value = np.asarray(OPERATORS[node.op].reference(*inputs, **node.attrs))
+    if dtype and node.type.dtype.is_float:
+        return value.astype(dtype)
+    return np.ascontiguousarray(value, node.type.dtype.numpy)
+
+
+def _outputs(
+    graph: Graph, inputs: Sequence[Array], params: Mapping[str, Array], dtype: str
+) -> tuple[Array, ...]:
+    values: dict[Node, Array] = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes:
+        if node in values:
+            value = values[node]
+        elif node.op == PARAM:
+            value = params.get(node.name)
+            if value is None:
+                raise GraphError(f"parameter {node.name!r}", "it has no value", "with_params")
+        else:
+            values[node] = value_of(node, [values[n] for n in node.inputs], dtype)
+            continue
+        values[node] = value.astype(dtype) if dtype and value.dtype.kind == "f" else value
+    return tuple(values[n] for n in graph.outputs)

@@ -1,0 +1,5 @@
+"""The operators of graphs: a table with the formula, numpy reference and kind of each."""
+
+# pyright: reportUnusedImport=false
+from .operator import Fusion, Operator, type_of
+from .table import OPERATORS, call, operator

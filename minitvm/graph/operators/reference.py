@@ -1,0 +1,331 @@
+"""The operators in numpy, as plainly as possible: what compiled networks are compared with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..node import Array
+
+abs, exp, log, negative, sqrt, tanh = np.abs, np.exp, np.log, np.negative, np.sqrt, np.tanh
+transpose, where = np.transpose, np.where
+_erf: Callable[[Array], Array] = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def pair(value: Any) -> tuple[int, int]:
+    """Return (height, width) of an integer or a pair."""
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def edges(padding: Any) -> tuple[int, ...]:
+    """Return (top, left, bottom, right) of an integer, a pair or these four."""
+    if isinstance(padding, int):
+        return (padding,) * 4
+    return (*padding, *padding) if len(padding) == 2 else tuple(padding)
+
+
+def channels_first(x: Array, layout: str) -> Array:
+    """Return images of this layout as NCHW."""
+    if layout == "NHWC":
+        return x.transpose(0, 3, 1, 2)
+    if layout == "NCHW":
+        return x
+    n, c, h, w, block = x.shape
+    return x.transpose(0, 1, 4, 2, 3).reshape(n, c * block, h, w)
+
+
+def from_channels_first(x: Array, layout: str) -> Array:
+    """Return NCHW images in this layout."""
+    if layout == "NHWC":
+        return x.transpose(0, 2, 3, 1)
+    if layout == "NCHW":
+        return x
+    n, c, h, w = x.shape
+    block = int(layout[4:-1])
+    return x.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2)
+
+
+def windows(
+    x: Array, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> Array:
+    """Return the windows of the last dimensions: [..., *outputs, *kernel]."""
+    rank = len(kernel)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    seen = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(-rank, 0)))
+    steps = (*(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilation))
+    return seen[(..., *steps)]
+
+
+def conv(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], groups: int) -> Array:
+    """Convolve padded x [N, C, *sizes] with w [O, C / groups, *kernel]."""
+    rank = x.ndim - 2
+    parts = [
+        np.tensordot(
+            windows(each, w.shape[2:], strides, dilation),
+            kernel,
+            axes=((1, *range(2 + rank, 2 + 2 * rank)), tuple(range(1, 2 + rank))),
+        )
+        for each, kernel in zip(np.split(x, groups, 1), np.split(w, groups, 0), strict=True)
+    ]
+    return np.moveaxis(np.concatenate(parts, -1), -1, 1)
+
+
+def conv2d(
+    x: Array,
+    w: Array,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    method: str = "",
+    layout: str = "NCHW",
+) -> Array:
+    """Do what topi.conv2d does; all methods compute the same."""
+    del method
+    top, left, bottom, right = edges(padding)
+    x = np.pad(channels_first(x, layout), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    w = w.transpose(3, 2, 0, 1) if layout == "NHWC" else w
+    return from_channels_first(conv(x, w, pair(strides), pair(dilation), groups), layout)
+
+
+def conv3d(x: Array, w: Array, strides: Any = 1, padding: Any = 0, dilation: Any = 1) -> Array:
+    """Do what topi.conv3d does."""
+    steps, spread, rim = (
+        (n,) * 3 if isinstance(n, int) else tuple(n) for n in (strides, dilation, padding)
+    )
+    x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in rim)))
+    return conv(x, w, steps, spread, 1)
+
+
+def conv2d_transpose(x: Array, w: Array, strides: Any = 1, padding: Any = 0) -> Array:
+    """Do what topi.conv2d_transpose does: stretch the image, convolve with the flipped kernel."""
+    n, c, h, wide = x.shape
+    sy, sx = pair(strides)
+    kh, kw = w.shape[2:]
+    top, left, bottom, right = edges(padding)
+    stretched = np.zeros((n, c, (h - 1) * sy + 1, (wide - 1) * sx + 1), x.dtype)
+    stretched[:, :, ::sy, ::sx] = x
+    rim = ((0, 0), (0, 0), (kh - 1, kh - 1), (kw - 1, kw - 1))
+    whole = conv(
+        np.pad(stretched, rim), w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1], (1, 1), (1, 1), 1
+    )
+    return whole[:, :, top : whole.shape[2] - bottom, left : whole.shape[3] - right]
+
+
+def pooled(
+    x: Array, kernel: Any, strides: Any, padding: Any, layout: str, outside: float
+) -> tuple[Array, Array]:
+    """Return the windows of NCHW images, and which of their pixels lie inside."""
+    top, left, bottom, right = edges(padding)
+    size = pair(kernel)
+    steps = size if strides is None else pair(strides)
+    x = channels_first(x, layout)
+    rim = ((0, 0), (0, 0), (top, bottom), (left, right))
+    inside = np.pad(np.ones_like(x, np.bool_), rim)
+    x = np.pad(x, rim, constant_values=outside)
+    return windows(x, size, steps, (1, 1)), windows(inside, size, steps, (1, 1))
+
+
+def max_pool2d(
+    x: Array, kernel: Any, strides: Any = None, padding: Any = 0, layout: str = "NCHW"
+) -> Array:
+    """Do what topi.max_pool2d does."""
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    seen, _ = pooled(x, kernel, strides, padding, layout, low)
+    return from_channels_first(seen.max((-2, -1)), layout)
+
+
+def avg_pool2d(
+    x: Array,
+    kernel: Any,
+    strides: Any = None,
+    padding: Any = 0,
+    count_include_pad: bool = True,
+    layout: str = "NCHW",
+) -> Array:
+    """Do what topi.avg_pool2d does."""
+    seen, inside = pooled(x, kernel, strides, padding, layout, 0)
+    count = math.prod(pair(kernel)) if count_include_pad else inside.sum((-2, -1))
+    return from_channels_first(seen.sum((-2, -1)) / count, layout).astype(x.dtype)
+
+
+def global_avg_pool2d(x: Array, layout: str = "NCHW") -> Array:
+    """Do what topi.global_avg_pool2d does."""
+    mean = channels_first(x, layout).mean((2, 3), keepdims=True)
+    return from_channels_first(mean, layout)
+
+
+def matmul(
+    a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str = ""
+) -> Array:
+    """Do what topi.matmul and topi.batch_matmul do."""
+    a = a.swapaxes(-1, -2) if transpose_a else a
+    b = b.swapaxes(-1, -2) if transpose_b else b
+    if out_dtype:
+        a, b = a.astype(out_dtype), b.astype(out_dtype)
+    return np.matmul(a, b)
+
+
+batch_matmul = matmul
+
+
+def dense(x: Array, w: Array, bias: Array | None = None, out_dtype: str = "") -> Array:
+    """Do what topi.dense does."""
+    y = matmul(x, w, False, True, out_dtype)
+    return y if bias is None else y + bias
+
+
+def along(vector: Array, rank: int, axis: int) -> Array:
+    """Return a vector as a tensor of `rank` dimensions that broadcasts along all but `axis`."""
+    shape = [1] * rank
+    shape[axis] = vector.size
+    return vector.reshape(shape)
+
+
+def batch_norm(
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    mean: Array,
+    variance: Array,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+) -> Array:
+    """Do what topi.batch_norm does."""
+    g, b, m, v = (along(each, x.ndim, axis) for each in (gamma, beta, mean, variance))
+    return ((x - m) / np.sqrt(v + epsilon) * g + b).astype(x.dtype)
+
+
+def layer_norm(
+    x: Array,
+    gamma: Array | None = None,
+    beta: Array | None = None,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+) -> Array:
+    """Do what topi.layer_norm does."""
+    y = (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + epsilon)
+    y = y if gamma is None else y * along(gamma, x.ndim, axis)
+    return (y if beta is None else y + along(beta, x.ndim, axis)).astype(x.dtype)
+
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    """Do what topi.softmax does."""
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """Do what topi.log_softmax does."""
+    y = x - x.max(axis, keepdims=True)
+    return y - np.log(np.exp(y).sum(axis, keepdims=True))
+
+
+def _two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
+    """Return a function of two operands that may be given by name: add(x, b=2.0)."""
+
+    def apply(a: Any, b: Any) -> Array:
+        return ufunc(a, b)
+
+    return apply
+
+
+add, subtract, multiply, divide = map(_two, (np.add, np.subtract, np.multiply, np.divide))
+maximum, minimum, power = map(_two, (np.maximum, np.minimum, np.power))
+equal, less, greater = map(_two, (np.equal, np.less, np.greater))
+
+
+def _fold(over: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a reduction over dimensions."""
+
+    def apply(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+        return over(x, axis=axis, keepdims=keepdims)
+
+    return apply
+
+
+max, mean, sum = map(_fold, (np.max, np.mean, np.sum))
+
+
+def identity(x: Array) -> Array:
+    """Return x."""
+    return x
+
+
+def relu(x: Array) -> Array:
+    """Return max(x, 0)."""
+    return np.maximum(x, 0)
+
+
+def leaky_relu(x: Array, alpha: float = 0.01) -> Array:
+    """Return x where x > 0, else alpha * x."""
+    return np.where(x > 0, x, x * alpha)
+
+
+def clip(x: Array, a_min: float, a_max: float) -> Array:
+    """Return x limited to a_min .. a_max."""
+    return np.clip(x, a_min, a_max)
+
+
+def cast(x: Array, dtype: str) -> Array:
+    """Return x converted to `dtype`."""
+    return x.astype(dtype)
+
+
+def erf(x: Array) -> Array:
+    """Return the error function of x."""
+    return _erf(x).astype(x.dtype)
+
+
+def rsqrt(x: Array) -> Array:
+    """Return 1 / sqrt(x)."""
+    return 1 / np.sqrt(x)
+
+
+def silu(x: Array) -> Array:
+    """Return x * sigmoid(x)."""
+    return x * sigmoid(x)
+
+
+def reshape(x: Array, shape: Sequence[int]) -> Array:
+    """Return x with another shape."""
+    return x.reshape(shape)
+
+
+def concatenate(*tensors: Array, axis: int = 0) -> Array:
+    """Join the tensors along `axis`."""
+    return np.concatenate(tensors, axis)
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x))."""
+    return 1 / (1 + np.exp(-x))
+
+
+def gelu(x: Array) -> Array:
+    """Return x * Phi(x)."""
+    return (x * 0.5 * (1 + _erf(x * 0.5**0.5))).astype(x.dtype)
+
+
+def strided_slice(
+    x: Array, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
+) -> Array:
+    """Do what topi.strided_slice does."""
+    steps = [1] * x.ndim if strides is None else strides
+    return x[tuple(slice(*cut) for cut in zip(begin, end, steps, strict=True))]
+
+
+def pad(
+    x: Array, pad_before: Sequence[int], pad_after: Any = None, pad_value: float = 0.0
+) -> Array:
+    """Do what topi.pad does."""
+    after = pad_before if pad_after is None else pad_after
+    return np.pad(x, tuple(zip(pad_before, after, strict=True)), constant_values=pad_value)
+
+
+def take(x: Array, indices: Array, axis: int | None = None) -> Array:
+    """Do what topi.take does."""
+    return np.take(x, indices, axis, mode="clip")

@@ -1,0 +1,86 @@
+"""OPERATORS: all operators of graphs. A new one is one entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitvm import te, topi
+from minitvm.base import GraphError, name_missing
+
+from ..node import Node
+from . import reference
+from .operator import Axes, Fusion, Operator, frozen, type_of
+
+
+def _concatenate(*tensors: te.Tensor, axis: int = 0) -> te.Tensor:
+    """Join the tensors along `axis`; their other sizes must agree."""
+    return topi.concatenate(tensors, axis)
+
+
+def _identity(x: te.Tensor) -> te.Tensor:
+    """Return x; dropout does this too when a network is used and not trained."""
+    return te.compute(x.shape, x, name="T_identity", tag="elementwise")
+
+
+def _take(x: te.Tensor, indices: te.Tensor, axis: int | None = None) -> te.Tensor:
+    """Return the elements of x at `indices` along `axis`, as topi.take does."""
+    return topi.take(x, indices, axis)
+
+
+def _pad(x: te.Tensor, pad_before: Any, pad_after: Any = None, pad_value: float = 0.0) -> te.Tensor:
+    """Add elements before and after each dimension, as topi.pad does."""
+    return topi.pad(x, pad_before, pad_after, pad_value)
+
+
+FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has other arguments
+    "concatenate": _concatenate,
+    "identity": _identity,
+    "pad": _pad,
+    "take": _take,
+}
+
+
+def _operators(fusion: Fusion, axes: Axes, *names: str) -> list[Operator]:
+    """Return operators whose formulas and references have these names in topi and `reference`."""
+    return [
+        Operator(n, FORMULAS.get(n) or getattr(topi, n), getattr(reference, n), fusion, axes)
+        for n in names
+    ]
+
+
+ELEMENTS = (
+    *("abs", "cast", "clip", "erf", "exp", "gelu", "identity", "leaky_relu", "log", "negative"),
+    *("relu", "rsqrt", "sigmoid", "silu", "sqrt", "tanh"),
+)
+PAIRS = (
+    *("add", "divide", "equal", "greater", "less", "maximum", "minimum", "multiply", "power"),
+    *("subtract", "where"),
+)
+ALL = (
+    *_operators(Fusion.ELEMENTWISE, "any", *ELEMENTS),
+    *_operators(Fusion.BROADCAST, "any", *PAIRS),
+    *_operators(Fusion.BROADCAST, "axis", "batch_norm"),
+    *_operators(Fusion.INJECTIVE, "axis", "concatenate", "pad", "strided_slice"),
+    *_operators(Fusion.INJECTIVE, "fixed", "reshape", "take", "transpose"),
+    *_operators(Fusion.REDUCTION, "axis", "max", "mean", "sum"),
+    *_operators(Fusion.ANCHOR, "images", "avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d"),
+    *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", "conv3d"),
+    *_operators(Fusion.ANCHOR, "fixed", "batch_matmul", "dense", "matmul"),
+    *_operators(Fusion.OPAQUE, "axis", "layer_norm", "log_softmax", "softmax"),
+)
+OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
+
+
+def operator(name: str) -> Operator:
+    """Return the operator called `name`; GraphError with similar names if there is none."""
+    if name not in OPERATORS:
+        missing = name_missing("graph", name, OPERATORS)
+        raise GraphError(f"operator {name!r}", "graphs do not have it", missing.args[2])
+    return OPERATORS[name]
+
+
+def call(op: str, *inputs: Node, name: str = "", **attrs: Any) -> Node:
+    """Return a node that applies the operator `op`; GraphError if its arguments do not fit."""
+    settled = {key: frozen(value) for key, value in attrs.items()}
+    return Node(op, inputs, type_of(operator(op), inputs, settled), settled, name)

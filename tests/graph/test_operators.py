@@ -1,0 +1,68 @@
+"""Each operator's formula, compiled by its default schedule, computes what its reference does."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import minitvm as tvm
+from minitvm import graph, te, topi
+
+X = (2, 8, 6, 6)
+CASES = {  # operator -> shapes of its inputs, attributes
+    "add": [((8, 6), (6,), {}), ((8, 6), {"b": 2.0})],
+    "avg_pool2d": [(X, {"kernel": 3, "strides": 2, "padding": 1, "count_include_pad": False})],
+    "batch_matmul": [((3, 4, 5), (3, 5, 6), {})],
+    "batch_norm": [(X, (8,), (8,), (8,), (8,), {})],
+    "clip": [(X, {"a_min": 0.2, "a_max": 0.6})],
+    "cast": [(X, {"dtype": "int32"})],
+    "concatenate": [((2, 3), (2, 5), {"axis": 1}), ((2, 3), (2, 3), (2, 3), {})],
+    "conv2d": [
+        (X, (16, 8, 3, 3), {"padding": 1}),
+        (X, (16, 4, 3, 3), {"strides": 2, "padding": (1, 0, 1, 0), "groups": 2}),
+        ((2, 6, 6, 8), (3, 3, 8, 16), {"padding": 1, "layout": "NHWC", "method": "winograd"}),
+        ((2, 6, 6, 8), (3, 3, 1, 8), {"padding": 1, "layout": "NHWC", "groups": 8}),
+    ],
+    "conv2d_transpose": [((1, 4, 5, 5), (4, 3, 4, 4), {"strides": 2, "padding": 1})],
+    "conv3d": [((1, 3, 4, 5, 5), (4, 3, 3, 3, 3), {"padding": 1, "strides": 2})],
+    "dense": [((4, 8), (6, 8), (6,), {}), ((4, 8), (6, 8), {})],
+    "global_avg_pool2d": [(X, {}), (X, {"layout": "NHWC"})],
+    "layer_norm": [((4, 32), (32,), (32,), {})],
+    "matmul": [((4, 8), (8, 6), {}), ((8, 4), (6, 8), {"transpose_a": True, "transpose_b": True})],
+    "max": [(X, {"axis": (2, 3), "keepdims": True})],
+    "max_pool2d": [(X, {"kernel": 3, "strides": 2, "padding": 1})],
+    "mean": [(X, {"axis": (2, 3)})],
+    "pad": [((2, 3), {"pad_before": (1, 0), "pad_after": (0, 2), "pad_value": 7.0})],
+    "reshape": [(X, {"shape": (16, 36)})],
+    "strided_slice": [((8, 6), {"begin": (1, 0), "end": (7, 6), "strides": (2, 1)})],
+    "sum": [(X, {"axis": 1})],
+    "transpose": [(X, {"axes": (0, 2, 3, 1)})],
+    "where": [((8, 6), (8, 6), (6,), {})],
+}
+LISTED = [(name, *case) for name, cases in CASES.items() for case in cases]
+LISTED += [
+    (name, *([(8, 6)] * sum(p.default is p.empty for p in parameters)), {})
+    for name, each in graph.OPERATORS.items()
+    if name not in (*CASES, "take")
+    and (parameters := inspect.signature(each.formula).parameters.values())
+]
+
+
+@pytest.mark.parametrize("case", LISTED, ids=lambda case: case[0])
+def test_the_formula_computes_what_the_reference_does(case, rng) -> None:
+    name, *shapes, attrs = case
+    values = [rng.random(shape, np.float32) for shape in shapes]
+    inputs = [te.placeholder(shape, "float32", name=f"x{k}") for k, shape in enumerate(shapes)]
+    operator = graph.OPERATORS[name]
+    out = operator.formula(*inputs, **attrs)
+    found = tvm.nd.empty(out.shape, out.dtype)
+    tvm.build(topi.schedule(out), [*inputs, out])(*values, found)
+    np.testing.assert_allclose(found, operator.reference(*values, **attrs), 2e-5, 2e-5)
+
+
+def test_take_chooses_rows(rng) -> None:
+    table, rows = rng.random((5, 4), np.float32), np.array([[4, 0], [2, 9]], "int32")
+    b = graph.Builder()
+    x, i = b.input("x", (5, 4)), b.input("i", (2, 2), "int32")
+    (found,) = graph.evaluate(b.graph(b.take(x, i, axis=0)), table, rows)
+    np.testing.assert_array_equal(found, table[[[4, 0], [2, 4]]])
