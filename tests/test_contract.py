@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import lowering, te, testing, tir, topi, vta
+from minitvm import autotvm, graph, lowering, te, testing, tir, topi, vta
 
 NOT_YET = {  # name -> what brings it
-    "autotvm": "search by templates",
     "auto_scheduler": "search by sketches",
-    "graph": "whole networks",
     "cuda": "the target cuda, and its simulator",
 }
 CALLS = """
@@ -109,6 +107,11 @@ topi.mean(x, axis, keepdims)
 topi.where(condition, x, y)
 topi.take(x, indices, axis)
 topi.schedule(outs, target)
+autotvm.template(name)
+autotvm.task.create(task_name, args, target)
+graph.Builder(name)
+graph.evaluate(graph)
+graph.parse(source)
 vta.get_env()
 vta.Environment(config)
 vta.lower(s, args, name)
@@ -136,6 +139,8 @@ ROOMS: dict[str, Any] = {
     "te": te,
     "tir": tir,
     "topi": topi,
+    "autotvm": autotvm,
+    "graph": graph,
     "vta": vta,
     "env": vta.Environment(),
     "tvm": SimpleNamespace(

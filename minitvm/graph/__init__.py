@@ -5,4 +5,4 @@ from .builder import Builder
 from .evaluate import evaluate
 from .node import Graph, Node, TensorType
 from .operators import OPERATORS, Fusion, Operator
-from .text import parse, text
+from .parse import parse

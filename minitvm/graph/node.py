@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.base import DType, dtype
+from minitvm.base import DType, GraphError, dtype
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -100,6 +101,17 @@ class Graph:
                 found[source].append(node)
         return found
 
+    def __str__(self) -> str:
+        return "\n".join(_lines(self, ""))
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
     def with_params(self, more: Mapping[str, Array]) -> Graph:
         """Return the graph with the values of more parameters."""
         return replace(self, params={**self.params, **more})
@@ -127,18 +139,92 @@ def tensor_type(shape: Iterable[int], name: str | DType = "float32") -> TensorTy
     return TensorType(tuple(map(int, shape)), dtype(name))
 
 
-def rewritten(graph: Graph, change: Callable[[Node], Node]) -> Graph:
-    """Return a graph in which change(node) takes the place of each node, from inputs to outputs.
+def rewritten(graph: Graph, change: Callable[[Node, Node], Node]) -> Graph:
+    """Return a graph in which change(node, old) takes the place of each node `old`.
 
-    `change` gets each node with inputs that have been replaced already. The result is `graph`
-    itself if nothing changed.
+    Goes from inputs to outputs: `node` is `old` with inputs that have been replaced already. The
+    result is `graph` itself if nothing changed.
     """
     new: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = tuple(new[source] for source in node.inputs)
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        new[node] = change(node if same else replace(node, inputs=inputs))
+        new[node] = change(node if same else replace(node, inputs=inputs), node)
     if all(a is b for a, b in new.items()):
         return graph
     outputs = tuple(new[node] for node in graph.outputs)
     return replace(graph, inputs=tuple(new[n] for n in graph.inputs), outputs=outputs)
+
+
+def kernel(body: Graph, inputs: tuple[Node, ...], name: str = "") -> Node:
+    """Return a node that computes `body` from `inputs`."""
+    if [n.type for n in inputs] != [n.type for n in body.inputs]:
+        raise GraphError(f"kernel {body.name}", "its inputs have other types than its body's")
+    return Node(KERNEL, inputs, body.outputs[0].type, {"body": body}, name)
+
+
+# --- printing ---
+
+
+def _lines(graph: Graph, indent: str) -> Iterator[str]:
+    names = _Names()
+    inner = indent + "  "
+    heads = [f"{names.of(n)}: {_declared(n)}" for n in graph.inputs]
+    yield f"{indent}def {_identifier(graph.name)}({', '.join(heads)}):"
+    kernels: dict[str, str] = {}  # text of a body -> its name
+    given = set(graph.inputs)
+    for node in graph.nodes:
+        if node in given:
+            continue
+        if node.op == PARAM:
+            yield f"{inner}{names.of(node)} = param({node.name!r}, {node.type})".replace("'", '"')
+            continue
+        op = node.op
+        if op == KERNEL:
+            whole = str(node.body)
+            if whole not in kernels:
+                kernels[whole] = names.fresh(_identifier(node.body.name))
+                first, *rest = _lines(node.body, inner)
+                yield first.replace(f"def {_identifier(node.body.name)}(", f"def {kernels[whole]}(")
+                yield from rest
+            op = kernels[whole]
+        attrs = [f"{k}={_shown(v)}" for k, v in node.attrs.items() if k != "body"]
+        shown = f"{op}({', '.join([*map(names.of, node.inputs), *attrs])})"
+        yield f"{inner}{names.of(node)} = {shown}  # {node.type}"
+    yield f"{inner}return {', '.join(map(names.of, graph.outputs))}"
+
+
+def _declared(node: Node) -> str:
+    """Return the type of an input of a function; a kernel's parameters are inputs of its body."""
+    return f"param[{node.type}]" if node.op == PARAM else str(node.type)
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _identifier(name: str) -> str:
+    found = re.sub(r"\W", "_", name) or "x"
+    return f"x{found}" if found[0].isdigit() else found
+
+
+class _Names:
+    """Names of nodes in a printed function, no two alike."""
+
+    def __init__(self) -> None:
+        self.taken = set[str]()
+        self.known: dict[Node, str] = {}
+
+    def of(self, node: Node) -> str:
+        if node not in self.known:
+            base = node.name if node.is_leaf else node.body.name if node.op == KERNEL else node.op
+            self.known[node] = self.fresh(_identifier(base) if node.is_leaf else f"{base}_")
+        return self.known[node]
+
+    def fresh(self, base: str) -> str:
+        """Return `base`, or `base` with a number; x_ always gets one."""
+        tries = (f"{base}{n}" for n in range(1, len(self.taken) + 2))
+        free = [base] if not base.endswith("_") else []
+        name = next(t for t in (*free, *tries) if t not in self.taken)
+        self.taken.add(name)
+        return name

@@ -1,10 +1,10 @@
-"""Networks as text: one line for each node, which `parse` reads back.
+"""Read networks from text.
 
     def net(data: float32[1, 3, 8, 8]):
       w = param("stem.w", float32[16, 3, 3, 3])
-      conv2d = conv2d(data, w, padding=1)   # float32[1, 16, 8, 8]
-      relu = relu(conv2d)                   # float32[1, 16, 8, 8]
-      return relu
+      conv2d_1 = conv2d(data, w, padding=1)  # float32[1, 16, 8, 8]
+      relu_1 = relu(conv2d_1)  # float32[1, 16, 8, 8]
+      return relu_1
 
 A kernel is a function inside the function; kernels that print the same are printed once.
 """
@@ -12,26 +12,18 @@ A kernel is a function inside the function; kernels that print the same are prin
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from minitvm.base import GraphError
 
-from .node import INPUT, KERNEL, PARAM, Graph, Node, TensorType, tensor_type
+from .node import INPUT, PARAM, Graph, Node, TensorType, kernel, tensor_type
 from .operators import call
-
-WIDE = 100  # characters of a line, before the type is left out
-
-
-def text(graph: Graph) -> str:
-    """Return the network as Python-like text."""
-    return "\n".join(_lines(graph, ""))
 
 
 def parse(source: str) -> Graph:
-    """Return the network that `text` printed; its parameters have no values.
+    """Return the network that print(graph) shows; its parameters have no values.
 
     Raises GraphError, with the line, for text that is not a network.
     """
@@ -44,76 +36,6 @@ def parse(source: str) -> Graph:
             return _Reader().graph(function)
         case _:
             raise GraphError("text of a network", "it is not one function", "def net(x: ...): ...")
-
-
-# --- printing ---
-
-
-def _lines(graph: Graph, indent: str) -> Iterator[str]:
-    names = _Names()
-    inner = indent + "  "
-    heads = [f"{names.of(n)}: {_declared(n)}" for n in graph.inputs]
-    yield f"{indent}def {_identifier(graph.name)}({', '.join(heads)}):"
-    kernels: dict[str, str] = {}  # text of a body -> its name
-    given = set(graph.inputs)
-    for node in graph.nodes:
-        if node in given:
-            continue
-        if node.op == PARAM:
-            yield f"{inner}{names.of(node)} = param({node.name!r}, {node.type})".replace("'", '"')
-            continue
-        op = node.op
-        if op == KERNEL:
-            whole = text(node.body)
-            if whole not in kernels:
-                kernels[whole] = names.fresh(_identifier(node.body.name))
-                first, *rest = _lines(node.body, inner)
-                yield first.replace(f"def {_identifier(node.body.name)}(", f"def {kernels[whole]}(")
-                yield from rest
-            op = kernels[whole]
-        attrs = [f"{k}={_shown(v)}" for k, v in node.attrs.items() if k != "body"]
-        shown = f"{op}({', '.join([*map(names.of, node.inputs), *attrs])})"
-        yield f"{inner}{names.of(node)} = {shown}  # {node.type}"
-    yield f"{inner}return {', '.join(map(names.of, graph.outputs))}"
-
-
-def _declared(node: Node) -> str:
-    """Return the type of an input of a function; a kernel's parameters are inputs of its body."""
-    return f"param[{node.type}]" if node.op == PARAM else str(node.type)
-
-
-def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)
-
-
-def _identifier(name: str) -> str:
-    found = re.sub(r"\W", "_", name) or "x"
-    return f"x{found}" if found[0].isdigit() else found
-
-
-class _Names:
-    """Names of nodes in a printed function, no two alike."""
-
-    def __init__(self) -> None:
-        self.taken = set[str]()
-        self.known: dict[Node, str] = {}
-
-    def of(self, node: Node) -> str:
-        if node not in self.known:
-            base = node.name if node.is_leaf else node.body.name if node.op == KERNEL else node.op
-            self.known[node] = self.fresh(_identifier(base) if node.is_leaf else f"{base}_")
-        return self.known[node]
-
-    def fresh(self, base: str) -> str:
-        """Return `base`, or `base` with a number; x_ always gets one."""
-        tries = (f"{base}{n}" for n in range(1, len(self.taken) + 2))
-        free = [base] if not base.endswith("_") else []
-        name = next(t for t in (*free, *tries) if t not in self.taken)
-        self.taken.add(name)
-        return name
-
-
-# --- parsing ---
 
 
 @dataclass(slots=True)
@@ -168,13 +90,6 @@ class _Reader:
                 return call(op, *inputs, **_attrs(made))
             case _:
                 raise _error(made, "not the call of an operator")
-
-
-def kernel(body: Graph, inputs: tuple[Node, ...], name: str = "") -> Node:
-    """Return a node that computes `body` from `inputs`."""
-    if [n.type for n in inputs] != [n.type for n in body.inputs]:
-        raise GraphError(f"kernel {body.name}", "its inputs have other types than its body's")
-    return Node(KERNEL, inputs, body.outputs[0].type, {"body": body}, name)
 
 
 def _attrs(made: ast.Call) -> Mapping[str, Any]:

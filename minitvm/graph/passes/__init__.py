@@ -1,0 +1,8 @@
+"""Passes over networks: pure functions from a graph to a graph that computes the same."""
+
+# pyright: reportUnusedImport=false
+from .batch_norm import fold_batch_norm
+from .fold import fold_constants
+from .parallel import merge_parallel
+from .same import merge_same
+from .simplify import simplify

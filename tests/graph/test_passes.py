@@ -1,0 +1,160 @@
+"""Each pass: a network before, the network after, and both compute the same."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from minitvm import graph
+from minitvm.graph import passes
+
+BN = ("gamma", "beta", "mean", "variance")
+
+
+def after(change: Callable, net: graph.Graph, rng: np.random.Generator) -> str:
+    """The lines of the network after the pass, which computes what it did before."""
+    changed = change(net)
+    inputs = [rng.random(n.type.shape, np.float32) for n in net.inputs]
+    for x, y in zip(graph.evaluate(net, *inputs), graph.evaluate(changed, *inputs), strict=True):
+        np.testing.assert_allclose(x, y, 1e-5, 1e-5)
+    assert graph.parse(str(changed)) == changed
+    return "\n".join(line.split("  #")[0].strip() for line in str(changed).split("\n")[1:])
+
+
+def test_operators_that_change_nothing_are_removed(rng) -> None:
+    b = graph.Builder()
+    x = b.input("x", (1, 3, 4, 4))
+    y = b.transpose(b.transpose(x, (0, 2, 3, 1)), (0, 3, 1, 2))
+    y = b.reshape(b.reshape(b.identity(y), (1, 48)), (1, 3, 4, 4))
+    y = b.multiply(b.add(b.concatenate(y), 0.0), 1.0)
+    y = b.pad(b.strided_slice(y, (0, 0, 0, 0), (1, 3, 4, 4)), (0, 0, 0, 0))
+    assert after(passes.simplify, b.graph(b.relu(b.relu(y))), rng) == (
+        "relu_1 = relu(x)\nreturn relu_1"
+    )
+
+
+def test_two_transposes_become_one_and_one_of_a_line_a_reshape(rng) -> None:
+    b = graph.Builder()
+    x = b.input("x", (2, 3, 4, 5))
+    y = b.transpose(b.transpose(x, (0, 2, 3, 1)), (0, 1, 3, 2))
+    z = b.transpose(b.input("z", (1, 8, 1, 1)), (0, 2, 3, 1))
+    assert after(passes.simplify, b.graph(y, z), rng) == (
+        "transpose_1 = transpose(x, axes=(0, 2, 1, 3))\n"
+        "reshape_1 = reshape(z, shape=(1, 1, 1, 8))\n"
+        "return transpose_1, reshape_1"
+    )
+
+
+def test_a_cast_a_pad_and_a_slice_that_do_something_stay(rng) -> None:
+    b = graph.Builder()
+    x = b.input("x", (4, 4))
+    net = b.graph(
+        b.cast(x, "int32"), b.pad(x, (1, 0)), b.strided_slice(x, (3, 0), (-5, 4), (-1, 1))
+    )
+    assert passes.simplify(net) is net
+
+
+def test_what_depends_on_parameters_alone_is_computed(rng) -> None:
+    b = graph.Builder()
+    w = b.param("w", rng.random((3, 8), np.float32))
+    net = b.graph(b.matmul(b.input("x", (2, 8)), b.multiply(b.transpose(w, (1, 0)), 0.5)))
+    assert after(passes.fold_constants, net, rng) == (
+        'w_transpose_multiply = param("w.transpose.multiply", float32[8, 3])\n'
+        "matmul_1 = matmul(x, w_transpose_multiply)\n"
+        "return matmul_1"
+    )
+    assert list(passes.fold_constants(net).params) == ["w.transpose.multiply"]
+
+
+def test_parameters_without_values_are_not_computed() -> None:
+    b = graph.Builder()
+    net = b.graph(b.relu(b.unknown("w", (3, 8))))
+    assert passes.fold_constants(net) == net
+
+
+def test_equal_nodes_are_computed_once(rng) -> None:
+    b = graph.Builder()
+    x = b.input("x", (4, 4))
+    net = b.graph(b.add(b.relu(b.exp(x)), b.relu(b.exp(x))))
+    assert after(passes.merge_same, net, rng) == (
+        "exp_1 = exp(x)\nrelu_1 = relu(exp_1)\nadd_1 = add(relu_1, relu_1)\nreturn add_1"
+    )
+
+
+def normalised(b: graph.Builder, x: graph.Node, rng: np.random.Generator) -> graph.Node:
+    channels = x.type.shape[1]
+    return b.batch_norm(x, *(b.param(n, rng.random(channels) + np.float32(0.5)) for n in BN))
+
+
+def float32(b: graph.Builder, name: str, shape: tuple[int, ...], rng: np.random.Generator):
+    return b.param(name, rng.random(shape, np.float32))
+
+
+def test_batch_normalisation_goes_into_the_weights(rng) -> None:
+    b = graph.Builder()
+    x = b.conv2d(b.input("x", (1, 3, 6, 6)), float32(b, "w", (8, 3, 3, 3), rng))
+    vectors = [b.param(n, rng.random(8, np.float32) + np.float32(0.5)) for n in BN]
+    net = b.graph(b.relu(b.batch_norm(x, *vectors)))
+    assert after(passes.fold_batch_norm, net, rng) == (
+        'w2 = param("w2", float32[8, 3, 3, 3])\n'
+        "conv2d_1 = conv2d(x, w2)\n"
+        'gamma_shift = param("gamma.shift", float32[8, 1, 1])\n'
+        "add_1 = add(conv2d_1, gamma_shift)\n"
+        "relu_1 = relu(add_1)\n"
+        "return relu_1"
+    )
+
+
+def test_a_convolution_that_others_read_keeps_its_weights(rng) -> None:
+    b = graph.Builder()
+    x = b.conv2d(b.input("x", (1, 3, 6, 6)), float32(b, "w", (8, 3, 3, 3), rng))
+    vectors = [b.param(n, rng.random(8, np.float32) + np.float32(0.5)) for n in BN]
+    text = after(passes.fold_batch_norm, b.graph(b.batch_norm(x, *vectors), x), rng)
+    assert "conv2d_1 = conv2d(x, w)\n" in text
+    assert "multiply_1 = multiply(conv2d_1, gamma_scale)\n" in text
+
+
+def test_convolutions_of_one_input_become_one(rng) -> None:
+    b = graph.Builder()
+    x = b.input("x", (1, 4, 5, 5))
+    branches = []
+    for k, channels in enumerate((8, 16, 8)):
+        y = b.conv2d(x, float32(b, f"w{k}", (channels, 4, 1, 1), rng))
+        y = b.add(y, float32(b, f"b{k}", (channels, 1, 1), rng))
+        branches.append(b.relu(y))
+    assert after(passes.merge_parallel, b.graph(b.concatenate(*branches, axis=1)), rng) == (
+        'w02 = param("w02", float32[32, 4, 1, 1])\n'
+        "conv2d_1 = conv2d(x, w02)\n"
+        'b02 = param("b02", float32[32, 1, 1])\n'
+        "add_1 = add(conv2d_1, b02)\n"
+        "relu_1 = relu(add_1)\n"
+        "strided_slice_1 = strided_slice(relu_1, begin=(0, 0, 0, 0), end=(1, 8, 5, 5))\n"
+        "strided_slice_2 = strided_slice(relu_1, begin=(0, 8, 0, 0), end=(1, 24, 5, 5))\n"
+        "strided_slice_3 = strided_slice(relu_1, begin=(0, 24, 0, 0), end=(1, 32, 5, 5))\n"
+        "concatenate_1 = concatenate(strided_slice_1, strided_slice_2, strided_slice_3, axis=1)\n"
+        "return concatenate_1"
+    )
+
+
+def test_dense_layers_of_one_input_become_one_and_chains_that_differ_stop(rng) -> None:
+    b = graph.Builder()
+    x = b.input("x", (6, 16))
+    q, k, v = (
+        b.dense(x, float32(b, f"w{n}", (8, 16), rng), float32(b, f"b{n}", (8,), rng)) for n in "qkv"
+    )
+    text = after(passes.merge_parallel, b.graph(b.relu(q), b.relu(k), b.exp(v)), rng)
+    assert text.count("dense(") == 1
+    assert text.count("relu(") == 2
+
+
+@pytest.mark.parametrize("groups", [(1, 1, 2), (2, 2, 2)])
+def test_grouped_convolutions_are_not_joined(groups, rng) -> None:
+    b = graph.Builder()
+    x = b.input("x", (1, 4, 5, 5))
+    net = b.graph(
+        *(
+            b.conv2d(x, float32(b, f"w{k}", (8, 4 // g, 1, 1), rng), groups=g)
+            for k, g in enumerate(groups)
+        )
+    )
+    assert str(passes.merge_parallel(net)) == str(net)
