@@ -3,6 +3,8 @@
 # pyright: reportUnusedImport=false
 from .batch_norm import fold_batch_norm
 from .fold import fold_constants
+from .formula import choose_formulas
+from .layout import assign_layouts
 from .parallel import merge_parallel
 from .same import merge_same
 from .simplify import simplify

@@ -1,0 +1,186 @@
+"""Choose the layout of every image in a network: the cheapest assignment is a minimum cut.
+
+Each node with four dimensions is in NCHW or in NHWC. Its operator takes so many cycles in the one
+and so many in the other, and a tensor whose readers want the other layout is transposed, once for
+all of them. The sum of these costs is the capacity of a cut between a source (NCHW) and a sink
+(NHWC), so the maximum flow gives the best assignment of the whole network.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from minitvm import te, topi
+from minitvm.base import Target, as_tuple
+
+from ..node import PARAM, Graph, Node, rewritten
+from ..operators import OPERATORS, call
+
+flows: Any = sparse.csgraph  # without types
+NHWC = (0, 2, 3, 1)  # the dimensions of NCHW, in the order of NHWC
+NCHW = (0, 3, 1, 2)  # and back
+PLACE = {d: k for k, d in enumerate(NHWC)}  # dimension of NCHW -> dimension of NHWC
+KERNEL = (2, 3, 1, 0)  # [O, I, KH, KW] -> [KH, KW, I, O]
+BYTES_PER_CYCLE = 4  # of a transpose, read or written
+# What the same work costs beside the estimate, by benchmarks/conv.py and mobile.py: convolutions in
+# NCHW copy the image first, and a window in NCHW has few pixels next to each other.
+SLOWER = {"conv2d": 1.4, "depthwise": 4.0, "pool": 4.0}
+SCALE = 1 << 10  # cycles of one unit of flow
+NEVER = 1 << 29
+IMAGES = ("avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d")
+
+
+def assign_layouts(graph: Graph, target: Target) -> Graph:
+    """Compute images in the layouts that are cheapest for the whole network.
+
+    before   y = mean(relu(conv2d(x, w, padding=1)), axis=(2, 3))
+    after    t = transpose(x, axes=(0, 2, 3, 1)); v = transpose(w, axes=(2, 3, 1, 0))
+             y = mean(relu(conv2d(t, v, padding=1, layout="NHWC")), axis=(1, 2))
+
+    Inputs and outputs of the network stay as they are.
+    """
+    last = _cheapest(graph, target)
+    other: dict[Node, Node] = {}  # a new node -> the same images in the other layout
+
+    def change(node: Node, old: Node) -> Node:
+        inputs = list(node.inputs)
+        for k, before in enumerate(old.inputs):
+            if _is_image(old, k) and (before in last) != (old in last):
+                x, axes = inputs[k], NCHW if before in last else NHWC
+                inputs[k] = other[x] if x in other else call("transpose", x, axes=axes)
+                other[x] = inputs[k]
+        if old in last:
+            return _moved(node, inputs)
+        return node if inputs == list(node.inputs) else replace(node, inputs=tuple(inputs))
+
+    return rewritten(graph, change) if last else graph
+
+
+# --- the choice ---
+
+
+def _cheapest(graph: Graph, target: Target) -> set[Node]:
+    """Return the nodes that are computed in NHWC."""
+    nodes = graph.nodes
+    number = {node: k + 2 for k, node in enumerate(nodes)}  # 0 is the source, 1 the sink
+    edges: dict[tuple[int, int], int] = {}
+    free = len(nodes) + 2
+
+    def edge(a: int, b: int, cycles: float) -> None:
+        edges[a, b] = min(NEVER, edges.get((a, b), 0) + round(cycles / SCALE))
+
+    for node, readers in graph.readers().items():
+        me = number[node]
+        if not _can_move(node) or (node in graph.outputs and len(node.type.shape) == 4):
+            edge(0, me, NEVER * SCALE)
+        elif node.op in IMAGES:
+            first, last = _cycles(node, target)
+            edge(me, 1, first)
+            edge(0, me, last)
+        images = [
+            r for r in readers for k, x in enumerate(r.inputs) if x is node and _is_image(r, k)
+        ]
+        if node.op == PARAM or not images:
+            continue
+        moved = 2 * node.type.bytes / BYTES_PER_CYCLE
+        edge(me, free, moved)  # cut if the node is first in NCHW and a reader in NHWC,
+        edge(free + 1, me, moved)  # or the other way round
+        for reader in images:
+            edge(free, number[reader], NEVER * SCALE)
+            edge(number[reader], free + 1, NEVER * SCALE)
+        free += 2
+    side = _source_side(edges, free)
+    return {node for node in nodes if number[node] not in side and _can_move(node)}
+
+
+def _source_side(edges: Mapping[tuple[int, int], int], size: int) -> set[int]:
+    """Return the vertices on the source's side of a minimum cut."""
+    rows, columns = zip(*edges, strict=True)
+    values = np.array([*edges.values()], np.int32)
+    capacity: Any = sparse.csr_matrix((values, (rows, columns)), (size, size))
+    left = capacity - flows.maximum_flow(capacity, 0, 1).flow
+    left.eliminate_zeros()
+    return set(flows.breadth_first_order(left, 0, return_predecessors=False).tolist())
+
+
+def _cycles(node: Node, target: Target) -> tuple[float, float]:
+    """Estimate the cycles of a convolution or pooling in NCHW and in NHWC."""
+    if node.op != "conv2d":
+        bytes_read = node.inputs[0].type.bytes
+        return SLOWER["pool"] * bytes_read / BYTES_PER_CYCLE, bytes_read / BYTES_PER_CYCLE
+    images, kernel = (te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs)
+    found = topi.formulas(topi.conv2d(images, kernel, **node.attrs))
+    lanes = target.lanes(node.type.dtype)
+    best = min(f.cycles(lanes, target.l2) for f in found if f.applies and f.name != "rows")
+    depthwise = 1 < node.attrs.get("groups", 1) == node.type.shape[1]
+    return SLOWER["depthwise" if depthwise else "conv2d"] * best, best
+
+
+def _is_image(node: Node, k: int) -> bool:
+    """Return whether input k of a node is in the layout of the node."""
+    return len(node.inputs[k].type.shape) == 4 and (k == 0 or node.op not in IMAGES)
+
+
+def _can_move(node: Node) -> bool:
+    """Return whether a node can be computed in NHWC."""
+    if node.is_leaf or not any(_is_image(node, k) for k in range(len(node.inputs))):
+        return False
+    axes, attrs = OPERATORS[node.op].axes, settled(node)
+    if axes == "images":
+        return attrs["layout"] == "NCHW"
+    if axes == "axis" and len(node.type.shape) < 4:
+        gone = {d % 4 for d in _tuple(attrs["axis"])}
+        kept = [PLACE[d] for d in range(4) if d not in gone]
+        return kept == sorted(kept)  # otherwise the result would be permuted
+    return axes in ("any", "axis") and len(node.type.shape) == 4
+
+
+# --- the rewriting ---
+
+
+def _moved(node: Node, inputs: Sequence[Node]) -> Node:
+    """Return a node in NHWC; its images are in NHWC already."""
+    attrs = dict(node.attrs)
+    match OPERATORS[node.op].axes:
+        case "images":
+            attrs["layout"] = "NHWC"
+            kernels = [call("transpose", w, axes=KERNEL) for w in inputs[1:]]
+            return call(node.op, inputs[0], *kernels, name=node.name, **attrs)
+        case "any":
+            return call(node.op, *map(_broadcast, inputs), name=node.name, **attrs)
+        case _:
+            full = settled(node)
+            if full.get("axis", 0) is not None and "axis" in full:
+                where = tuple(PLACE[d % 4] for d in _tuple(full["axis"]))
+                attrs["axis"] = where if isinstance(full["axis"], tuple) else where[0]
+            for key in ("begin", "end", "strides", "pad_before", "pad_after"):
+                if attrs.get(key) is not None:
+                    attrs[key] = tuple(attrs[key][d] for d in NHWC)
+            return call(node.op, *inputs, name=node.name, **attrs)
+
+
+def _broadcast(x: Node) -> Node:
+    """Return an operand with fewer dimensions so that it broadcasts with images in NHWC."""
+    rank = len(x.type.shape)
+    if rank == 4 or x.type.elements == 1:
+        return x
+    wide = call("reshape", x, shape=(*([1] * (4 - rank)), *x.type.shape))
+    return call("transpose", wide, axes=NHWC)
+
+
+def settled(node: Node) -> Mapping[str, Any]:
+    """Return the attributes of a node, also those that have their default values."""
+    parameters = inspect.signature(OPERATORS[node.op].formula).parameters.values()
+    default = {p.name: p.default for p in parameters if p.default is not p.empty}
+    return {**default, **node.attrs}
+
+
+def _tuple(axis: Any) -> tuple[int, ...]:
+    """Return an attribute `axis` as a tuple; None stands for all dimensions."""
+    return tuple(range(4)) if axis is None else as_tuple(axis)
