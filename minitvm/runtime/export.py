@@ -2,7 +2,7 @@
 
 A file consists of three lines of text and the code:
 
-    minitvm function 3                   format and its version
+    minitvm function 4                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
     {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
     ...                                  machine code (an object file) or Python source text, and
@@ -26,7 +26,7 @@ from typing import Any, TypeAlias, cast
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
-MAGIC, FORMAT = b"minitvm function", 3
+MAGIC, FORMAT = b"minitvm function", 4
 EXPORTED = "a file that f.export(path) has written"
 AGAIN = "build the function on this machine, and export it again"
 PORTABLE = "build it on this machine, or for many CPUs: target='llvm -mcpu=x86-64-v3'"
@@ -240,6 +240,7 @@ def _parameter(p: tir.Buffer | tir.Var, f: tir.PrimFunc, number: dict[tir.Var, i
         "strides": [_index(n, number) for n in p.strides],
         "output": any(p is b for b in f.outputs),
         "constant": any(p is b for b in f.constants),
+        "scratch": any(p is b for b in f.scratch),
     }
 
 
@@ -281,13 +282,16 @@ def _function(header: dict[str, Json]) -> tir.PrimFunc:
     marked = list(zip(params, header["params"], strict=True))
     outputs = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["output"])
     constants = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["constant"])
+    scratch = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["scratch"])
     sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
     needs = tuple(_known_index(n, variables) for n in header["needs"])
     body: tir.Stmt = tir.NOTHING
     for b in header["temporaries"]:
         body = tir.Allocate(_known_buffer(b, variables), body)
     name = str(header["name"])
-    return tir.PrimFunc(name, params, body, outputs, sizes, needs, constants=constants)
+    return tir.PrimFunc(
+        name, params, body, outputs, sizes, needs, constants=constants, scratch=scratch
+    )
 
 
 def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> tir.Var:
