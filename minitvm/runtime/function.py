@@ -16,7 +16,7 @@ from minitvm.base import ArgumentError, BuildError, MeasureError
 from .arguments import Arguments
 from .constants import bound, packing
 from .export import File, Package, pack, read, unpack, write
-from .loading import Run
+from .loading import NativeRun, Run
 from .reload import run_of
 
 LONGEST_MS = 24 * 3600 * 1000  # of one repeat: a day
@@ -70,7 +70,7 @@ class Function:
     ) -> None:
         self.func = func
         self.name = func.name
-        self._main = run  # its arguments: those of the function, packed constants, symbolic sizes
+        self._main = run
         self._prepack = prepack
         self._run = run if prepack is None else packing(func, prepack._main, run)
         self._sources = sources
@@ -84,6 +84,21 @@ class Function:
 
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
+
+    @property
+    def main(self) -> Run:
+        """The code: its arguments are those of the function, packed constants, symbolic sizes."""
+        return self._main
+
+    @property
+    def prepack(self) -> Function | None:
+        """The function that packs the constants, if there is one."""
+        return self._prepack
+
+    @property
+    def address(self) -> int | None:
+        """The address of the machine code; None if Python runs this function."""
+        return self._main.address if isinstance(self._main, NativeRun) else None
 
     def bind(self, **constants: Any) -> Function:
         """Return this function without its constants: g = f.bind(W=w), then g(a, c).
