@@ -134,7 +134,7 @@ class Function:
 
         Raises BuildError if functions of its target cannot be stored, or if constants are bound.
         """
-        write(path, self._stored("export"))
+        write(path, self.packed("export"))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
         """Pickle the function in the format of export(); unpickling does not compile it again.
@@ -142,7 +142,11 @@ class Function:
         Raises BuildError if functions of its target cannot be stored. Unpickling runs the code in
         the pickle: load only what you trust.
         """
-        return _unpickled, (pack(self._stored("pickle")),)
+        return unpickled, (self.packed("pickle"),)
+
+    def packed(self, verb: str) -> bytes:
+        """Return the bytes of the exported function; errors say that `verb` is impossible."""
+        return pack(self._stored(verb))
 
     def _stored(self, verb: str) -> Package:
         if self._package is None and self.func.packed and self._prepack is None:
@@ -215,11 +219,16 @@ def load(path: File) -> Function:
     you trust. Raises ArgumentError if the file does not exist; BuildError if it is damaged, or
     was made for another CPU, operating system or version.
     """
-    return _loaded(read(path), f"load({str(path)!r})")
+    return loaded(read(path), f"load({str(path)!r})")
 
 
-def _unpickled(data: bytes) -> Function:
-    what = "a pickled function"
+def unpickled(data: bytes) -> Function:
+    """Return the function in a pickle."""
+    return loaded(data, "a pickled function")
+
+
+def loaded(data: bytes, what: str) -> Function:
+    """Return the function in the bytes of a file; errors begin with `what`."""
     return _loaded(unpack(data, what), what)
 
 

@@ -16,7 +16,6 @@ from .aligned import CACHE_LINE
 from .function import Function
 
 Space: TypeAlias = Literal["arena", "input", "output", "param", "constant"]
-SPACES: tuple[Space, ...] = ("arena", "input", "output", "param", "constant")
 
 
 @dataclass(frozen=True, slots=True)
