@@ -8,7 +8,7 @@ they compile and run nothing.
 
 from .backend import Backend, BuildRequest
 from .common import clean, refuse_accelerator
-from .llvm import emit_llvm
+from .llvm import emit_llvm, lifted
 from .numba import emit_numba
 from .python import emit_python
 from .targets import TARGETS

@@ -10,6 +10,10 @@ from .function import Function, Times, load
 from .jit import NativeCode, compile_ir, compile_object, declared, load_object
 from .loading import LAUNCH, Run, load_native, load_python
 from .nd import Device, NDArray, cpu, device
+from .network import Call, Library, NetworkPlan, Place, TensorSpec
+from .network_file import export_network, load_network
+from .network_module import NetworkModule, create
+from .network_profile import CallTime, Profile, Traffic, traffic
 from .numba_load import load_numba
 from .packed import CALL_PACKED
 from .pool import num_threads, parallel_launch_address, set_num_threads

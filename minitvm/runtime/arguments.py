@@ -36,7 +36,7 @@ class Arguments:
             why = f"takes {len(params)} arguments, {len(args)} given"
             raise ArgumentError(f"{self._func.name}({names})", why)
         ready = [
-            a if type(a) is np.ndarray or not isinstance(p, tir.Buffer) else _as_array(p.name, a)
+            a if type(a) is np.ndarray or not isinstance(p, tir.Buffer) else as_array(p.name, a)
             for p, a in zip(params, args, strict=True)
         ]
         for p, a, fixed in zip(params, ready, self._fixed, strict=True):
@@ -108,7 +108,8 @@ def _refuse(name: str, p: Any, why: str, fix: str) -> None:
     raise ArgumentError(f"{name}: argument {p.name}", why, fix)
 
 
-def _as_array(name: str, a: Any) -> Array:
+def as_array(name: str, a: Any) -> Array:
+    """Return `a`, an array of numpy or of another library, as a numpy array without a copy."""
     if isinstance(a, np.ma.MaskedArray):
         why = "is a masked array, whose mask compiled code would ignore"
         raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data as it is")

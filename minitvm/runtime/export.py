@@ -2,7 +2,7 @@
 
 A file consists of three lines of text and the code:
 
-    minitvm function 3                   format and its version
+    minitvm function 4                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
     {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
     ...                                  machine code (an object file) or Python source text, and
@@ -21,12 +21,12 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
-MAGIC, FORMAT = b"minitvm function", 3
+MAGIC, FORMAT = b"minitvm function", 4
 EXPORTED = "a file that f.export(path) has written"
 AGAIN = "build the function on this machine, and export it again"
 PORTABLE = "build it on this machine, or for many CPUs: target='llvm -mcpu=x86-64-v3'"
@@ -45,6 +45,7 @@ PAIRS: dict[str, Callable[[tir.Index, tir.Index], tir.Index]] = {
 }
 File: TypeAlias = str | PathLike[str]
 Json: TypeAlias = Any
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +75,20 @@ class Package:
     prepack: Package | None = None
 
 
-def write(path: File, package: Package) -> None:
-    """Write the package to the file `path`; raise ArgumentError if that fails."""
+def write(path: File, data: bytes) -> None:
+    """Write `data` to the file `path`; raise ArgumentError if that fails."""
     place, what = _path(path, "export"), f"export({str(path)!r})"
     try:
-        place.write_bytes(pack(package))
+        place.write_bytes(data)
     except OSError as e:
         raise ArgumentError(what, str(e.strerror), "a file in a folder that exists") from e
 
 
-def read(path: File) -> Package:
-    """Return the package in the file `path`.
-
-    Raises ArgumentError if the file does not exist or was not exported; BuildError if it is
-    damaged or has another format.
-    """
+def read(path: File) -> bytes:
+    """Return the contents of the file `path`; raise ArgumentError if it cannot be read."""
     place, what = _path(path, "load"), f"load({str(path)!r})"
     try:
-        return unpack(place.read_bytes(), what)
+        return place.read_bytes()
     except OSError as e:
         raise ArgumentError(what, str(e.strerror), EXPORTED) from e
 
@@ -124,26 +121,46 @@ def pack(package: Package) -> bytes:
         "length": len(package.code),
     }
     after = b"" if package.prepack is None else pack(package.prepack)
-    body = json.dumps(header).encode() + b"\n" + package.code + after
-    checksum = hashlib.sha256(body).hexdigest().encode()
-    return b"%b %d\n%b\n%b" % (MAGIC, FORMAT, checksum, body)
+    return sealed(MAGIC, FORMAT, header, package.code, after)
 
 
 def unpack(data: bytes, what: str) -> Package:
     """Return the package in the bytes of a file; errors begin with `what`."""
+    return opened(data, MAGIC, FORMAT, what, lambda header, code: _package(header, code, what))
+
+
+def sealed(magic: bytes, number: int, header: Json, *parts: bytes) -> bytes:
+    """Return the bytes of a file: magic and format, a checksum, the header, the other parts."""
+    lines = (json.dumps(header).encode() + b"\n", *parts)
+    checksum = hashlib.sha256()
+    for part in lines:
+        checksum.update(part)
+    return b"".join([b"%b %d\n%b\n" % (magic, number, checksum.hexdigest().encode()), *lines])
+
+
+def opened(
+    data: bytes, magic: bytes, number: int, what: str, made: Callable[[Json, bytes], T]
+) -> T:
+    """Return made(header, the bytes after it) of a file that sealed() made.
+
+    Raises ArgumentError if it is not such a file, and BuildError if it has another format, is
+    damaged, or `made` cannot read it; errors begin with `what`.
+    """
     head, _, rest = data.partition(b"\n")
-    magic, _, number = head.rpartition(b" ")
-    if magic != MAGIC:
-        raise ArgumentError(what, "it is not an exported function", EXPORTED)
-    if number != b"%d" % FORMAT:
-        why = f"it has format {number.decode(errors='replace')}, this minitvm reads format {FORMAT}"
+    found, _, version_found = head.rpartition(b" ")
+    if found != magic:
+        kind = magic.decode().removeprefix("minitvm ")
+        raise ArgumentError(what, f"it is not an exported {kind}", EXPORTED)
+    if version_found != b"%d" % number:
+        shown = version_found.decode(errors="replace")
+        why = f"it has format {shown}, this minitvm reads format {number}"
         raise BuildError(what, why, AGAIN)
     checksum, _, body = rest.partition(b"\n")
     if checksum.decode(errors="replace") != hashlib.sha256(body).hexdigest():
         raise BuildError(what, "it is damaged: its checksum is wrong", AGAIN)
-    header, _, code = body.partition(b"\n")
+    header, _, after = body.partition(b"\n")
     try:
-        return _package(json.loads(header), code, what)
+        return made(json.loads(header), after)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as e:
         why = f"its header cannot be read ({type(e).__name__}: {e})"
         raise BuildError(what, why, AGAIN) from e
@@ -240,6 +257,7 @@ def _parameter(p: tir.Buffer | tir.Var, f: tir.PrimFunc, number: dict[tir.Var, i
         "strides": [_index(n, number) for n in p.strides],
         "output": any(p is b for b in f.outputs),
         "constant": any(p is b for b in f.constants),
+        "scratch": any(p is b for b in f.scratch),
     }
 
 
@@ -281,13 +299,16 @@ def _function(header: dict[str, Json]) -> tir.PrimFunc:
     marked = list(zip(params, header["params"], strict=True))
     outputs = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["output"])
     constants = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["constant"])
+    scratch = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["scratch"])
     sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
     needs = tuple(_known_index(n, variables) for n in header["needs"])
     body: tir.Stmt = tir.NOTHING
     for b in header["temporaries"]:
         body = tir.Allocate(_known_buffer(b, variables), body)
     name = str(header["name"])
-    return tir.PrimFunc(name, params, body, outputs, sizes, needs, constants=constants)
+    return tir.PrimFunc(
+        name, params, body, outputs, sizes, needs, constants=constants, scratch=scratch
+    )
 
 
 def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> tir.Var:

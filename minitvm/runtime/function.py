@@ -16,7 +16,7 @@ from minitvm.base import ArgumentError, BuildError, MeasureError
 from .arguments import Arguments
 from .constants import bound, packing
 from .export import File, Package, pack, read, unpack, write
-from .loading import Run
+from .loading import NativeRun, Run
 from .reload import run_of
 
 LONGEST_MS = 24 * 3600 * 1000  # of one repeat: a day
@@ -70,7 +70,7 @@ class Function:
     ) -> None:
         self.func = func
         self.name = func.name
-        self._main = run  # its arguments: those of the function, packed constants, symbolic sizes
+        self._main = run
         self._prepack = prepack
         self._run = run if prepack is None else packing(func, prepack._main, run)
         self._sources = sources
@@ -84,6 +84,21 @@ class Function:
 
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
+
+    @property
+    def main(self) -> Run:
+        """The code: its arguments are those of the function, packed constants, symbolic sizes."""
+        return self._main
+
+    @property
+    def prepack(self) -> Function | None:
+        """The function that packs the constants, if there is one."""
+        return self._prepack
+
+    @property
+    def address(self) -> int | None:
+        """The address of the machine code; None if Python runs this function."""
+        return self._main.address if isinstance(self._main, NativeRun) else None
 
     def bind(self, **constants: Any) -> Function:
         """Return this function without its constants: g = f.bind(W=w), then g(a, c).
@@ -119,7 +134,7 @@ class Function:
 
         Raises BuildError if functions of its target cannot be stored, or if constants are bound.
         """
-        write(path, self._stored("export"))
+        write(path, self.packed("export"))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
         """Pickle the function in the format of export(); unpickling does not compile it again.
@@ -127,7 +142,11 @@ class Function:
         Raises BuildError if functions of its target cannot be stored. Unpickling runs the code in
         the pickle: load only what you trust.
         """
-        return _unpickled, (pack(self._stored("pickle")),)
+        return unpickled, (self.packed("pickle"),)
+
+    def packed(self, verb: str) -> bytes:
+        """Return the bytes of the exported function; errors say that `verb` is impossible."""
+        return pack(self._stored(verb))
 
     def _stored(self, verb: str) -> Package:
         if self._package is None and self.func.packed and self._prepack is None:
@@ -200,11 +219,16 @@ def load(path: File) -> Function:
     you trust. Raises ArgumentError if the file does not exist; BuildError if it is damaged, or
     was made for another CPU, operating system or version.
     """
-    return _loaded(read(path), f"load({str(path)!r})")
+    return loaded(read(path), f"load({str(path)!r})")
 
 
-def _unpickled(data: bytes) -> Function:
-    what = "a pickled function"
+def unpickled(data: bytes) -> Function:
+    """Return the function in a pickle."""
+    return loaded(data, "a pickled function")
+
+
+def loaded(data: bytes, what: str) -> Function:
+    """Return the function in the bytes of a file; errors begin with `what`."""
     return _loaded(unpack(data, what), what)
 
 

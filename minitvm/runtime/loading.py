@@ -28,7 +28,7 @@ def load_native(
     kind = IsolatedSource if isolate else LLVMSource
     source = kind(text, target.mcpu, target.mattr, unroll=target.unroll)
     machine = source.loaded(provided(text))
-    return bind(func, machine, entry), machine
+    return NativeRun(func, machine, entry), machine
 
 
 def provided(calls: Container[str]) -> dict[str, int]:
@@ -37,24 +37,35 @@ def provided(calls: Container[str]) -> dict[str, int]:
     return {name: where() for name, where in ours.items() if name in calls}
 
 
-def bind(func: tir.PrimFunc, machine: NativeCode, entry: str) -> Run:
-    """Return a Python function that calls `entry` in machine code, with func's parameters."""
-    kinds = [
-        *(ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64 for p in func.params),
-        *(ctypes.c_void_p for _ in func.packed),
-        *(ctypes.c_int64 for _ in func.sizes),
-    ]
-    call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(machine.address(entry))
-    call.machine = machine  # keeps the code in memory
+class NativeRun:
+    """A function in machine code with the parameters of `func`, which Python can call.
 
-    def run(args: list[Any]) -> None:
-        if call(*[a if isinstance(a, int) else address(a) for a in args]):
-            raised = failure()
-            if raised is not None:
-                raise raised
-            raise TVMError(f"{func.name}: out of memory", "a temporary array cannot be allocated")
+    address   where its code begins; valid as long as this object is alive
+    """
 
-    return run
+    def __init__(self, func: tir.PrimFunc, machine: NativeCode, entry: str) -> None:
+        kinds = [
+            *(
+                ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64
+                for p in func.params
+            ),
+            *(ctypes.c_void_p for _ in func.packed),
+            *(ctypes.c_int64 for _ in func.sizes),
+        ]
+        self.address = machine.address(entry)
+        self._call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(self.address)
+        self._name = func.name
+        self._machine = machine  # keeps the code in memory
+
+    def __call__(self, args: list[Any]) -> None:
+        if self._call(*[a if isinstance(a, int) else address(a) for a in args]):
+            raise failed(self._name)
+
+
+def failed(name: str) -> BaseException:
+    """Return the exception for the function `name`, which has returned an error."""
+    why = "a temporary array cannot be allocated"
+    return failure() or TVMError(f"{name}: out of memory", why)
 
 
 def address(a: Any) -> int:

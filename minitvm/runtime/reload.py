@@ -6,7 +6,7 @@ from minitvm.base import BuildError
 
 from .export import Package, check_machine
 from .jit import load_object
-from .loading import Run, bind, load_python, provided
+from .loading import NativeRun, Run, load_python, provided
 from .numba_load import load_numba
 
 
@@ -20,7 +20,7 @@ def run_of(package: Package, what: str) -> Run:
             check_machine(package.machine, what)
             symbols = provided(package.calls)
             machine = load_object(package.code, symbols=symbols, calls=package.calls)
-            return bind(package.func, machine, package.entry)
+            return NativeRun(package.func, machine, package.entry)
         case "numba":
             return load_numba(package.code.decode(), package.target.num_cores)
         case "python":

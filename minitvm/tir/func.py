@@ -23,6 +23,7 @@ class PrimFunc:
     constants   the parameters whose contents are the same in every call
     prepack     the program that computes what depends on constants alone, or None; its parameters
                 are `constants` and then `packed`, the buffers that it fills and this program reads
+    scratch     the outputs that hold temporary results: their contents mean nothing to the caller
     """
 
     name: str
@@ -34,6 +35,7 @@ class PrimFunc:
     machine: object = field(default=None)
     constants: tuple[Buffer, ...] = field(default=())
     prepack: "PrimFunc | None" = field(default=None)
+    scratch: tuple[Buffer, ...] = field(default=())
 
     @property
     def packed(self) -> tuple[Buffer, ...]:

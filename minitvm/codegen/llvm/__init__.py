@@ -3,4 +3,5 @@
 # pyright: reportUnusedImport=false
 
 from .emit import emit_llvm
+from .lift import lifted
 from .target import LLVM

@@ -308,12 +308,16 @@ def _allocate(c: Code, s: tir.Stmt) -> None:
 
 
 def _fits(c: Code, buffer: tir.Buffer, n: int) -> bool:
-    """Return whether a buffer of `n` elements fits on the stack.
+    """Return whether a buffer of `n` elements fits on the stack."""
+    return c.stack_bytes + n * buffer.dtype.bytes <= stack_limit(buffer)
+
+
+def stack_limit(buffer: tir.Buffer) -> int:
+    """Return how many bytes of a function's buffers, with this one, may be on the stack.
 
     Half of the stack is reserved for "local" buffers, which LLVM can keep in registers.
     """
-    room = STACK_BYTES if buffer.scope == "local" else STACK_BYTES // 2
-    return c.stack_bytes + n * buffer.dtype.bytes <= room
+    return STACK_BYTES if buffer.scope == "local" else STACK_BYTES // 2
 
 
 def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:

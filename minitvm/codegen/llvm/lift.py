@@ -1,0 +1,69 @@
+"""Temporary arrays as parameters, so that a caller can provide their memory once for all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from minitvm import lowering, tir
+from minitvm.base import Target
+
+from .emit import stack_limit
+
+
+def lifted(func: tir.PrimFunc, target: Target) -> tir.PrimFunc:
+    """Return `func` with parameters, func.scratch, in place of the arrays that it would malloc.
+
+        def f(A, C):                               def f(A, C, B):
+          B = allocate((1000, 1000), ...)    ->      for i in range(1000): ...
+          for i in range(1000): ...
+
+    Arrays in a parallel loop stay, since each thread needs its own, and so do those that fit on the
+    stack and those of symbolic size. Programs for targets without machine code do not change.
+    """
+    if target.kind != "llvm":
+        return func
+    threads = target.num_cores > 1
+    found = tuple(_on_heap(func.body, threads))
+    if not found:
+        return func
+    return replace(
+        func,
+        params=(*func.params, *found),
+        body=_without(func.body, frozenset(found), threads),
+        outputs=(*func.outputs, *found),
+        scratch=(*func.scratch, *found),
+    )
+
+
+def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
+    """Yield the buffers that emit_llvm does not put on the stack, in the order of emission."""
+    waiting, seen, used = [s], set[tir.Buffer](), 0
+    while waiting:
+        s = waiting.pop()
+        if threads and _is_parallel(s):
+            continue
+        if isinstance(s, tir.Allocate) and s.buffer not in seen:
+            seen.add(s.buffer)
+            n = tir.elements(s.buffer)
+            if isinstance(n, int):
+                size = n * s.buffer.dtype.bytes
+                if used + size <= stack_limit(s.buffer):
+                    used += size
+                else:
+                    yield s.buffer
+        waiting += reversed(lowering.inner(s))
+
+
+def _is_parallel(s: tir.Stmt) -> bool:
+    """Return whether threads share `s`; a loop of one iteration is no loop in machine code."""
+    return isinstance(s, tir.For) and s.kind == "parallel" and s.extent != 1
+
+
+def _without(s: tir.Stmt, found: frozenset[tir.Buffer], threads: bool) -> tir.Stmt:
+    """Return `s` without the allocations of the buffers `found` outside parallel loops."""
+    while isinstance(s, tir.Allocate) and s.buffer in found:
+        s = s.body
+    if threads and _is_parallel(s):
+        return s
+    return tir.map_children(s, lambda part: _without(part, found, threads), lambda e: e)

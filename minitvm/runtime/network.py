@@ -1,0 +1,214 @@
+"""Networks as data: which kernels run in which order, and where their arguments are in memory."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, TypeAlias
+
+from minitvm import tir
+from minitvm.base import BuildError, DType
+
+from .aligned import CACHE_LINE
+from .function import Function
+
+Space: TypeAlias = Literal["arena", "input", "output", "param", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The name, the shape and the element type of a tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def bytes(self) -> int:
+        """The number of bytes in memory."""
+        return math.prod(self.shape) * self.dtype.bytes
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an argument of a call is.
+
+    space   the arena, which holds all intermediate tensors; or one of the inputs, the outputs, the
+            parameters or the packed constants
+    at      the offset in the arena in bytes, a multiple of 64; otherwise the number of the tensor
+    """
+
+    space: Space
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The call of a kernel.
+
+    kernel      its number in the library
+    args        the places of its arguments, in the order of its parameters
+    name        what it computes, such as "layer1.conv2"
+    operations  how many arithmetic operations it takes, for profiles; 0 if unknown
+    """
+
+    kernel: int
+    args: tuple[Place, ...]
+    name: str = ""
+    operations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
+    """A network: its tensors, its calls in the order of execution, and the size of its arena.
+
+    Parameters are known before the first run. A kernel packs its constants when they are set, and
+    not when it runs; the executor adds the places of the packed constants to the calls.
+    """
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    params: tuple[TensorSpec, ...]
+    calls: tuple[Call, ...]
+    arena_bytes: int
+
+    def spec(self, place: Place) -> TensorSpec | None:
+        """Return the input, output or parameter at `place`; None if it is elsewhere."""
+        tensors = {"input": self.inputs, "output": self.outputs, "param": self.params}
+        return tensors[place.space][place.at] if place.space in tensors else None
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The kernels of a network. None of them has symbolic sizes or scalar parameters."""
+
+    kernels: tuple[Function, ...]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether all kernels are machine code."""
+        return all(f.address is not None for f in self.kernels)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The packed constants of one kernel for one choice of its constants.
+
+    params   the numbers of the parameters that are packed
+    first    the number of the first constant that `kernel` makes of them
+    """
+
+    kernel: int
+    params: tuple[int, ...]
+    first: int
+
+
+def packings(plan: NetworkPlan, lib: Library) -> tuple[tuple[Packing, ...], tuple[Call, ...]]:
+    """Return what is packed, and the calls with the packed constants as their last arguments.
+
+    Calls of one kernel with the same parameters share the packed constants.
+    """
+    found: dict[tuple[int, tuple[int, ...]], Packing] = {}
+    calls: list[Call] = []
+    count = 0
+    for call in plan.calls:
+        func = lib.kernels[call.kernel].func
+        pairs = zip(func.params, call.args, strict=True)
+        params = tuple(place.at for p, place in pairs if func.is_constant(p))
+        key = call.kernel, params
+        if func.packed and key not in found:
+            found[key] = Packing(call.kernel, params, count)
+            count += len(func.packed)
+        more = (Place("constant", found[key].first + n) for n in range(len(func.packed)))
+        calls.append(Call(call.kernel, (*call.args, *more), call.name, call.operations))
+    return tuple(found.values()), tuple(calls)
+
+
+def elements(b: object) -> int:
+    """Return the number of elements of a kernel's buffer, all of which have constant shapes."""
+    assert isinstance(b, tir.Buffer)
+    n = tir.elements(b)
+    assert isinstance(n, int)
+    return n
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def check_plan(plan: NetworkPlan, lib: Library) -> None:
+    """Raise BuildError unless every argument of every call is in bounds and has the right type."""
+    what = f"network {plan.name}"
+    for name, count in Counter(s.name for s in (*plan.inputs, *plan.params)).items():
+        if count > 1:
+            raise BuildError(f"{what}: {name}", f"{count} inputs or parameters have this name")
+    for n, call in enumerate(plan.calls):
+        if not 0 <= call.kernel < len(lib.kernels):
+            why = f"the library has {len(lib.kernels)} kernels, and none of number {call.kernel}"
+            raise BuildError(f"{what}: call {n}", why)
+        func = lib.kernels[call.kernel].func
+        for why in chain(_about_count(func, call), _about_places(plan, func, call)):
+            raise BuildError(f"{what}: call {n} of {func.name}", why)
+    written = {place for call in plan.calls for place in call.args}
+    for n, spec in enumerate(plan.outputs):
+        if Place("output", n) not in written:
+            raise BuildError(f"{what}: output {spec.name}", "no call computes it")
+
+
+def _about_count(func: tir.PrimFunc, call: Call) -> Iterator[str]:
+    if func.sizes or not all(isinstance(p, tir.Buffer) for p in func.params):
+        yield "it has symbolic sizes or scalar parameters"
+    if len(call.args) != len(func.params):
+        yield f"it takes {len(func.params)} arguments, not {len(call.args)}"
+
+
+def _about_places(plan: NetworkPlan, func: tir.PrimFunc, call: Call) -> Iterator[str]:
+    """Check each argument by itself, and that what is written overlaps with no other argument."""
+    written = {id(p) for p in func.outputs}
+    for p, place in zip(func.params, call.args, strict=True):
+        assert isinstance(p, tir.Buffer)
+        yield from _about_place(plan, func, p, place)
+        if id(p) in written and place.space not in ("arena", "output"):
+            yield f"it writes {p.name} to a place of space {place.space!r}"
+    ranges = [
+        (p, place.space, *_range(p, place))
+        for p, place in zip(func.params, call.args, strict=True)
+        if isinstance(p, tir.Buffer)
+    ]
+    for p, space, begin, end in ranges:
+        for q, other, first, last in ranges:
+            if id(p) in written and q is not p and space == other and begin < last and first < end:
+                yield f"{p.name}, which it writes, overlaps with {q.name}"
+
+
+def _about_place(
+    plan: NetworkPlan, func: tir.PrimFunc, p: tir.Buffer, place: Place
+) -> Iterator[str]:
+    if func.is_constant(p) and place.space != "param":
+        yield f"{p.name} is constant, but not a parameter of the network"
+    if place.space == "arena":
+        if place.at < 0 or place.at % CACHE_LINE or _range(p, place)[1] > plan.arena_bytes:
+            yield f"{p.name} is at byte {place.at} of an arena of {plan.arena_bytes}"
+        return
+    tensors = {"input": plan.inputs, "output": plan.outputs, "param": plan.params}
+    if place.space not in tensors or not 0 <= place.at < len(tensors[place.space]):
+        yield f"{p.name} is {place.space} {place.at}, which does not exist"
+        return
+    spec = tensors[place.space][place.at]
+    if spec.dtype is not p.dtype or spec.bytes != _size(p):
+        yield f"{p.name} of {p.dtype}[{', '.join(map(str, p.shape))}] is given {spec}"
+
+
+def _range(p: tir.Buffer, place: Place) -> tuple[int, int]:
+    """Return the first byte or number that a place takes, and the one after its last."""
+    return place.at, place.at + (_size(p) if place.space == "arena" else 1)
+
+
+def _size(p: tir.Buffer) -> int:
+    return elements(p) * p.dtype.bytes

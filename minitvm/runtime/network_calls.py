@@ -1,0 +1,107 @@
+"""Make the calls of a network: in compiled code, or one by one from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .aligned import Array
+from .jit import compile_ir
+from .loading import address, failed
+from .network import Call, Library, Place, Space, elements
+from .network_code import CLOCK, network_ir
+
+Memory: TypeAlias = Mapping[Space, Sequence[Array]]  # inputs, outputs, parameters and constants
+
+
+class CompiledCalls:
+    """Compiled code that makes all calls of a network; Python calls it once for each run."""
+
+    def __init__(self, calls: Sequence[Call], lib: Library, arena: Array) -> None:
+        self._calls, self._lib, self._arena = calls, lib, arena
+        self._kernels = _table(f.address or 0 for f in lib.kernels)
+        self._run = _entry(network_ir(calls), 6)
+
+    def run(self, memory: Memory) -> None:
+        """Make all calls; raise the exception of the first call that fails."""
+        self._raise(self._run(*self._tables(memory)))
+
+    def stamps(self, memory: Memory) -> list[float]:
+        """Make all calls; return the time in seconds before the first and after each call."""
+        if CLOCK is None:
+            return PythonCalls(self._calls, self._lib, self._arena).stamps(memory)
+        times = np.zeros((len(self._calls) + 1, 2), np.int64)
+        self._raise(self._stamped(*self._tables(memory), times.ctypes.data))
+        return [
+            seconds + 1e-9 * nanoseconds for seconds, nanoseconds in (times - times[0]).tolist()
+        ]
+
+    @cached_property
+    def _stamped(self) -> Callable[..., int]:
+        return _entry(network_ir(self._calls, stamps=True), 7)
+
+    def _tables(self, memory: Memory) -> tuple[Any, ...]:
+        spaces: tuple[Space, ...] = ("input", "output", "param", "constant")
+        tables = (_table(map(address, memory[space])) for space in spaces)
+        return self._kernels, address(self._arena), *tables
+
+    def _raise(self, number: int) -> None:
+        if number:
+            call = self._calls[number - 1]
+            kernel = self._lib.kernels[call.kernel].name
+            raise failed(f"call {number - 1} of {kernel}")
+
+
+class PythonCalls:
+    """Calls of kernels from Python, for targets without machine code."""
+
+    def __init__(self, calls: Sequence[Call], lib: Library, arena: Array) -> None:
+        self._rows = [
+            (lib.kernels[call.kernel].main, _arguments(call, lib, arena)) for call in calls
+        ]
+
+    def run(self, memory: Memory) -> None:
+        """Make all calls; an exception ends the run."""
+        for main, args in self._rows:
+            main([memory[a.space][a.at] if isinstance(a, Place) else a for a in args])
+
+    def stamps(self, memory: Memory) -> list[float]:
+        """Make all calls; return the time in seconds before the first and after each call."""
+        times = [time.perf_counter()]
+        for main, args in self._rows:
+            main([memory[a.space][a.at] if isinstance(a, Place) else a for a in args])
+            times.append(time.perf_counter())
+        return [t - times[0] for t in times]
+
+
+def _arguments(call: Call, lib: Library, arena: Array) -> list[Array | Place]:
+    """Return the arguments of a call: arrays in the arena, and the places of all others."""
+    func = lib.kernels[call.kernel].func
+    found: list[Array | Place] = []
+    for b, place in zip((*func.params, *func.packed), call.args, strict=True):
+        if place.space == "arena":
+            end = place.at + elements(b) * b.dtype.bytes
+            found.append(arena[place.at : end].view(b.dtype.numpy))
+        else:
+            found.append(place)
+    return found
+
+
+def _table(addresses: Iterable[int]) -> Any:
+    found = list(addresses)
+    return (ctypes.c_void_p * len(found))(*found)
+
+
+def _entry(text: str, parameters: int) -> Callable[..., int]:
+    """Compile `text` and return its function `run`, which has so many addresses as parameters."""
+    code = compile_ir(text, opt=1)
+    call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * parameters)(
+        code.address("run")
+    )
+    call.code = code  # keeps the code in memory
+    return call

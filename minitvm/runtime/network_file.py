@@ -1,0 +1,111 @@
+"""Write and read files of compiled networks: the plan, the kernels and the parameters.
+
+A file begins as that of a function does (export.py): its format, a checksum, and one line of JSON.
+The kernels follow, each as a file of its own, and then the parameters. Packed constants are not
+stored: they are larger, and quickly made again. Loading a file runs the machine code in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from minitvm.base import dtype
+
+from .aligned import Array, empty_aligned
+from .export import File, Json, opened, read, sealed, write
+from .function import loaded
+from .network import Call, Library, NetworkPlan, Place, TensorSpec
+from .network_module import NetworkModule, create
+
+MAGIC, FORMAT = b"minitvm network", 1
+
+
+def export_network(path: File, module: NetworkModule) -> None:
+    """Write a network with its kernels and the parameters that are set to the file `path`.
+
+    Raises BuildError if kernels of its target cannot be stored.
+    """
+    kernels = [f.packed("export") for f in module.lib.kernels]
+    params = module.params
+    header = {
+        "plan": plan_to_json(module.plan),
+        "kernels": [len(k) for k in kernels],
+        "params": list(params),
+    }
+    arrays = [np.ascontiguousarray(a).tobytes() for a in params.values()]
+    write(path, sealed(MAGIC, FORMAT, header, *kernels, *arrays))
+
+
+def load_network(path: File) -> NetworkModule:
+    """Return the module that export_network has written, without compiling its kernels.
+
+    Loading runs the code in the file: load only what you trust. Raises ArgumentError if the file
+    does not exist; BuildError if it is damaged, or was made for another CPU or operating system.
+    """
+    what = f"load_network({str(path)!r})"
+    return opened(read(path), MAGIC, FORMAT, what, lambda h, data: _module(h, data, what))
+
+
+def _module(header: Json, data: bytes, what: str) -> NetworkModule:
+    plan = plan_from_json(header["plan"])
+    kernels: list[bytes] = []
+    at = 0
+    for size in header["kernels"]:
+        kernels.append(data[at : at + size])
+        at += size
+    params = _params(plan, header["params"], memoryview(data)[at:])
+    module = create(plan, Library(tuple(loaded(k, what) for k in kernels)))
+    module.set_input(**params)
+    return module
+
+
+def _params(plan: NetworkPlan, names: list[str], data: memoryview) -> dict[str, Array]:
+    """Return the parameters in `data`, in arrays that are aligned to 64 bytes."""
+    specs = {spec.name: spec for spec in plan.params}
+    params: dict[str, Array] = {}
+    at = 0
+    for name in names:
+        spec = specs[name]
+        params[name] = empty_aligned(spec.shape, spec.dtype.numpy)
+        stored = np.frombuffer(data, spec.dtype.numpy, params[name].size, at)
+        params[name][...] = stored.reshape(spec.shape)
+        at += spec.bytes
+    return params
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def plan_to_json(plan: NetworkPlan) -> Json:
+    """Return a plan as JSON values."""
+    tensors = {"inputs": plan.inputs, "outputs": plan.outputs, "params": plan.params}
+    return {
+        "name": plan.name,
+        **{k: [[s.name, s.shape, str(s.dtype)] for s in v] for k, v in tensors.items()},
+        "calls": [
+            [c.kernel, [[p.space, p.at] for p in c.args], c.name, c.operations] for c in plan.calls
+        ],
+        "arena_bytes": plan.arena_bytes,
+    }
+
+
+def plan_from_json(given: Mapping[str, Any]) -> NetworkPlan:
+    """Return the plan that plan_to_json has described."""
+    inputs, outputs, params = (
+        tuple(_spec(*each) for each in given[kind]) for kind in ("inputs", "outputs", "params")
+    )
+    calls = tuple(_call(*each) for each in given["calls"])
+    size = int(given["arena_bytes"])
+    return NetworkPlan(str(given["name"]), inputs, outputs, params, calls, size)
+
+
+def _spec(name: str, shape: list[int], kind: str) -> TensorSpec:
+    return TensorSpec(str(name), tuple(map(int, shape)), dtype(kind))
+
+
+def _call(kernel: int, args: list[Any], name: str, operations: int) -> Call:
+    places = tuple(Place(space, int(at)) for space, at in args)
+    return Call(int(kernel), places, str(name), int(operations))

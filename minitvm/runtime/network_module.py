@@ -1,0 +1,224 @@
+"""Run networks: set inputs, run, get outputs, as with TVM's graph executor."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+
+from .aligned import CACHE_LINE, Array, empty_aligned
+from .arguments import as_array
+from .loading import address
+from .nd import Device, NDArray
+from .network import Library, NetworkPlan, TensorSpec, check_plan, elements, packings
+from .network_calls import CompiledCalls, Memory, PythonCalls
+from .network_profile import Profile, profile_of
+
+
+def create(
+    plan: NetworkPlan, lib: Library, device: Device | None = None, *, compiled: bool = True
+) -> NetworkModule:
+    """Return a module that runs the network `plan` with the kernels of `lib`.
+
+    compiled   whether compiled code makes the calls, if all kernels are machine code; if not,
+               Python makes them one by one
+
+    Raises BuildError if the plan does not fit the kernels.
+    """
+    if device is not None and (not isinstance(device, Device) or device.kind != "cpu"):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"create on {device}", "networks run on the CPU only", "cpu(0)")
+    if not isinstance(plan, NetworkPlan) or not isinstance(lib, Library):  # pyright: ignore[reportUnnecessaryIsInstance]
+        what = f"create({type(plan).__name__}, {type(lib).__name__})"
+        raise ArgumentError(what, "not a plan and its kernels", "what compiler.build returns")
+    return NetworkModule(plan, lib, compiled=compiled)
+
+
+class NetworkModule:
+    """A network with memory of its own for intermediate tensors, inputs and outputs.
+
+    Calls from several threads wait for each other; modules of the same plan run at the same time.
+    """
+
+    def __init__(self, plan: NetworkPlan, lib: Library, *, compiled: bool = True) -> None:
+        check_plan(plan, lib)
+        self.plan, self.lib = plan, lib
+        self._lock = threading.Lock()
+        self._packings, calls = packings(plan, lib)
+        arena = empty_aligned((plan.arena_bytes,), np.dtype(np.uint8))
+        kind = CompiledCalls if compiled and lib.is_native else PythonCalls
+        self._calls = kind(calls, lib, arena)
+        self._inputs = [_empty(spec) for spec in plan.inputs]
+        self._outputs = [_empty(spec) for spec in plan.outputs]
+        self._params = [_NOTHING for _ in plan.params]
+        self._constants = [
+            _NOTHING for p in self._packings for _ in lib.kernels[p.kernel].func.packed
+        ]
+        tensors = ((plan.inputs, False), (plan.params, True))
+        self._named = {
+            s.name: (s, n, is_param) for specs, is_param in tensors for n, s in enumerate(specs)
+        }
+        self._missing = dict.fromkeys(self._named)  # the names of what has not been set, in order
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters that have been set. Their arrays must not change."""
+        pairs = zip(self.plan.params, self._params, strict=True)
+        return {spec.name: a for spec, a in pairs if spec.name not in self._missing}
+
+    def set_input(self, key: str | int | None = None, value: Any = None, /, **values: Any) -> None:
+        """Set inputs and parameters: set_input("data", x), set_input(0, x), set_input(**params).
+
+        Inputs are copied. Parameters are packed for the kernels that read them; their arrays must
+        not change afterwards. Numbers are converted to the element type of the tensor, but not
+        from float to int. Raises ArgumentError for unknown names and arrays that do not fit.
+        """
+        given = dict(values) if key is None else {self._name(key): value, **values}
+        checked = {name: _checked(self._found(name)[0], a) for name, a in given.items()}
+        with self._lock:
+            changed: set[int] = set()
+            for name, a in checked.items():
+                spec, number, is_param = self._found(name)
+                if is_param:
+                    self._params[number] = _aligned(spec, a)
+                    changed.add(number)
+                else:
+                    np.copyto(self._inputs[number], a, casting="same_kind")
+                self._missing.pop(name, None)
+            self._pack(changed)
+
+    def run(self, **inputs: Any) -> None:
+        """Set `inputs`, if any, and run the network; get_output returns its results."""
+        if inputs:
+            self.set_input(**inputs)
+        self._check_ready(self._missing)
+        with self._lock:
+            self._calls.run(self._memory(self._inputs, self._outputs))
+
+    def get_output(self, index: int, out: Any = None) -> Array:
+        """Return a copy of an output of the last run; with `out`, copy it there and return that."""
+        spec = _at(self.plan.outputs, index, "output")
+        found = self._outputs[index]
+        if out is None:
+            return found.copy().view(NDArray)
+        place = as_array("out", out)
+        if place.shape != spec.shape or place.dtype != spec.dtype.numpy:
+            why = f"has shape {place.shape} and dtype {place.dtype}"
+            raise ArgumentError(f"get_output({index}): out", why, f"nd.empty({spec.shape})")
+        np.copyto(place, found)
+        return out
+
+    def get_num_outputs(self) -> int:
+        """Return how many outputs the network has."""
+        return len(self.plan.outputs)
+
+    def __call__(self, *inputs: Any) -> Array | tuple[Array, ...]:
+        """Run the network on `inputs` and return new arrays: one, or a tuple of several.
+
+        Arrays that fit are read where they are, others are copied. What set_input and get_output
+        refer to does not change.
+        """
+        ready = self._checked(inputs)
+        outputs = [_empty(spec) for spec in self.plan.outputs]
+        with self._lock:
+            self._calls.run(self._memory(ready, outputs))
+        found = tuple(a.view(NDArray) for a in outputs)
+        return found[0] if len(found) == 1 else found
+
+    def profile(self, *inputs: Any, number: int = 10) -> Profile:
+        """Run the network `number` times and return the time that each kernel takes."""
+        ready = self._checked(inputs)
+        outputs = [_empty(spec) for spec in self.plan.outputs]
+        with self._lock:
+            return profile_of(
+                self.plan,
+                self.lib,
+                lambda: self._calls.run(self._memory(ready, outputs)),
+                lambda: self._calls.stamps(self._memory(ready, outputs)),
+                number,
+            )
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _checked(self, inputs: tuple[Any, ...]) -> list[Array]:
+        """Return `inputs` as arrays that kernels can read; ArgumentError if they do not fit."""
+        specs = self.plan.inputs
+        if len(inputs) != len(specs):
+            why = f"takes {len(specs)} inputs, {len(inputs)} given"
+            raise ArgumentError(f"{self.plan.name}({', '.join(map(str, specs))})", why)
+        self._check_ready(name for name in self._missing if self._found(name)[2])
+        return [_aligned(s, _checked(s, a)) for s, a in zip(specs, inputs, strict=True)]
+
+    def _check_ready(self, missing: Iterable[str]) -> None:
+        for name in missing:
+            fix = f"set_input({name!r}, value)"
+            raise ArgumentError(f"run of {self.plan.name}", f"{name} is not set", fix)
+
+    def _memory(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Memory:
+        return {
+            "input": inputs,
+            "output": outputs,
+            "param": self._params,
+            "constant": self._constants,
+        }
+
+    def _pack(self, changed: set[int]) -> None:
+        """Pack the constants that depend on the parameters of the numbers `changed`."""
+        for packing in self._packings:
+            names = (self.plan.params[n].name for n in packing.params)
+            if changed.isdisjoint(packing.params) or any(n in self._missing for n in names):
+                continue
+            kernel = self.lib.kernels[packing.kernel]
+            assert kernel.prepack is not None
+            packed = [empty_aligned((elements(b),), b.dtype.numpy) for b in kernel.func.packed]
+            kernel.prepack.main([*(self._params[n] for n in packing.params), *packed])
+            self._constants[packing.first : packing.first + len(packed)] = packed
+
+    def _name(self, key: str | int) -> str:
+        return key if isinstance(key, str) else _at(self.plan.inputs, key, "input").name
+
+    def _found(self, name: str) -> tuple[TensorSpec, int, bool]:
+        """Return the input or parameter `name`, its number, and whether it is a parameter."""
+        if name not in self._named:
+            known = ", ".join(spec.name for spec in self.plan.inputs)
+            why = f"its inputs: {known}; it also has {len(self.plan.params)} parameters"
+            raise ArgumentError(f"{self.plan.name}: no input or parameter {name!r}", why)
+        return self._named[name]
+
+
+_NOTHING = np.empty(0, np.uint8)  # a parameter or a constant that is not set
+
+
+def _empty(spec: TensorSpec) -> Array:
+    return empty_aligned(spec.shape, spec.dtype.numpy)
+
+
+def _checked(spec: TensorSpec, value: Any) -> Array:
+    """Return `value` as an array; ArgumentError if it cannot be converted to `spec`."""
+    a = as_array(spec.name, value)
+    if a.shape != spec.shape:
+        raise ArgumentError(f"argument {spec}", f"has shape {a.shape}", "reshape it")
+    if not np.can_cast(a.dtype, spec.dtype.numpy, "same_kind"):
+        fix = f"{spec.name}.astype({str(spec.dtype)!r})"
+        raise ArgumentError(f"argument {spec}", f"has dtype {a.dtype}", fix)
+    return a
+
+
+def _aligned(spec: TensorSpec, a: Array) -> Array:
+    """Return `a`, or a copy if it is not contiguous, aligned to 64 bytes and of the right type."""
+    if a.dtype == spec.dtype.numpy and a.flags.c_contiguous and address(a) % CACHE_LINE == 0:
+        return a
+    copy = _empty(spec)
+    np.copyto(copy, a, casting="same_kind")
+    return copy
+
+
+def _at(specs: Sequence[TensorSpec], index: Any, kind: str) -> TensorSpec:
+    """Return specs[index]; ArgumentError if `index` is not a number of one."""
+    if not isinstance(index, int) or not 0 <= index < len(specs):
+        why = f"the network has {len(specs)}, numbered from 0"
+        raise ArgumentError(f"{kind} {index!r}", why)
+    return specs[index]

@@ -1,0 +1,152 @@
+"""Measure how long each kernel of a network takes, and how much memory it reads and writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from minitvm import tir
+from minitvm.base import MeasureError
+
+from .function import is_count
+from .network import Call, Library, NetworkPlan, elements
+
+COLUMNS = f"{'call':32} {'us':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class CallTime:
+    """One call of a kernel, measured.
+
+    read, written   the bytes of its inputs with the constants, and of its output
+    """
+
+    name: str
+    kernel: str
+    seconds: float
+    operations: int
+    read: int
+    written: int
+
+    @property
+    def gflops(self) -> float:
+        """Billions of operations per second."""
+        return self.operations / self.seconds / 1e9 if self.seconds else 0.0
+
+    @property
+    def gigabytes_per_second(self) -> float:
+        """Bytes read and written per nanosecond, if each is moved once."""
+        return (self.read + self.written) / self.seconds / 1e9 if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A network, measured: its calls in the order of execution, and the time of a whole run.
+
+    calls     each with the shortest time of all runs
+    seconds   the shortest time of a run, from Python and back
+    outside   the part of it, between 0 and `seconds`, that is spent outside the kernels
+    """
+
+    calls: tuple[CallTime, ...]
+    seconds: float
+    outside: float
+
+    def __str__(self) -> str:
+        total = sum(c.seconds for c in self.calls) or 1.0
+        rows = [
+            f"{c.name[:32] or '-':32} {c.seconds * 1e6:9.1f} {c.seconds / total:6.1%} "
+            f"{c.gflops:8.1f} {c.gigabytes_per_second:7.1f}  {c.kernel}"
+            for c in self.calls
+        ]
+        share = self.outside / self.seconds if self.seconds else 0.0
+        last = f"one run: {self.seconds * 1e6:.1f} us, {share:.1%} of it outside the kernels"
+        return "\n".join([COLUMNS, *rows, last])
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the calls of a network read and write in one run.
+
+    read, written   bytes of all arguments, each counted once per call
+    temporaries     bytes of the intermediate tensors, as if each had memory of its own
+    arena           bytes of the arena, in which they share memory
+    """
+
+    calls: int
+    read: int
+    written: int
+    temporaries: int
+    arena: int
+
+
+def traffic(plan: NetworkPlan, lib: Library) -> Traffic:
+    """Return how many bytes the calls of `plan` read and write, to compare plans of one network."""
+    moved = [_moved(call, lib) for call in plan.calls]
+    return Traffic(
+        calls=len(plan.calls),
+        read=sum(read for read, _ in moved),
+        written=sum(written for _, written in moved),
+        temporaries=sum(_temporary(call, lib) for call in plan.calls),
+        arena=plan.arena_bytes,
+    )
+
+
+def profile_of(
+    plan: NetworkPlan,
+    lib: Library,
+    run: Callable[[], None],
+    stamps: Callable[[], list[float]],
+    number: int,
+) -> Profile:
+    """Measure `run` and, by the stamps of its calls, each call, `number` times after a warm-up."""
+    if not is_count(number):
+        raise MeasureError(f"profile(number={number!r})", "not an int of at least 1", "10")
+    stamps()
+    seconds, inside = float("inf"), float("inf")
+    least = [float("inf")] * len(plan.calls)
+    for _ in range(number):
+        start = time.perf_counter()
+        run()
+        seconds = min(seconds, time.perf_counter() - start)
+        times = stamps()
+        inside = min(inside, times[-1])
+        least = [min(a, t - s) for a, s, t in zip(least, times[:-1], times[1:], strict=True)]
+    calls = tuple(_measured(c, lib, t) for c, t in zip(plan.calls, least, strict=True))
+    return Profile(calls, seconds, max(0.0, seconds - inside))
+
+
+def _measured(call: Call, lib: Library, seconds: float) -> CallTime:
+    kernel = lib.kernels[call.kernel].name
+    return CallTime(call.name, kernel, seconds, call.operations, *_moved(call, lib))
+
+
+def _moved(call: Call, lib: Library) -> tuple[int, int]:
+    """Return the bytes that a call reads and writes, without those of its scratch memory.
+
+    If the kernel packs constants, it reads these in place of the parameters.
+    """
+    func = lib.kernels[call.kernel].func
+    constants = func.packed or func.constants
+    outputs = [b for b in func.outputs if not _among(b, func.scratch)]
+    inputs = [
+        b for b in func.params if not _among(b, func.outputs) and not _among(b, func.constants)
+    ]
+    return _bytes((*inputs, *constants)), _bytes(outputs)
+
+
+def _temporary(call: Call, lib: Library) -> int:
+    """Return the bytes that a call writes to the arena."""
+    func = lib.kernels[call.kernel].func
+    pairs = zip(func.params, call.args, strict=True)
+    arena = [b for b, place in pairs if place.space == "arena" and _among(b, func.outputs)]
+    return _bytes(arena)
+
+
+def _among(b: object, buffers: Iterable[tir.Buffer]) -> bool:
+    return any(b is other for other in buffers)
+
+
+def _bytes(buffers: Iterable[tir.Buffer | tir.Var]) -> int:
+    return sum(elements(b) * b.dtype.bytes for b in buffers)
