@@ -1,0 +1,4 @@
+"""Passes: pure functions that rewrite a network into one that computes the same."""
+
+# pyright: reportUnusedImport=false
+from .fuse import fuse
