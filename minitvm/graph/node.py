@@ -190,7 +190,7 @@ def _lines(graph: Graph, indent: str) -> Iterator[str]:
             op = kernels[whole]
         attrs = [f"{k}={_shown(v)}" for k, v in node.attrs.items() if k != "body"]
         shown = f"{op}({', '.join([*map(names.of, node.inputs), *attrs])})"
-        yield f"{inner}{names.of(node)} = {shown}  # {node.type}"
+        yield f"{inner}{names.of(node, op)} = {shown}  # {node.type}"
     yield f"{inner}return {', '.join(map(names.of, graph.outputs))}"
 
 
@@ -215,10 +215,11 @@ class _Names:
         self.taken = set[str]()
         self.known: dict[Node, str] = {}
 
-    def of(self, node: Node) -> str:
+    def of(self, node: Node, function: str = "") -> str:
+        """Return the name of a node, which is computed by `function` if it is not a leaf."""
         if node not in self.known:
-            base = node.name if node.is_leaf else node.body.name if node.op == KERNEL else node.op
-            self.known[node] = self.fresh(_identifier(base) if node.is_leaf else f"{base}_")
+            base = _identifier(node.name) if node.is_leaf else f"{function}_"
+            self.known[node] = self.fresh(base)
         return self.known[node]
 
     def fresh(self, base: str) -> str:

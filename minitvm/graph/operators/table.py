@@ -67,7 +67,7 @@ ALL = (
     *_operators(Fusion.ANCHOR, "images", "avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d"),
     *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", "conv3d"),
     *_operators(Fusion.ANCHOR, "fixed", "batch_matmul", "dense", "matmul"),
-    *_operators(Fusion.OPAQUE, "axis", "layer_norm", "log_softmax", "softmax"),
+    *_operators(Fusion.REDUCTION, "axis", "layer_norm", "log_softmax", "softmax"),
 )
 OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
 

@@ -4,6 +4,7 @@
 from .batch_norm import fold_batch_norm
 from .fold import fold_constants
 from .formula import choose_formulas
+from .fuse import fuse
 from .layout import assign_layouts
 from .parallel import merge_parallel
 from .same import merge_same

@@ -1,0 +1,113 @@
+"""Files of compiled kernels in the user's cache folder, so that a network is compiled once.
+
+$MINITVM_CACHE names another folder; if it is empty, nothing is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import uuid
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from minitvm import runtime
+from minitvm.base import Target, TVMError, host
+
+VARIABLE = "MINITVM_CACHE"
+OURS = re.compile(r"[0-9a-f]{64}\.mtvm|[0-9a-f]{32}\.part")
+MOST = 256 << 20  # bytes of all files; the ones that were not used for longest are removed
+
+
+def key_of(text: str, target: Target, steps: str) -> str:
+    """Return a key of all that the code of a kernel depends on.
+
+    text    the kernel, printed
+    steps   the steps of its schedule if another one than the default was chosen
+    """
+    machine = host()
+    facts = (_sources(), repr(target), machine.cpu, sorted(machine.features), text, steps)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def path_of(key: str) -> Path | None:
+    """Return the file for a kernel, whose folder exists; None if files cannot be stored."""
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder / f"{key}.mtvm"
+
+
+def read(path: Path) -> runtime.Function | None:
+    """Return the kernel in a file; None if there is no such file or if it cannot be used."""
+    try:
+        found = runtime.load(path)
+        os.utime(path)  # it was used now
+    except (TVMError, OSError):
+        return None
+    return found
+
+
+def write(path: Path, kernel: runtime.Function) -> None:
+    """Write a kernel to a file, which appears when it is complete; do nothing if that fails."""
+    part = path.with_name(f"{uuid.uuid4().hex}.part")
+    try:
+        kernel.export(part)
+        part.replace(path)
+    except (TVMError, OSError):
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def trim(most: int = MOST) -> None:
+    """Remove the files that were not used for longest, until all together have `most` bytes."""
+    found = [(s.st_mtime, s.st_size, path) for path, s in _files()]
+    left = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if left <= most:
+            return
+        left -= size
+        with suppress(OSError):
+            path.unlink()
+
+
+def _files() -> list[tuple[Path, os.stat_result]]:
+    folder, found = _folder(), list[tuple[Path, os.stat_result]]()
+    if folder is not None and folder.is_dir():
+        for path in folder.iterdir():
+            if not OURS.fullmatch(path.name):  # the folder may have other files, too
+                continue
+            with suppress(OSError):
+                found.append((path, path.stat()))
+    return found
+
+
+def _folder() -> Path | None:
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return Path(given) if given else None
+    with suppress(RuntimeError):  # there is no home folder
+        home = {
+            "darwin": Path.home() / "Library" / "Caches",
+            "win32": Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"),
+        }
+        linux = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return home.get(sys.platform, linux) / "minitvm" / "kernels"
+    return None
+
+
+@cache
+def _sources() -> str:
+    """Return a digest of the files of minitvm: a kernel of another version is not used."""
+    folder = Path(__file__).parents[1]
+    known = [(p, p.stat()) for p in sorted(folder.rglob("*.py"))]
+    facts = [(str(p.relative_to(folder)), s.st_size, s.st_mtime_ns) for p, s in known]
+    return hashlib.sha256(repr((version("llvmlite"), facts)).encode()).hexdigest()
