@@ -2,9 +2,9 @@
 
 Units run in order and the i-th pop of a queue takes the i-th push, so the instructions form one
 graph whose linear extensions are the possible executions (tokens.py). The graph shows, without
-running anything, which units deadlock, which tokens are left over, which conflicting accesses are
-unordered, and which elements are read before they are written (initialised.py). Finite queues only
-add waiting, not races.
+running anything, which tokens are left over, which conflicting accesses are unordered, and which
+elements are read before they are written (initialised.py). Deadlocks are those of the timing model,
+because a full queue can cause one. Otherwise finite queues only add waiting, not races.
 """
 
 from __future__ import annotations

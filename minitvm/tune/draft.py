@@ -72,13 +72,14 @@ class Explanation:
 class Core:
     """One iteration of the innermost reduce loop of a statement, or of a loop without one.
 
-    rows, vectors   the register tile: rows of so many vector registers
+    rows, columns   the register tile; vectors: registers of one of its rows
     registers       that the tile needs; held: whether it is unrolled, so that they can be used
     loads           vector loads; operations: vector instructions; strip: iterations until the tile
                     is stored; times: how often all this happens
     """
 
     rows: Num | Floats
+    columns: Num | Floats
     vectors: Num | Floats
     registers: Num | Floats
     held: Mask
@@ -120,14 +121,13 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
     def one(x: Num | Floats) -> float:
         return float(np.broadcast_to(x, 1)[0])
 
-    lanes = target.vector_bytes // s.bytes
-    wide, fits = one(core.vectors), one(core.registers) <= target.vector_registers
+    fits = one(core.registers) <= target.vector_registers
     held = bool(np.broadcast_to(core.held, 1)[0]) and fits
     loads = one(core.loads) / max(1.0, one(core.operations))
     return (
         f"{s.stage} is limited by {limit} ({share:.0%} of its time): "
         f"{loads:.2f} loads per instruction; "
-        f"tile {one(core.rows):.0f}x{wide * lanes:.0f} needs {one(core.registers):.0f} of "
+        f"tile {one(core.rows):.0f}x{one(core.columns):.0f} needs {one(core.registers):.0f} of "
         f"{target.vector_registers} registers{'' if held else ' and stays in memory'}; "
         f"it is stored every {one(core.strip):.0f} iterations"
     )
@@ -198,7 +198,7 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
         strip *= np.where(open_ & x.reduce, extent[n], 1.0)
     lanes = np.where(vector[:, None], extent, 1.0).prod(axis=0)
     times = extent.prod(axis=0) / (rows * lanes)
-    return Core(rows, wide, registers, held, loads, fma, strip, times)
+    return Core(rows, lanes, wide, registers, held, loads, fma, strip, times)
 
 
 def _per_vector(

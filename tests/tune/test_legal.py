@@ -82,6 +82,12 @@ def test_the_draft_prefers_a_register_tile_to_single_vectors():
     assert "tile 4x32 needs 11 of 32 registers" in str(why)
 
 
+def test_the_draft_names_the_columns_of_a_tile_that_fills_half_a_register():
+    sketch = sketches.matmul(512, 512, 512, 2, unroll="tile")
+    half = row(sketch, (16, 2, 4, 4), (4, 4, 4, 8), (8, 64), 0)
+    assert "tile 4x8 needs 6 of 32 registers" in str(tune.draft.explain(sketch, half[0], TARGET))
+
+
 def test_the_draft_charges_for_rows_that_share_the_sets_of_a_cache():
     tile = ((16, 2, 4, 4), (4, 2, 2, 32), (8, 64), 0)
     apart, packed = (
