@@ -12,7 +12,7 @@ from minitvm import te, tir
 
 from .convolution import CONVOLUTION, Convolution
 from .layouts import Layout
-from .window import padded
+from .window import padded_pixel
 
 CONV_CHANNELS = "conv_channels"
 
@@ -44,7 +44,7 @@ def conv2d_channels(
     outputs, inner, *_ = kernel_sizes(kernel, layout)
     high, wide, groups = conv.high, conv.wide, conv.groups
     batch, channels = data.shape[0], layout.channels(data)
-    pixel = padded(data, layout, high, wide)
+    pixel = padded_pixel(data, layout, high, wide)
     height = (high.out - 1) * high.stride + high.reach
     width = (wide.out - 1) * wide.stride + wide.reach
     image = te.compute(
