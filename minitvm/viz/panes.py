@@ -81,7 +81,7 @@ class Pane:
         return f"{name}  {' × '.join(map(str, self.shape)) or 'scalar'}"
 
     def notes(self) -> list[str]:
-        """Describe the part shown and the elements per cell; [] if each element has a cell."""
+        """Return notes on the part shown and the elements per cell; [] if all is shown."""
         parts: list[str] = []
         spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
         if any(low > 0 or low + n * each < size for low, n, each, size in spans):
@@ -121,7 +121,7 @@ def cell_size(pane: Pane, width: float) -> float:
 
 
 def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
-    """Return width and height of a pane with cells of `size` and a text of `head` pixels height."""
+    """Return (width, height) of a pane below a text that is `head` pixels high."""
     width = GUTTER + pane.across * (pane.columns * size + GAP) - GAP
     down = len(pane.slices) // pane.across
     height = head + down * (_above(pane) + pane.rows * size + GAP) - GAP

@@ -117,7 +117,7 @@ def checked(t: Any) -> tensor.Tensor:
         raise ArgumentError(f"{type(t).__name__} as a formula", "not a tensor", "te.compute(...)")
     if not isinstance(t.op, tensor.ComputeOp):
         raise ArgumentError(
-            f"the reads of {t.name}", f"the tensor is {t.op}", "a tensor of te.compute"
+            f"the reads of {t.name}", f"no formula computes it: {t.op}", "a tensor of te.compute"
         )
     for e in tensor.extent_loads(t.op):
         raise ArgumentError(
