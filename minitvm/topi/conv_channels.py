@@ -37,7 +37,9 @@ def reduce_axes(channels: tir.Index, height: int, width: int) -> list[te.Axis]:
 def conv2d_channels(
     data: te.Tensor, kernel: te.Tensor, layout: Layout, conv: Convolution
 ) -> te.Tensor:
-    """Define conv2d of `data` in `layout` by the textbook formula; kernel as in `kernel_sizes`.
+    """Define conv2d of `data` in `layout` by the textbook formula.
+
+    `kernel_sizes` describes the layout of the kernel.
 
     out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
     """

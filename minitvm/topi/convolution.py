@@ -63,7 +63,10 @@ class Convolution:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """The batch, input and output channels; symbolic ones count as 1 and `TYPICAL`."""
+        """The batch size and the numbers of input and output channels.
+
+        A symbolic batch counts as 1, a symbolic number of channels as TYPICAL.
+        """
         c, o = (n if isinstance(n, int) else TYPICAL for n in (self.inputs, self.outputs))
         return self.batch if isinstance(self.batch, int) else 1, c, o
 
@@ -134,7 +137,7 @@ def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def formulas(op: Any) -> Formulas:
-    """List the formulas of a convolution: multiplications, bytes, expected error of each.
+    """List the formulas of a convolution, each with its multiplications, bytes and expected error.
 
     op: a tensor that topi.conv2d or topi.nn.conv2d_winograd returned, or an elementwise stage after
     it. Formulas that cannot compute this convolution are listed with the reason.

@@ -20,7 +20,7 @@ class Tile:
 
 
 def parts(size: int, part: int) -> Iterator[tuple[int, int]]:
-    """Yield (number, length) of the parts of `size`: those of length `part`, and the rest."""
+    """Yield (count, length) for the parts of length `part` in `size`, then for a shorter rest."""
     yield size // part, part
     if size % part:
         yield 1, size % part

@@ -145,7 +145,7 @@ def conv2d_winograd(
 
 
 def winograd(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) -> te.Tensor:
-    """Define the convolution `conv` by F(tile x tile, 3x3), in NCHW between transposes."""
+    """Define the convolution `conv` by F(tile x tile, 3x3); NCHW is transposed to NHWC and back."""
     if conv.layout == "NHWC":
         return _winograd_nhwc(data, kernel, conv, tile)
     image, weights = transpose(data, (0, 2, 3, 1)), transpose(kernel, (2, 3, 1, 0))
