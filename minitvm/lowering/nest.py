@@ -295,7 +295,7 @@ def _stores(
     formulas: tuple[tir.Expr, ...],
     values: dict[tensor.Axis, tir.Index],
 ) -> tir.Stmt:
-    """Return the store out[i] = formula(i) for each output; `values` are those of the op's axes."""
+    """Return the store out[i] = formula(i) for each output; `values` maps the op's axes."""
     at = tuple(values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
     for i, e in enumerate(formulas):
