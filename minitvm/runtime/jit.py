@@ -81,7 +81,7 @@ class LLVMSource:
         self.opt, self.unroll = opt, unroll
 
     def made(self, form: Form) -> bytes:
-        """Return the object file, the optimised IR or the assembly; BuildError for invalid IR."""
+        """Return the object file, IR or assembly, by `form`; raise BuildError for invalid IR."""
         return interruptibly(lambda: self._made(form))
 
     def loaded(self, symbols: Mapping[str, int] | None = None) -> NativeCode:
@@ -191,7 +191,7 @@ def load_object(
 
 
 def _hold() -> None:
-    """Take LLVM's locks before a fork: a child could not release those of another thread."""
+    """Take LLVM's locks before a fork: a child cannot release the locks of another thread."""
     _lock.acquire()
     llvm.ffi.lib._lock.__enter__()  # llvmlite also takes it without ours, to free objects
 
