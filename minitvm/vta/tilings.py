@@ -195,7 +195,7 @@ def check_layer(layer: object, config: object) -> None:
 
 
 def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
-    """Raise ArgumentError unless `tiling` is a Tiling; ScheduleError if it does not divide."""
+    """Raise ArgumentError unless `tiling` is a Tiling, ScheduleError unless its tiles are whole."""
     at = check_kind("tiling", tiling, Tiling, fix="vta.Tiling(h=7, w=7)")
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     sizes = ("h", h, at.h * at.h_threads), ("w", w, at.w), ("ic", ic, at.ic)

@@ -38,7 +38,7 @@ class Layer(ABC):
 
     @property
     def residual_memory(self) -> accel.Memory:
-        """Return the kind of elements as which the residual is loaded."""
+        """Return the memory type with which the residual is loaded: ACC_8BIT or ACC."""
         return accel.Memory.ACC_8BIT if self.residual_dtype == "int8" else accel.Memory.ACC
 
     def scheduled(self, tiling: Tiling) -> tuple[te.Schedule, list[te.Tensor]]:
@@ -73,7 +73,7 @@ class Layer(ABC):
 
     @abstractmethod
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """Return the size of the result, (rows, columns) of elements, which tiles divide."""
+        """Return the result's (rows, columns) in elements; tiles divide both."""
 
     @abstractmethod
     def pixels(self, config: accel.Config) -> int:
