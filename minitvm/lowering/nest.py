@@ -204,7 +204,7 @@ def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[s
 def _tensorized(
     context: Context, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
 ) -> tir.Stmt:
-    """Return the loops of a stage in which a tensor intrinsic replaces the loops from `depth` on.
+    """Return the loops of a stage; a tensor intrinsic replaces those at `depth` and inside.
 
     If there are reduce loops outside the intrinsic, the result is first reset, then updated. If the
     intrinsic has no reset, its body initialises the result in the first iteration instead:

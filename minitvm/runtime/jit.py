@@ -164,7 +164,7 @@ def compile_ir(
 def compile_object(text: str, target: Target) -> bytes:
     """Compile the LLVM IR `text` to an object file, without loading it: see load_object.
 
-    Safe to call from several threads, also while other code is loaded. Raises BuildError as
+    Safe to call from several threads, even while other code is loaded. Raises BuildError as
     compile_ir does, except for functions that do not exist: load_object finds those.
     """
     return LLVMSource(text, target.mcpu, target.mattr, unroll=target.unroll).made("object")

@@ -71,9 +71,10 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
 
 
 def cost(z: Sizes, tile: Tile, target: Target) -> float:
-    """Return the time of one step of the sum in all tiles of an image, in vector multiply-adds.
+    """Estimate the cost of a tile shape, in vector multiply-adds for all tiles of an image.
 
-    The tiles at the edges are smaller. A tile with few accumulators waits for their results.
+    It is the time in which each tile adds one term to all of its sums. The tiles at the edges are
+    smaller. A tile with few accumulators waits for their results.
     """
     panel = tile.channels * z.terms * z.item
     load = LOAD if panel <= target.l1 / 2 else LOAD_L2 if panel <= target.l2 else LOAD_FAR

@@ -249,7 +249,7 @@ def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
 def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
     """Schedule the loops that compute a tile: k outside, unrolled rows and vectors inside."""
     (*_, i, j), (k,) = axes_of(s[tile]), reduce_axes_of(s[tile])
-    _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, also where that
+    _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, even where the size
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
     vectors, lanes = s[tile].split(j, factor=p.lanes)
     s[tile].reorder(k, i, vectors, lanes)

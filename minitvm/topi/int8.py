@@ -190,7 +190,7 @@ def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> Non
     """Schedule the loops that compute a tile: k outside, unrolled rows and column groups inside."""
     stage = s[tile]
     (i, jo, ji), (ko, ki) = axes_of(stage), reduce_axes_of(stage)
-    _, i = stage.split(i, factor=rows)  # constant sizes, also where the product's are symbolic
+    _, i = stage.split(i, factor=rows)  # constant sizes, even if the product's are symbolic
     _, jo = stage.split(jo, factor=groups)
     stage.reorder(ko, i, jo, ji, ki)
     stage.unroll(i)

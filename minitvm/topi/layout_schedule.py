@@ -21,8 +21,8 @@ from .stages import axes_of, has_iterations
 def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[str]:
     """Schedule the two stages of layout_transform; return the names of the scheduled stages.
 
-    flat: the first stage, which moves the pixels. If channels become the last dimension, or stop to
-    be it, this is a transpose of pixels and channels, in square blocks.
+    flat: the first stage, which moves the pixels. If channels are adjacent in only one of the two
+    layouts, it is a transpose of pixels and channels, in square blocks.
     """
     op, out = flat.op, _result(s, flat)
     assert isinstance(op, te.ComputeOp)

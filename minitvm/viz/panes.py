@@ -23,7 +23,7 @@ MOST_CELLS = 600
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """The part of a tensor that is drawn: `cells` cells from index `low` on in each dimension.
+    """The part of a tensor that is drawn: in each dimension, `cells` cells starting at index `low`.
 
     name, shape   the name and the shape of the tensor
     each          the number of elements per cell in each dimension
@@ -94,7 +94,7 @@ class Pane:
 
 
 def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
-    """Return the smallest pane with the elements at row-major offsets; show small tensors whole."""
+    """Return the smallest pane that contains all given elements, or all of a small tensor."""
     places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
     box = [(int(p.min()), int(p.max()) + 1) for p in places]
     if not box or prod(shape) <= MOST_CELLS:

@@ -331,6 +331,6 @@ def check_effort(name: str, points: int, terms: int) -> None:
     if points * terms > MOST_STEPS:
         raise ArgumentError(
             f"the reads of {points} elements of {name}",
-            f"each has {terms} terms, in all more than {MOST_STEPS}",
+            f"each has {terms} terms, and the limit for all together is {MOST_STEPS}",
             "a smaller shape, for the same pattern",
         )

@@ -298,7 +298,7 @@ def best_tiling(
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:
-    """Return the program that vta.build makes of a tiling, without verifying it."""
+    """Return the program that vta.build makes for a tiling, without verifying it."""
     check_layer(layer, config)
     _check_tiling(layer, tiling, config)
     with Environment(config):
