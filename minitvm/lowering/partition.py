@@ -18,7 +18,7 @@ Rule: TypeAlias = Callable[[tir.Stmt], tir.Stmt]  # applied to the body of each 
 
 
 def partition(s: tir.Stmt) -> tir.Stmt:
-    """Split loops into iterations for which a guard is certainly true, and the rest.
+    """Split loops where a guard stops being certain.
 
         for i in range(11):               for i in range(10):
           for j in range(64):               for j in range(64):
