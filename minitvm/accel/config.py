@@ -109,7 +109,7 @@ class Config:
         return prod(self.element_shape(memory)) * (4 if memory in (Memory.UOP, Memory.ACC) else 1)
 
     def depth(self, memory: Memory) -> int:
-        """Return the capacity of a memory in elements; that of OUT and ACC_8BIT is that of ACC."""
+        """Return the capacity of a memory in elements; OUT and ACC_8BIT are views of ACC."""
         size = {
             Memory.UOP: self.uop_bytes,
             Memory.WGT: self.wgt_bytes,

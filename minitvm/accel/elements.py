@@ -117,7 +117,7 @@ def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
 
 
 def rows(move: Load | Store) -> tuple[Ints, Ints]:
-    """Return the first element of each row in DRAM, and the columns.
+    """Return the position in DRAM of each row's first element, and the offsets inside a row.
 
     The elements of a transfer are rows[:, None] + columns.
     """

@@ -18,7 +18,7 @@ KINDS = {form.opcode: kind for kind, form in FORMATS.items()}
 
 
 def encode(instruction: Instruction) -> tuple[int, int]:
-    """Return the words (w0, w1) of an instruction; ArgumentError if a number is too large."""
+    """Return the words (w0, w1) of an instruction; raise ArgumentError if a number is too large."""
     name = type(instruction).__name__.lower()
     check_types(name, instruction)
     opcode, _, fields = FORMATS[type(instruction)]
@@ -77,7 +77,7 @@ def _typed(name: str, field: Field, value: int) -> Any:
 
 
 def _word(name: str, value: object, width: int) -> int:
-    """Return `value`; ArgumentError unless it is a word of `width` bits."""
+    """Return `value`; raise ArgumentError unless it is a word of `width` bits."""
     if type(value) is not int or not 0 <= value < 1 << width:
         raise ArgumentError(f"{name}={value!r}", f"not an unsigned int of {width} bits")
     return value

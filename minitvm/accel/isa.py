@@ -113,7 +113,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A store of the low 8 bits of accumulators, from sram on, to y rows of x elements of DRAM.
+    """A store of the low 8 bits of accumulators, starting at sram, to y rows of x elements of DRAM.
 
     dram counts elements of OUT. x = 0 moves nothing and only carries tokens (NOP).
     """

@@ -58,7 +58,7 @@ def _poisoned(config: Config, memory: Memory) -> Array:
 
 
 def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:
-    """Return a copy of an area; its shape is that of the area followed by that of an element."""
+    """Return a copy of an area, of shape (*area.shape, *shape of an element)."""
     shape = area.shape + config.element_shape(area.memory)
     size = config.element_bytes(area.memory)
     begin, end = (byte // size for byte in area.byte_range(config))
@@ -75,7 +75,7 @@ def _bytes_of(area: Area, config: Config, inputs: Mapping[str, Array]) -> Array:
     if value.shape != shape or value.dtype != np.dtype(dtype):
         raise ArgumentError(
             f"input {area.name!r}",
-            f"expected {dtype} {shape}, {area.shape} elements of "
+            f"expected {dtype} {shape}, which is {area.shape} elements of shape "
             f"{config.element_shape(area.memory)}, not {value.dtype} {value.shape}",
         )
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

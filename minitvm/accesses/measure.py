@@ -36,7 +36,7 @@ class Footprint:
 
 
 def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
-    """Return the footprint of the whole program, then that of one iteration of each loop.
+    """Return the footprints of the whole program and of one iteration of each loop.
 
     The loops are in the order of the program's text. line: the bytes of a cache line. Raises
     ArgumentError if an element is larger than a line.

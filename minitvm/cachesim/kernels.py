@@ -53,7 +53,7 @@ def compiled(f: F) -> F:
 def number(
     lines: Ints, begin: int, ids: Ints, names: Ints, slots: Ints, count: int
 ) -> tuple[int, int]:
-    """Number the distinct lines in order of appearance, from position `begin` of `lines` on.
+    """Number the distinct lines in order of appearance, starting at lines[begin].
 
     Sets ids[n] to the id of lines[n] and names[id] to the line; `count` ids exist already. Stops at
     the end of `lines`, or earlier when `names` is full; returns (position, number of ids).

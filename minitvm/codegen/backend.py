@@ -68,6 +68,6 @@ def packaged(
     entry: str = "",
     calls: tuple[str, ...] = (),
 ) -> runtime.Package:
-    """Return the package that `export` writes to a file; its fields are those of Package."""
+    """Return the package that `export` writes to a file; Package explains its fields."""
     texts = {kind: make() for kind, make in sources.items()}
     return runtime.Package(request.func, request.target, code, texts, entry, calls)

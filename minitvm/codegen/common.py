@@ -55,7 +55,7 @@ def is_c_function(e: tir.Call, why: str) -> bool:
 
 
 def in_python(name: str) -> str:
-    """Return the fix of an error message: to register a Python function as `name`."""
+    """Return the advice to register a Python function as `name`, for an error message."""
     return f"tir.register_func({name!r}, f), with f in Python"
 
 

@@ -24,7 +24,7 @@ def check_arguments(s: te.Schedule, args: Any, name: str, binds: Any) -> None:
 
 
 def listed(args: Any) -> tuple[Any, ...]:
-    """Return `args` as a tuple; ArgumentError unless it is a list or tuple."""
+    """Return `args` as a tuple; raise ArgumentError unless it is a list or tuple."""
     if not isinstance(args, list | tuple):
         why, fix = "expected one list of all tensors", "put them in a list: [A, B, C]"
         raise ArgumentError(f"args: {reprlib.repr(args)}", why, fix)

@@ -118,7 +118,7 @@ class Unrolling:
 
 
 def within_limits(run: Callable[[Unrolling], T]) -> T:
-    """Run a walk that unrolls loops, with lower limits until all copies together are few enough."""
+    """Run a walk that unrolls loops; halve its limit until all copies together are small enough."""
     unrolling = Unrolling(MOST_OPERATIONS)
     done = run(unrolling)
     while unrolling.added > 2 * MOST_OPERATIONS:

@@ -35,7 +35,7 @@ def using(config: accel.Config) -> Generator[accel.Config]:
 
 
 def prefix() -> str:
-    """Return how names of instructions begin here: vdla.gemm for a vdla, vta.gemm otherwise."""
+    """Return the prefix of instruction names: vdla for a vdla, as in vdla.gemm, otherwise vta."""
     return "vdla" if machine().name.startswith("vdla") else "vta"
 
 

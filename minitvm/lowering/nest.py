@@ -204,7 +204,7 @@ def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[s
 def _tensorized(
     context: Context, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
 ) -> tir.Stmt:
-    """Return the loops of a stage in which a tensor intrinsic replaces the loops from `depth` on.
+    """Return the loops of a stage; a tensor intrinsic replaces those at `depth` and inside.
 
     If there are reduce loops outside the intrinsic, the result is first reset, then updated. If the
     intrinsic has no reset, its body initialises the result in the first iteration instead:
@@ -295,7 +295,7 @@ def _stores(
     formulas: tuple[tir.Expr, ...],
     values: dict[tensor.Axis, tir.Index],
 ) -> tir.Stmt:
-    """Return the store out[i] = formula(i) for each output; `values` are those of the op's axes."""
+    """Return the store out[i] = formula(i) for each output; `values` maps the op's axes."""
     at = tuple(values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
     for i, e in enumerate(formulas):

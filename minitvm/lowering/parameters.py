@@ -69,7 +69,7 @@ def sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
 def needs(state: schedule.State) -> tuple[tir.Index, ...]:
     """Return expressions over the symbolic sizes that a call must check to be >= 0.
 
-    If all of them are, every read is in bounds and every split size is at least 1.
+    If all of them are >= 0, every read is in bounds and every split size is at least 1.
     """
     ops = [s.origin for s in state.stages]
     reads = [n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs]

@@ -49,7 +49,7 @@ def first_program(
 def _with_loops(
     func: tir.PrimFunc, context: Context, early: tuple[schedule.Stage, ...]
 ) -> tir.PrimFunc:
-    """Return `func` with the loops of all stages, those of the stages `early` in func.prepack."""
+    """Return `func` with the loops of all stages; the stages `early` are in func.prepack."""
     stages = context.state.stages
     late = [s for s in stages if not any(s is e for e in early)]
     read = {t for s in late for t in schedule.inputs(s)}

@@ -27,9 +27,9 @@ class LoopReport:
     extent    the number of iterations: an int, or an expression of sizes and outer variables
     kind      "serial", "parallel", "vectorize", "unroll" or "bind"
     thread    the thread that it is bound to, such as "threadIdx.x"; else ""
-    pragmas   those in force in it, from this loop or one around it: {"auto_unroll_max_step": 16}
-    touched   by buffer name, the extents of the region that all iterations of this loop touch while
-              the loops around it stand still; a box around all accesses, whatever the conditions
+    pragmas   of this loop and the loops around it: {"auto_unroll_max_step": 16}
+    touched   buffer name -> the extents of the region that this loop touches in one iteration of
+              the loops around it; conditions are ignored
     """
 
     var: str
@@ -68,7 +68,7 @@ class StatementReport:
     """A store of a program and what surrounds it, outermost first.
 
     text         the statement as it is printed
-    accesses     the loads as they are printed, then the store; equal ones once
+    accesses     the distinct loads as they are printed, then the store
     conditions   those under which it runs, as they are printed
     times        how often it runs; None if that depends on data, or on sizes that are not known
     """
@@ -131,7 +131,7 @@ def _accesses(store: tir.Store) -> list[_Access]:
 def _touched(
     accesses: list[_Access], fixed: list[tir.Var], printer: tir.Printer
 ) -> dict[str, tuple[tir.Index, ...]]:
-    """Return the extents of the region of each buffer while the variables `fixed` stand still."""
+    """Return the extents of the region of each buffer for fixed values of the variables `fixed`."""
     regions: dict[tir.Buffer, list[Interval]] = {}
     for buffer, indices, _ in accesses:
         now = [sweep(i, fixed) for i in indices]

@@ -61,7 +61,8 @@ class Job:
                       first call, which is not timed otherwise, may take three times as long
     number, seconds   the most measurements of a repeat, and the time after which it ends earlier
     repeat            how often this is done
-    cold              bytes of the caches that shall not keep constants between calls; 0 if they may
+    cold              the size in bytes of caches that must not keep constants between calls; 0 if
+                      they may keep them
     """
 
     entry: str
@@ -82,13 +83,13 @@ class Job:
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Return the function that tells the time in seconds."""
+        """Return the clock that measures calls, a function that returns seconds."""
         return time.thread_time if self.cpu_clock else time.perf_counter
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The shortest call of each repeat, and the number of calls; or a kind of error and a text."""
+    """The shortest call of each repeat in seconds, and the number of calls; or an error."""
 
     seconds: tuple[float, ...] = ()
     calls: int = 0
@@ -169,7 +170,7 @@ class Bench:
         return found
 
     def _spoil(self) -> None:
-        """Fill the outputs with wrong elements, not those of the program before."""
+        """Fill the outputs with wrong elements, to erase the results of the program before."""
         for n, a in enumerate(self._outputs):
             if a.dtype.kind == "f":
                 a.fill(np.nan)

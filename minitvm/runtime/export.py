@@ -94,7 +94,7 @@ def read(path: File) -> bytes:
 
 
 def _path(given: File, verb: str) -> Path:
-    """Return `given` as a path; ArgumentError if it cannot be one."""
+    """Return `given` as a path; raise ArgumentError if it cannot be one."""
     try:
         path = Path(given)
         if "\0" not in str(path):
@@ -331,7 +331,7 @@ def _known_buffer(p: Json, variables: list[tir.Var]) -> tir.Buffer:
 def _only_variables(found: Iterable[tir.Index]) -> Iterable[tir.Var]:
     for v in found:
         if not isinstance(v, tir.Var):
-            raise ValueError(f"{v} in place of a variable")
+            raise ValueError(f"expected a variable, found {v}")
         yield v
 
 

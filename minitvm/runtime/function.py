@@ -216,7 +216,7 @@ def load(path: File) -> Function:
     """Return the function that f.export(path) has stored, without compiling LLVM IR.
 
     The function checks its arguments as f does. Loading runs the code in the file: load only what
-    you trust. Raises ArgumentError if the file does not exist; BuildError if it is damaged, or
+    you trust. Raises ArgumentError if the file does not exist, BuildError if it is damaged or
     was made for another CPU, operating system or version.
     """
     return loaded(read(path), f"load({str(path)!r})")
@@ -251,7 +251,7 @@ def unmeasurable(name: str, what: str) -> MeasureError:
 
 
 def _least_ms(given: object) -> float:
-    """Return min_repeat_ms as a number; MeasureError if it is negative or more than a day."""
+    """Return min_repeat_ms as a number; raise MeasureError unless it is from 0 to a day."""
     ms = float(given) if isinstance(given, Real) else math.nan
     if not 0 <= ms <= LONGEST_MS:
         raise MeasureError(f"min_repeat_ms={given!r}", f"not a number from 0 to {LONGEST_MS}")

@@ -20,7 +20,7 @@ POSIX = sys.platform != "win32"
 def guarded(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return an array of zeros that starts at a cache line and ends before a guard page.
 
-    Windows has no guard page; damaged() sees what is written close to the end there.
+    On Windows there is no guard page, but damaged() detects writes close past the end.
     """
     return _placed(shape, dtype)[0]
 
@@ -37,7 +37,7 @@ def frozen(contents: Array) -> Array:
 def damaged(a: Array) -> bool:
     """Return whether bytes between the end of a guarded array and its guard page were written.
 
-    The next call returns only what was written after this one.
+    Each call reports only what was written since the call before.
     """
     n = -a.nbytes % CACHE_LINE
     slack = (ctypes.c_ubyte * n).from_address(a.ctypes.data + a.nbytes)

@@ -22,7 +22,7 @@ _idle: list[workers.Worker] = []
 class IsolatedSource(LLVMSource):
     """LLVM IR and compiler options, compiled in another process; this process loads the result.
 
-    Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the other
+    Also raises BuildError if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the other
     process.
     """
 

@@ -81,7 +81,7 @@ class LLVMSource:
         self.opt, self.unroll = opt, unroll
 
     def made(self, form: Form) -> bytes:
-        """Return the object file, the optimised IR or the assembly; BuildError for invalid IR."""
+        """Return the object file, IR or assembly, by `form`; raise BuildError for invalid IR."""
         return interruptibly(lambda: self._made(form))
 
     def loaded(self, symbols: Mapping[str, int] | None = None) -> NativeCode:
@@ -164,7 +164,7 @@ def compile_ir(
 def compile_object(text: str, target: Target) -> bytes:
     """Compile the LLVM IR `text` to an object file, without loading it: see load_object.
 
-    Safe to call from several threads, also while other code is loaded. Raises BuildError as
+    Safe to call from several threads, even while other code is loaded. Raises BuildError as
     compile_ir does, except for functions that do not exist: load_object finds those.
     """
     return LLVMSource(text, target.mcpu, target.mattr, unroll=target.unroll).made("object")
@@ -191,7 +191,7 @@ def load_object(
 
 
 def _hold() -> None:
-    """Take LLVM's locks before a fork: a child could not release those of another thread."""
+    """Take LLVM's locks before a fork: a child cannot release the locks of another thread."""
     _lock.acquire()
     llvm.ffi.lib._lock.__enter__()  # llvmlite also takes it without ours, to free objects
 

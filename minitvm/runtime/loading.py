@@ -32,7 +32,10 @@ def load_native(
 
 
 def provided(calls: Container[str]) -> dict[str, int]:
-    """Return the addresses of minitvm's C functions whose names are in `calls` (or in IR)."""
+    """Return the addresses of the C functions of minitvm that are named in `calls`.
+
+    `calls` is a list of names, or the text of LLVM IR.
+    """
     ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
     return {name: where() for name, where in ours.items() if name in calls}
 

@@ -74,7 +74,7 @@ def call_packed_address() -> int:
 
 
 def failure() -> BaseException | None:
-    """Return, once, the exception that a called Python function raised; None if there is none."""
+    """Return and forget the first exception that a called Python function raised, or None."""
     first = _failures.popleft() if _failures else None
     _failures.clear()
     return first

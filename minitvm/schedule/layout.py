@@ -105,7 +105,7 @@ def _takes_apart(axes: tuple[str, ...], layout: tuple[str, ...]) -> bool:
 def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[int, ...]) -> bool:
     """Return whether `layout` maps all elements of a tensor of shape `sizes` to different indices.
 
-    Returns False also if an index is negative.
+    Also returns False if an index is negative.
     """
     grid = np.indices(sizes).reshape(len(sizes), -1)
     rows = layout_index(layout, axes, list(grid))

@@ -126,7 +126,7 @@ class Stage(NamedTuple):
         return self.notes.get(axis, PLAIN)
 
     def axes(self) -> list[tensor.Axis]:
-        """Return every axis the stage has or had: the op's own, then those of splits and fuses."""
+        """Return every axis the stage has or had: the axes of the op, then of splits and fuses."""
         return list(self.names)
 
     def change(self, **fields: Any) -> Stage:

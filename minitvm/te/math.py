@@ -1,4 +1,4 @@
-"""te.floordiv and te.floormod, which take values or indices; those of tir take only indices."""
+"""te.floordiv and te.floormod take values or indices; tir.floordiv, tir.floormod only indices."""
 
 from __future__ import annotations
 

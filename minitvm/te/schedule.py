@@ -41,7 +41,7 @@ def _operation(o: Any) -> Operation:
 
 
 class Schedule:
-    """A schedule: how to compute some operations. Its methods, and those of s[C], take steps.
+    """A schedule: how to compute some operations. Its methods and the methods of s[C] take steps.
 
     state      the immutable State after the last step
     steps      the steps taken so far

@@ -35,7 +35,7 @@ Facts = tuple[tir.Index, ...]  # indices known to be >= 0
 
 
 def facts_of(cond: tir.Expr, holds: bool = True) -> Facts:
-    """Return indices that are >= 0 if the condition `cond` equals `holds`.
+    """Return indices that are >= 0 when `cond` is true or, with holds=False, when it is false.
 
     i < n gives (n - i - 1,). Conditions that are not affine give ().
     """

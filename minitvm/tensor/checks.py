@@ -33,7 +33,7 @@ def known_name(what: str, name: Any) -> str:
 
 
 def dtype_of(name: Any) -> DType:
-    """Return the DType called `name`; callers have a parameter that hides the function `dtype`."""
+    """Return the DType called `name`, for callers whose parameter `dtype` hides that function."""
     return dtype(name)
 
 

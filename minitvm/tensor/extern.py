@@ -90,7 +90,7 @@ def statement(made: Any, what: str) -> tir.Stmt:
     if not isinstance(made, tir.Stmt):
         raise ExprError(
             f"{what}: fcompute returns {type(made).__name__}",
-            "it returns a statement or a call",
+            "it must return a statement or a call",
             "return ib.get(), or tir.call_packed(...)",
         )
     return made

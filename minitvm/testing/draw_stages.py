@@ -247,7 +247,7 @@ def _overruns(stage: schedule.Stage) -> list[tuple[tensor.Axis, int, str, str]]:
 
 
 def _misfits(a: tensor.Axis) -> list[int]:
-    """Return those of FACTORS that do not divide the constant extent of the axis."""
+    """Return the FACTORS that do not divide the constant extent of the axis."""
     n = a.extent
     return [q for q in FACTORS if isinstance(n, int) and n % q]
 

@@ -83,7 +83,7 @@ class _ProgramMaker:
         return n if isinstance(n, int) else self.sizes[cast("tir.Var", n)]
 
     def shape(self) -> tuple[tir.Index, ...]:
-        """Draw a shape: that of an existing tensor, or a new one."""
+        """Draw a new shape, or return the shape of an existing tensor."""
         rank = int(self.rng.choice(4, p=(0.06, 0.3, 0.42, 0.22)))
         dims = [self.extent() for _ in range(rank)]
         if self.known and chance(self.rng, 0.4):

@@ -437,7 +437,7 @@ def interpret(
 
 
 def _run(compiler: _Compiler, values: Mapping[Var, int]) -> None:
-    """Run the compiled function; `values` are those of its scalar parameters and sizes."""
+    """Run the compiled function; `values` maps its scalar parameters and sizes to ints."""
     run = compiler.stmt(compiler.f.body)
     frame: Frame = [None] * (len(compiler.slots) + len(values) + 1)
     for v, n in values.items():

@@ -124,7 +124,7 @@ def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
         given = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
         raise ArgumentError(
             f"{f.name}: {given}",
-            f"the program needs {text(add(need, 1))} >= 1, on which a read or a split relies",
+            f"the program needs {text(add(need, 1))} >= 1, which a read or a split assumes",
             "larger arrays",
         )
 

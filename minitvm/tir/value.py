@@ -86,7 +86,7 @@ def operand(x: Any) -> Expr | int | float:
 
 
 def _scalar(a: np.ndarray[Any, Any]) -> Expr | int | float:
-    """Return the element of a 0-d array, which numpy may make of a scalar; else raise ExprError."""
+    """Return the element of a 0-d array, which numpy makes from a scalar; else raise ExprError."""
     if a.ndim:
         raise ExprError(
             "a numpy array in a formula",

@@ -296,7 +296,7 @@ StmtRule: TypeAlias = Callable[[Stmt], Stmt]
 
 
 def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
-    """Replace the child statements of `s` by their `stmt(...)`, and its expressions by `expr(...)`.
+    """Replace each child statement c of `s` by stmt(c), and each expression e by expr(e).
 
     An If whose new condition is constant is replaced by the branch that runs.
     """

@@ -12,17 +12,18 @@ from minitvm import te, tensor, tir
 from minitvm.base import DType, Target
 
 from .loops import WORTH_THREADS
-from .stages import axes_of, has_points
+from .stages import axes_of, has_iterations
 
 PAGE = 4096  # bytes
-SIDE = 16  # most rows that the code generator transposes in registers
-LEAST = 4  # fewest rows that it transposes in registers
+MOST_SIDE = 16  # the largest block that the code generator transposes in registers
+LEAST_SIDE = 4  # the smallest one
 
 
-def row_of_source(op: tensor.Operation) -> te.Axis | None:
-    """Return the axis of `op` along the rows of a tensor that it reads transposed.
+def transposed_row(op: tensor.Operation) -> te.Axis | None:
+    """Return the axis of `op` that is the last index of a tensor that `op` reads transposed.
 
-    Returns None if there is no such tensor, or if its rows or columns are too short for a block.
+    It is the axis i of out[i, j] = x[j, i]. Returns None if there is no such tensor, or if its rows
+    or columns are too short for a block.
     """
     if not isinstance(op, te.ComputeOp) or op.reduction is not None or len(op.body) > 1:
         return None
@@ -32,7 +33,7 @@ def row_of_source(op: tensor.Operation) -> te.Axis | None:
         across = any(i is op.axis[-1] for i in e.indices[:-1])
         if plain and across and isinstance(row, te.Axis):
             short = [
-                a for a in (row, op.axis[-1]) if isinstance(a.extent, int) and a.extent < LEAST
+                a for a in (row, op.axis[-1]) if isinstance(a.extent, int) and a.extent < LEAST_SIDE
             ]
             return None if short else row
     return None
@@ -43,8 +44,7 @@ def schedule_transpose(
 ) -> set[str]:
     """Schedule the transpose `stage`; return the names of the scheduled stages.
 
-    out: the elementwise stage that reads it, or the transpose itself. row: the axis of `stage`
-    along the rows of its source.
+    out: its epilogue, or the transpose itself. row: the axis that `transposed_row` finds.
     """
     op = stage.op
     assert isinstance(op, te.ComputeOp)
@@ -52,14 +52,14 @@ def schedule_transpose(
     moved = stage if stage.name != out.name else s[s.cache_write(op.output(0), "local")]
     *outer, across = axes_of(out)
     rows = outer.pop(at)
-    side = side_of(target, op.dtypes[0], row.extent, across.extent)
-    outer = by_blocks(moved, axes_of(moved)[at], out, outer, (rows, across), side, target)
-    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
+    side = block_side(target, op.dtypes[0], row.extent, across.extent)
+    outer = transpose_by_blocks(moved, axes_of(moved)[at], out, outer, (rows, across), side, target)
+    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(out.fuse(*outer))
     return {stage.name, out.name, moved.name}
 
 
-def by_blocks(
+def transpose_by_blocks(
     moved: te.StageView,
     row: te.Axis,
     out: te.StageView,
@@ -70,36 +70,39 @@ def by_blocks(
 ) -> list[te.Axis]:
     """Compute `moved` block by block in the loops of `out`; return the loops outside the blocks.
 
-    row: the axis of `moved` along the rows of the source. square: the axes of `out` along the rows
-    of the source and along its own.
+    row: the axis of `moved` along the rows of the source. square: the axes i and j of `out` in
+    out[i, j] = source[j, i]. outer: its other axes. side: the height and width of a block.
 
-    for ab:                             strips of the source
-      for lo:
-        for ao:                         blocks, which read and write a sixteenth of the L2 cache
-          block[ai, li] = source[lo + li, ao + ai]
-          out[ao + ai, lo + li] = block[ai, li]
+    for strip:                          a strip of io
+      for jo:
+        for io:                         blocks; those of a strip read and write 1/16 of the L2 cache
+          moved[ii, ji] = source[jo + ji, io + ii]
+          out[io + ii, jo + ji] = moved[ii, ji]
 
     The CPU prefetches data of one page at a time. If a row of the source is shorter than a page,
-    the strips are therefore strips of the result, which is then written in long runs.
+    the loops io and jo are exchanged, so that the result is written in long runs.
     """
-    a, size = square[0].extent, out.op.output(0).dtype.bytes
+    length, size = square[0].extent, out.op.output(0).dtype.bytes
     blocks = max(1, target.l2 // 16 // (2 * side * side * size))  # in source and result
-    short = isinstance(a, int) and a * size < PAGE
-    (ao, ai), (lo, li) = (out.split(axis, factor=side) for axis in square)
-    inside, outside = (lo, ao) if short else (ao, lo)
+    short = isinstance(length, int) and length * size < PAGE
+    (io, ii), (jo, ji) = (out.split(axis, factor=side) for axis in square)
+    inside, outside = (jo, io) if short else (io, jo)
     strip, inside = out.split(inside, factor=blocks)
-    out.reorder(*outer, strip, outside, inside, ai, li)
-    out.unroll(ai)
-    out.vectorize(li)
+    out.reorder(*outer, strip, outside, inside, ii, ji)
+    out.unroll(ii)
+    out.vectorize(ji)
     column = next(a for a in reversed(axes_of(moved)) if a is not row)
-    in_registers(moved, out, inside, column, row)
+    transpose_in_registers(moved, out, inside, column, row)
     return [*outer, strip, outside]
 
 
-def in_registers(
+def transpose_in_registers(
     moved: te.StageView, out: te.StageView, at: te.Axis, column: te.Axis, row: te.Axis
 ) -> None:
-    """Compute a block of `moved` in the loop `at` of `out`, in vectors along `row`."""
+    """Compute a block of `moved` in the loop `at` of `out`: load vectors along `row`, unrolled.
+
+    The code generator then transposes them in registers.
+    """
     moved.set_scope("local")
     moved.compute_at(out, at)
     rest = [a for a in moved.leaf_iter_vars if a is not column and a is not row]
@@ -108,9 +111,13 @@ def in_registers(
     moved.vectorize(row)
 
 
-def side_of(target: Target, dtype: DType, *sizes: tir.Index) -> int:
-    """Return the side of a square block: the largest, but at least LEAST, that divides `sizes`."""
-    most = min(target.lanes(dtype), SIDE)
-    sides = [most >> n for n in range(most.bit_length()) if most >> n >= LEAST]
+def block_side(target: Target, dtype: DType, *sizes: tir.Index) -> int:
+    """Return the side of a square block: the largest power of 2 that divides all `sizes`.
+
+    It is at least LEAST_SIDE, and at most MOST_SIDE or a vector. If no side divides all sizes, it
+    is the largest.
+    """
+    most = min(target.lanes(dtype), MOST_SIDE)
+    sides = [most >> n for n in range(most.bit_length()) if most >> n >= LEAST_SIDE]
     even = [n for n in sides if all(tir.prove_equal(tir.floormod(z, n), 0) for z in sizes)]
     return max(even, default=most)

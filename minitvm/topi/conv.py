@@ -21,14 +21,14 @@ from .convolution import (
     CONVOLUTION,
     Convolution,
     Formula,
-    alternatives,
+    all_formulas,
     best_formula,
     best_tile,
 )
 from .depthwise import depthwise
 from .layouts import NCHW, Layout, layout_of
-from .operands import integers, on_tensors
-from .window import constant, margins, padded, pair, windows
+from .operands import checks_arguments, integers
+from .window import constant, margins, padded_pixel, pair, windows
 from .winograd import winograd
 
 CONV_DIRECT = "conv_direct"
@@ -37,7 +37,7 @@ IMAGE_ROWS = "image_rows"
 CROP = "crop"
 
 
-@on_tensors
+@checks_arguments
 def conv2d(
     data: te.Tensor,
     kernel: te.Tensor,
@@ -66,51 +66,57 @@ def conv2d(
     """
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
-    images = layout_of("topi.conv2d", layout)
-    raise_first(ExprError, what, _about_conv2d(data, kernel, images, groups))
-    outputs, _, *sizes = kernel_sizes(kernel, images)
-    high, wide = windows(data, tuple(sizes), strides, padding, dilation, images.high)
-    inputs = images.channels(data)
+    image_layout = layout_of("topi.conv2d", layout)
+    raise_first(ExprError, what, _conv2d_errors(data, kernel, image_layout, groups))
+    outputs, _, *sizes = kernel_sizes(kernel, image_layout)
+    high, wide = windows(data, tuple(sizes), strides, padding, dilation, image_layout.height_axis)
+    inputs = image_layout.channels(data)
     conv = Convolution(data.shape[0], inputs, outputs, groups, high, wide, layout, data.dtype)
     one_channel = groups > 1 and tir.prove_equal(groups, inputs)
-    if one_channel and images != NCHW and method in ("", "best"):
-        return _depthwise(data, kernel, images, conv)
-    chosen = best_formula(conv) if method == "best" else _formula(conv, method)
-    if chosen.name == "winograd":
-        return winograd(data, kernel, conv, chosen.tile)
-    if images != NCHW:
-        return conv2d_channels(data, kernel, images, conv)
-    return (_rows if chosen.name == "rows" else _direct)(data, kernel, conv)
+    if one_channel and image_layout != NCHW and method in ("", "best"):
+        return _depthwise(data, kernel, image_layout, conv)
+    formula = best_formula(conv) if method == "best" else _formula(conv, method)
+    if formula.name == "winograd":
+        return winograd(data, kernel, conv, formula.tile)
+    if image_layout != NCHW:
+        return conv2d_channels(data, kernel, image_layout, conv)
+    if formula.name == "rows":
+        return _rows(data, kernel, conv)
+    return _direct(data, kernel, conv)
 
 
 def _depthwise(data: te.Tensor, kernel: te.Tensor, layout: Layout, conv: Convolution) -> te.Tensor:
     """Define a convolution in which each output reads one channel, as depthwise_conv2d does."""
-    several = tir.floordiv(conv.outputs, conv.groups)
+    multiplier = tir.floordiv(conv.outputs, conv.groups)
 
     def weight(c: Any, m: Any, ky: Any, kx: Any) -> Any:
-        o = c * several + m
+        o = c * multiplier + m
         return kernel(ky, kx, 0, o) if layout.name == "NHWC" else kernel(o, 0, ky, kx)
 
-    return depthwise(data, weight, several, layout, conv.high, conv.wide, {CONVOLUTION: conv})
+    return depthwise(data, weight, multiplier, layout, conv.high, conv.wide, {CONVOLUTION: conv})
 
 
 def _formula(conv: Convolution, method: str) -> Formula:
-    """Return the formula of this name, or the default for ""; raise ExprError if it is not one."""
-    found = {f.name: f for f in alternatives(conv)}
+    """Return the formula called `method`, or the default one if `method` is "".
+
+    Raises ExprError if there is no such formula, or if it cannot compute this convolution.
+    """
     name = method or ("rows" if conv.layout == "NCHW" else "direct")
-    if name not in found:
-        fix = ", ".join(map(repr, [*found, "best"]))
+    formulas = all_formulas(conv)
+    named = [f for f in formulas if f.name == name]  # two for winograd, with tiles 2 and 4
+    if not named:
+        fix = ", ".join(map(repr, [*dict.fromkeys(f.name for f in formulas), "best"]))
         raise ExprError(f"conv2d: method {method!r}", "no such method", fix)
-    if not found[name].applies:
-        raise ExprError(f"conv2d: method {method!r}", found[name].why_not, "method='best'")
+    if not named[0].applies:
+        raise ExprError(f"conv2d: method {method!r}", named[0].why_not, "method='best'")
     tile = best_tile(conv) if name == "winograd" else 0
-    return next(f for f in alternatives(conv) if (f.name, f.tile) == (name, tile))
+    return next(f for f in named if f.tile == tile)
 
 
-def _about_conv2d(
+def _conv2d_errors(
     data: te.Tensor, kernel: te.Tensor, layout: Layout, groups: int
 ) -> Iterator[Reason]:
-    """Check the dimensions of both tensors, and that channels and groups agree."""
+    """Yield an error for wrong dimensions, and for channels and groups that do not agree."""
     order = "[KH, KW, C / groups, O]" if layout.name == "NHWC" else "[O, C / groups, KH, KW]"
     if data.ndim != layout.rank or kernel.ndim != 4:
         yield (
@@ -143,7 +149,7 @@ def _direct(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     """
     batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
     high, wide = conv.high, conv.wide
-    pixel = padded(data, NCHW, high, wide)
+    pixel = padded_pixel(data, NCHW, high, wide)
     shape = (
         batch,
         data.shape[1],
@@ -166,7 +172,8 @@ def _direct(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
 def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     """Define conv2d by three stages: the image as rows, the sum of shifted products, the crop.
 
-    width is the length of a row: the output's width and the unused columns.
+    width is the length of a row: the output's width and the unused columns. py and px number the
+    pixels inside a stride, so that pixels that the kernel reads one after the other are adjacent.
 
     rows[n, c, py, px, r*width + q] = padded[n, c, r*stride + py, q*stride + px]
     products[n, o, p]               = sum of rows[n, c, ..., p + shift(ky, kx)] * kernel[...]
@@ -176,7 +183,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     high, wide = conv.high, conv.wide
     width = wide.out + wide.shifts
     length = high.out * width + high.shifts * width + wide.shifts
-    pixel = padded(data, NCHW, high, wide)
+    pixel = padded_pixel(data, NCHW, high, wide)
 
     def image(n: Any, c: Any, py: Any, px: Any, f: Any) -> Any:
         return pixel(n, c, f // width * high.stride + py, f % width * wide.stride + px)
@@ -203,7 +210,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     return te.compute(out, crop, name="T_conv2d", tag=CROP, attrs={CONVOLUTION: conv})
 
 
-@on_tensors
+@checks_arguments
 def conv2d_transpose(
     data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0
 ) -> te.Tensor:

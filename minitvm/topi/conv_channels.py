@@ -12,7 +12,7 @@ from minitvm import te, tir
 
 from .convolution import CONVOLUTION, Convolution
 from .layouts import Layout
-from .window import padded
+from .window import padded_pixel
 
 CONV_CHANNELS = "conv_channels"
 
@@ -37,14 +37,16 @@ def reduce_axes(channels: tir.Index, height: int, width: int) -> list[te.Axis]:
 def conv2d_channels(
     data: te.Tensor, kernel: te.Tensor, layout: Layout, conv: Convolution
 ) -> te.Tensor:
-    """Define conv2d of `data` in `layout` by the textbook formula; kernel as in `kernel_sizes`.
+    """Define conv2d of `data` in `layout` by the textbook formula.
+
+    `kernel_sizes` describes the layout of the kernel.
 
     out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
     """
     outputs, inner, *_ = kernel_sizes(kernel, layout)
     high, wide, groups = conv.high, conv.wide, conv.groups
     batch, channels = data.shape[0], layout.channels(data)
-    pixel = padded(data, layout, high, wide)
+    pixel = padded_pixel(data, layout, high, wide)
     height = (high.out - 1) * high.stride + high.reach
     width = (wide.out - 1) * wide.stride + wide.reach
     image = te.compute(

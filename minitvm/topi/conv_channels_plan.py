@@ -8,14 +8,13 @@ pixel and one row of a panel of weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
 from minitvm.base import Target
 
 from .layouts import Layout
-from .tile import Tile
+from .tile import Tile, parts
 
 # Times in vector multiply-adds. Where a core can start two of them and two loads in one cycle, half
 # of the loads cost nothing; a vector from L2 or from beyond takes longer.
@@ -72,14 +71,15 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
 
 
 def cost(z: Sizes, tile: Tile, target: Target) -> float:
-    """Return the time of one step of the sum in all tiles of an image, in vector multiply-adds.
+    """Estimate the cost of a tile shape, in vector multiply-adds for all tiles of an image.
 
-    The tiles at the edges are smaller. A tile with few accumulators waits for their results.
+    It is the time in which each tile adds one term to all of its sums. The tiles at the edges are
+    smaller. A tile with few accumulators waits for their results.
     """
     panel = tile.channels * z.terms * z.item
     load = LOAD if panel <= target.l1 / 2 else LOAD_L2 if panel <= target.l2 else LOAD_FAR
     total = 0.0
-    edges = _parts(z.high, tile.high), _parts(z.wide, tile.wide), _parts(z.outputs, tile.channels)
+    edges = parts(z.high, tile.high), parts(z.wide, tile.wide), parts(z.outputs, tile.channels)
     for (rows, high), (columns, wide), (panels, channels) in product(*edges):
         vectors, pixels = -(-channels // tile.lanes), high * wide
         step = max(vectors * pixels, IN_FLIGHT) + pixels * LOAD + vectors * load
@@ -87,13 +87,6 @@ def cost(z: Sizes, tile: Tile, target: Target) -> float:
             step *= MASKED
         total += rows * columns * panels * step
     return total
-
-
-def _parts(size: int, part: int) -> Iterator[tuple[int, int]]:
-    """Yield (number, length) of the parts of `size`: those of length `part`, and the rest."""
-    yield size // part, part
-    if size % part:
-        yield 1, size % part
 
 
 def panels_outside(z: Sizes, tile: Tile, target: Target, threads: bool) -> bool:

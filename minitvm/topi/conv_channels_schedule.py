@@ -10,12 +10,13 @@ from functools import reduce
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
-from .blocks import in_registers, side_of
-from .conv_channels_plan import Sizes, Tile, panels_outside, plan
+from .blocks import block_side, transpose_in_registers
+from .conv_channels_plan import Sizes, panels_outside, plan
 from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
 from .layouts import Layout, layout_of
-from .stages import axes_of, has_points, reduce_axes_of, reduced_points
+from .stages import axes_of, has_iterations, reduce_axes_of, reduction_length
+from .tile import Tile
 
 
 def schedule_channels(
@@ -40,19 +41,19 @@ def schedule_channels(
     """
     op = conv.op
     assert isinstance(op, te.ComputeOp)
-    about: Convolution = op.attrs[CONVOLUTION]
-    z, layout = _sizes(op), layout_of("conv2d", about.layout)
+    described: Convolution = op.attrs[CONVOLUTION]
+    z, layout = _sizes(op), layout_of("conv2d", described.layout)
     if z is None:
         return set()
     lanes, total = target.lanes(op.dtypes[0]), op.output(0)
-    tile = plan(z, layout, z.outputs // about.groups, target, lanes)
+    tile = plan(z, layout, z.outputs // described.groups, target, lanes)
     image, kernel = _operands(op)
     packed, padded = s[s.cache_read(kernel, "global", [total])], s[image]
     _pack(s, kernel, packed, layout, tile.channels, target)
     acc = s[s.cache_write(total, "local")] if conv.name == out.name else conv
     acc.set_scope("local")
     n, panels, yo, xo, inner = _tiles(out, layout, tile)
-    threads = target.num_cores > 1 and has_points(op, WORTH_THREADS)
+    threads = target.num_cores > 1 and has_iterations(op, WORTH_THREADS)
     outside = panels_outside(z, tile, target, threads)
     out.reorder(*((*panels, n, yo) if outside else (n, yo, *panels)), xo, *inner)
     for axis in inner[:-1]:
@@ -92,7 +93,7 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     layout = layout_of("conv2d", op.attrs[CONVOLUTION].layout)
     batch, item = op.shape[0], op.dtypes[0].bytes
     _, _, high, wide = layout.pixel(*op.shape)
-    results = (layout.channels(op.output(0)), high, wide, reduced_points(op))
+    results = (layout.channels(op.output(0)), high, wide, reduction_length(op))
     memory = (reduce(tir.mul, shape, item) for shape in (image.shape[1:], kernel.shape))
     known = [n for n in (*results, *memory) if isinstance(n, int) and n > 0]
     if len(known) < 6:
@@ -177,7 +178,7 @@ def _pack(
         packed.vectorize(axes_of(packed)[-1])
         return
     o, c, y, x = axes_of(packed)
-    side = side_of(target, kernel.dtype, width, c.extent)
+    side = block_side(target, kernel.dtype, width, c.extent)
     if not tir.prove_equal(tir.floormod(c.extent, side), 0):
         return
     block = s[s.cache_read(kernel, "local", [packed.op.output(0)])]
@@ -187,7 +188,7 @@ def _pack(
     packed.vectorize(oi)
     column, *row = axes_of(block)
     _, lanes = block.split(block.fuse(*row), factor=side)  # c, y and x are adjacent in the kernel
-    in_registers(block, packed, co, column, lanes)
+    transpose_in_registers(block, packed, co, column, lanes)
 
 
 def _pad(image: te.StageView, target: Target, parallel: bool) -> None:

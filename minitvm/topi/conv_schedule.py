@@ -11,7 +11,7 @@ from minitvm import te, tensor, tir
 from minitvm.base import Target
 
 from .gemm import Plan, plan
-from .stages import axes_of, reduce_axes_of, reduced_points
+from .stages import axes_of, reduce_axes_of, reduction_length
 
 
 def schedule_rows(
@@ -32,8 +32,8 @@ def schedule_rows(
     """
     op = flat.op
     assert isinstance(op, te.ComputeOp)
-    p = plan((op.shape[1], op.shape[2], reduced_points(op)), op.dtypes[0], target, gather=False)
-    product, image = op.output(0), _image(s, op)
+    p = plan((op.shape[1], op.shape[2], reduction_length(op)), op.dtypes[0], target, gather=False)
+    product, image = op.output(0), _rows_stage(s, op)
     n, o, y, x = axes_of(crop)
     oo, oi = crop.split(o, factor=p.rows)
     if _nothing_to_crop(op, crop):
@@ -50,7 +50,7 @@ def schedule_rows(
         po, pi = flat.split(pixel, factor=p.columns)
         _store(flat, (fn, po, fo, pi))
         s[tile].compute_at(flat, po)
-    _sum(s[tile], p)
+    _schedule_sum(s[tile], p)
     _copy_rows(image, op, crop, target)
     if target.num_cores > 1:
         crop.parallel(crop.fuse(n, oo))
@@ -58,11 +58,12 @@ def schedule_rows(
 
 
 def _nothing_to_crop(flat: te.ComputeOp, crop: te.StageView) -> bool:
+    """Return whether the sum has no unused columns: a row is as wide as the output."""
     _, _, y, x = axes_of(crop)
     return tir.prove_equal(flat.shape[2], tir.mul(y.extent, x.extent))
 
 
-def _image(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
+def _rows_stage(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
     """Return the stage that stores the rows of pixels, the only tensor with five dimensions."""
     found = next(e.buffer for e in tensor.loads(op) if len(e.indices) == 5)
     assert isinstance(found, te.Tensor)
@@ -76,7 +77,7 @@ def _store(stage: te.StageView, loops: tuple[te.Axis, ...]) -> None:
     stage.vectorize(loops[-1])
 
 
-def _sum(stage: te.StageView, p: Plan) -> None:
+def _schedule_sum(stage: te.StageView, p: Plan) -> None:
     """Schedule the loops that compute a tile.
 
     Input channels and kernel elements are outside, unrolled outputs and vectors of pixels inside.
@@ -90,29 +91,31 @@ def _sum(stage: te.StageView, p: Plan) -> None:
     stage.vectorize(lanes)
 
 
-def _copy_rows(image: te.StageView, flat: te.ComputeOp, crop: te.StageView, target: Target) -> None:
-    """Schedule the stage `image` to copy in whole vectors, or inline it if it changes no layout."""
+def _copy_rows(image: te.StageView, sums: te.ComputeOp, crop: te.StageView, target: Target) -> None:
+    """Schedule the stage `image` to copy in whole vectors, or inline it if it only copies.
+
+    sums: the operation that reads it. crop: the stage that reads these sums.
+    """
     assert isinstance(image.op, te.ComputeOp)
-    n, c, py, px, place = image.op.axis
+    n, c, _, _, place = image.op.axis
     _, _, y, _ = axes_of(crop)
-    pixels, height = flat.shape[2], y.extent
+    pixels, height = sums.shape[2], y.extent
     assert isinstance(pixels, int)
     assert isinstance(height, int)
     if (
-        _nothing_to_crop(flat, crop)
+        _nothing_to_crop(sums, crop)
         and tir.prove_equal(place.extent, pixels)
-        and _is_plain(image.op)
+        and _is_unpadded_copy(image.op)
     ):
         image.compute_inline()
         return
-    row, x = image.split(place, factor=pixels // height)
+    _, x = image.split(place, factor=pixels // height)
     image.vectorize(image.split(x, factor=target.lanes(image.op.dtypes[0]))[1])
-    del py, px, row
     if target.num_cores > 1:
         image.parallel(image.fuse(n, c))
 
 
-def _is_plain(op: te.ComputeOp) -> bool:
+def _is_unpadded_copy(op: te.ComputeOp) -> bool:
     """Return whether the stage copies all pixels in order, without padding."""
     read = op.body[0]
     if not isinstance(read, tir.Load):

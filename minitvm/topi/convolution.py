@@ -20,7 +20,7 @@ its output transform adds products that are larger than their sum: this multipli
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm import te, tir
@@ -30,11 +30,13 @@ from .window import Window
 
 CONVOLUTION = "convolution"  # the attribute of an operation that describes its convolution
 TILE = "tile"  # the attribute of the output of Winograd's formula
-GROWTH = {2: 5 / 3, 4: 31.46}  # max over k of sum over i of (AT[k, i] * |BT[i]| * |G[i]|)^2, / 3
-TYPICAL = 64  # a symbolic number of channels
+# For the matrices AT, BT, G of the transforms: max over k of sum over i of
+# (AT[k, i] * |BT[i]| * |G[i]|)^2, divided by 3.
+GROWTH = {2: 5 / 3, 4: 31.46}
+TYPICAL = 64  # the number of channels that a symbolic one is taken to be
 
-FAR_BYTES = 8  # bytes per cycle from the last cache or memory
-NEAR_BYTES = 32  # bytes per cycle from the second-level cache
+FAR_BYTES_PER_CYCLE = 8  # bytes per cycle from the last cache or memory
+NEAR_BYTES_PER_CYCLE = 32  # bytes per cycle from the second-level cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,10 @@ class Convolution:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """The batch, input and output channels; symbolic ones count as 1 and `TYPICAL`."""
+        """The batch size and the numbers of input and output channels.
+
+        A symbolic batch counts as 1, a symbolic number of channels as TYPICAL.
+        """
         c, o = (n if isinstance(n, int) else TYPICAL for n in (self.inputs, self.outputs))
         return self.batch if isinstance(self.batch, int) else 1, c, o
 
@@ -99,8 +104,8 @@ class Formula:
         taken to be there. All others come from beyond it, as in a network, whose other layers use
         the caches between two calls.
         """
-        far = self.weight_bytes / FAR_BYTES if self.weight_bytes > l2 else 0
-        return self.multiplications / (2 * lanes) + far + self.data_bytes / NEAR_BYTES
+        far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
+        return self.multiplications / (2 * lanes) + far + self.data_bytes / NEAR_BYTES_PER_CYCLE
 
 
 class Formulas(tuple[Formula, ...]):
@@ -110,7 +115,7 @@ class Formulas(tuple[Formula, ...]):
 
     def __str__(self) -> str:
         head = ("formula", "multiplications", "weight bytes", "data bytes", "error", "")
-        return "\n".join(_lines([head, *map(_row, self)]))
+        return "\n".join(_table_lines([head, *map(_row, self)]))
 
     __repr__ = __str__
 
@@ -123,7 +128,7 @@ def _row(f: Formula) -> tuple[str, ...]:
     return name, *(f"{n:,}" for n in numbers), f"{f.error:.1e}", ""
 
 
-def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Yield the lines of a table: the first column is aligned left, numbers right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *numbers, note in rows:
@@ -132,12 +137,12 @@ def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def formulas(op: Any) -> Formulas:
-    """List the formulas of a convolution: multiplications, bytes, expected error of each.
+    """List the formulas of a convolution, each with its multiplications, bytes and expected error.
 
     op: a tensor that topi.conv2d or topi.nn.conv2d_winograd returned, or an elementwise stage after
     it. Formulas that cannot compute this convolution are listed with the reason.
     """
-    return alternatives(_found(op))
+    return all_formulas(_convolution_of(op))
 
 
 def best_formula(conv: Convolution, target: str | Target | None = None) -> Formula:
@@ -146,21 +151,21 @@ def best_formula(conv: Convolution, target: str | Target | None = None) -> Formu
     "rows" does the multiplications of "direct" in an order that suits vectors, so "direct" is
     considered only where "rows" does not apply. Errors are not considered.
     """
-    found = [f for f in alternatives(conv) if f.applies]
+    found = [f for f in all_formulas(conv) if f.applies]
     fast = [f for f in found if f.name != "direct"] if conv.layout == "NCHW" else found
     return _fastest(conv, fast, Target(target))
 
 
 def best_tile(conv: Convolution, target: str | Target | None = None) -> int:
     """Return the tile, 2 or 4, with which Winograd's formula should be fastest on `target`."""
-    return _fastest(conv, [f for f in alternatives(conv) if f.tile], Target(target)).tile
+    return _fastest(conv, [f for f in all_formulas(conv) if f.tile], Target(target)).tile
 
 
 def _fastest(conv: Convolution, found: list[Formula], target: Target) -> Formula:
     return min(found, key=lambda f: f.cycles(target.lanes(conv.dtype), target.l2))
 
 
-def _found(op: Any) -> Convolution:
+def _convolution_of(op: Any) -> Convolution:
     """Return the description of the convolution that `op` computes or reads."""
     op = op.op if isinstance(op, te.Tensor) else op
     seen = [op]
@@ -174,27 +179,49 @@ def _found(op: Any) -> Convolution:
     raise ExprError(f"topi.formulas({name})", why, "the result of topi.conv2d(data, kernel)")
 
 
-def alternatives(conv: Convolution) -> Formulas:
-    """Return the formulas of `conv`, also those that cannot compute it."""
+def all_formulas(conv: Convolution) -> Formulas:
+    """Return all formulas, including those that cannot compute `conv`."""
     n, c, o = conv.sizes
-    size, high, wide = conv.dtype.bytes, conv.high, conv.wide
-    terms = c // conv.groups * high.kernel * wide.kernel
+    high, wide, size = conv.high, conv.wide, conv.dtype.bytes
     ends = n * (c * high.size * wide.size + o * high.out * wide.out) * size
+    roundoff = {8: 2.0**-53, 2: 2.0**-11}.get(size, 2.0**-24)  # of one operation
+    direct = _direct_formula(conv, ends, roundoff)
+    rows = _rows_formula(conv, direct)
+    return Formulas((direct, rows, *(_winograd_formula(conv, t, ends, roundoff) for t in GROWTH)))
+
+
+def _direct_formula(conv: Convolution, ends: int, roundoff: float) -> Formula:
+    """Return the textbook formula.
+
+    ends: the bytes of input and output. roundoff: the largest relative error of one operation.
+    """
+    n, c, o = conv.sizes
+    terms = c // conv.groups * conv.high.kernel * conv.wide.kernel
+    multiplications = n * conv.high.out * conv.wide.out * o * terms
+    error = roundoff * (terms / 6) ** 0.5
+    return Formula("direct", 0, multiplications, o * terms * conv.dtype.bytes, ends, error, "")
+
+
+def _rows_formula(conv: Convolution, direct: Formula) -> Formula:
+    """Return the formula "rows", which differs from `direct` in the image and unused columns."""
+    n, c, o = conv.sizes
+    high, wide = conv.high, conv.wide
     width = wide.out + wide.shifts
-    row = n * c * high.phases * wide.phases * ((high.out + high.shifts) * width + wide.shifts)
-    unit = {8: 2.0**-53, 2: 2.0**-11}.get(size, 2.0**-24)
-    error = unit * (terms / 6) ** 0.5
-    not_rows = "" if conv.layout == "NCHW" else f"it is defined in NCHW, not in {conv.layout}"
-    weights = o * terms * size
-    pixels = n * high.out * wide.out
-    direct = Formula("direct", 0, pixels * o * terms, weights, ends, error, "")
-    moved = ends + 2 * row * size
-    rows = Formula("rows", 0, n * high.out * width * o * terms, weights, moved, error, not_rows)
-    return Formulas((direct, rows, *(_winograd(conv, tile, ends, unit) for tile in GROWTH)))
+    length = (high.out + high.shifts) * width + wide.shifts
+    rows_bytes = n * c * high.phases * wide.phases * length * conv.dtype.bytes
+    terms = c // conv.groups * high.kernel * wide.kernel
+    not_here = "" if conv.layout == "NCHW" else f"it is defined in NCHW, not in {conv.layout}"
+    return replace(
+        direct,
+        name="rows",
+        multiplications=n * high.out * width * o * terms,
+        data_bytes=direct.data_bytes + 2 * rows_bytes,
+        why_not=not_here,
+    )
 
 
-def _winograd(conv: Convolution, tile: int, ends: int, unit: float) -> Formula:
-    """Return the costs of F(tile x tile, 3x3); ends: the bytes of input and output."""
+def _winograd_formula(conv: Convolution, tile: int, ends: int, roundoff: float) -> Formula:
+    """Return the formula F(tile x tile, 3x3); the arguments are those of `_direct_formula`."""
     n, c, o = conv.sizes
     down, across = conv.tiles(tile)
     products, tiles = (tile + 2) ** 2, n * down * across
@@ -204,7 +231,7 @@ def _winograd(conv: Convolution, tile: int, ends: int, unit: float) -> Formula:
         multiplications=products * tiles * c * o,
         weight_bytes=products * c * o * conv.dtype.bytes,
         data_bytes=ends + 2 * products * tiles * (c + o) * conv.dtype.bytes,
-        error=unit * (c / 6) ** 0.5 * GROWTH[tile],
+        error=roundoff * (c / 6) ** 0.5 * GROWTH[tile],
         why_not=next((reason[0] for reason in winograd_reasons(conv)), ""),
     )
 

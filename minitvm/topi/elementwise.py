@@ -12,7 +12,7 @@ from typing import Any
 from minitvm import te, tir
 from minitvm.base import ExprError, named
 
-from .operands import on_tensors
+from .operands import checks_arguments
 
 ELEMENTWISE = "elementwise"
 
@@ -27,7 +27,7 @@ def _unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor]
     def apply(x: te.Tensor) -> te.Tensor:
         return _map(name, f, x)
 
-    return on_tensors(named(apply, name, doc))
+    return checks_arguments(named(apply, name, doc))
 
 
 def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
@@ -59,19 +59,19 @@ negative = _unary("negative", operator.neg, "Return -x.")
 abs = _unary("abs", te.abs, "Return |x|.")
 
 
-@on_tensors
+@checks_arguments
 def leaky_relu(x: te.Tensor, alpha: float = 0.01) -> te.Tensor:
     """Return x where x > 0, else alpha * x."""
     return _map("leaky_relu", lambda v: tir.select(v > 0, v, v * alpha), x)
 
 
-@on_tensors
+@checks_arguments
 def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:
     """Return x limited to a_min .. a_max."""
     return _map("clip", lambda v: te.min(te.max(v, a_min), a_max), x)
 
 
-@on_tensors
+@checks_arguments
 def cast(x: te.Tensor, dtype: str) -> te.Tensor:
     """Return x converted to `dtype`."""
     return _map("cast", lambda v: tir.cast_to(v, dtype), x)

@@ -1,4 +1,4 @@
-"""Find the elementwise stage that is computed in the loops of the stage that it reads."""
+"""Find the epilogue of a stage: the elementwise stage that is computed with it, tile by tile."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from minitvm import schedule, te, tir
 from .kinds import is_elementwise
 
 
-def fused(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
-    """Return the stage whose loops compute `stage` tile by tile: its only reader, or itself.
+def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
+    """Return the epilogue of `stage`, in whose loops `stage` is computed; `stage` if it has none.
 
-    The reader must be elementwise, of the same shape, and not scheduled yet. A stage that is
-    computed from constants, before the calls, is not moved into a call.
+    An epilogue is the only reader of `stage`. It is elementwise, of the same shape, and not in
+    `done`, the names of the scheduled stages. A stage that is computed from constants, once before
+    the calls, has no epilogue that is computed in each call.
     """
     names = schedule.effective_readers(s.state)[stage.name]
     if stage.is_output or len(names) != 1 or names[0] in done:

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import DType, Target, divisors
 
-from .blocks import PAGE, by_blocks, side_of
+from .blocks import PAGE, block_side, transpose_by_blocks
 from .stages import axes_of, reduce_axes_of
 
-TRANSLATED = 1024  # rows of b, each in another page, that a TLB can be expected to translate
-FEW = 2  # rows of a product whose time is the time to read the right operand
-FEW_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
+TLB_PAGES = 1024  # pages whose addresses a CPU can be expected to translate without delay
+MATVEC_ROWS = 2  # with at most as many rows, a product is memory-bound by its right operand
+PACK_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
 WORTH_THREADS = 1 << 24  # multiply-adds; fewer are finished before a second thread starts
+STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
+DOTS = 8  # sums that a product with few rows and a transposed b computes at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,9 @@ def plan(
             panel = 0 if splits else k * columns * dtype.bytes
             best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
     _, rows, vectors = best
-    panel_has_a_size = isinstance(shape[2], int)  # otherwise it cannot be packed
+    packable = isinstance(shape[2], int)  # a panel needs a constant height
     far = n * k * dtype.bytes > target.l2 // 2 and m >= 2 * rows
-    pack = panel_has_a_size and (gather or far or m >= FEW_ROWS)
+    pack = packable and (gather or far or m >= PACK_ROWS)
     parallel = target.num_cores > 1 and batches * m * n * k >= WORTH_THREADS
     return Plan(rows, vectors * lanes, lanes, pack, parallel)
 
@@ -104,22 +107,23 @@ def blocked(
 ) -> Plan:
     """Choose the blocks in which b is packed: `depth` and `panels` of the plan `p`.
 
-    With at most TRANSLATED rows, a panel is one block. With more, a block is wider, so that each
+    With at most TLB_PAGES rows, a panel is one block. With more, a block is wider, so that each
     address translation serves a longer piece of a row, and k is split into strips. If the result
     stays in the second-level cache, adding strips to it costs little; then a block is about as deep
     as wide and stays there, too. Otherwise only a panel does, and a block is up to a page wide.
     """
     m, n, k = shape
-    if k <= TRANSLATED:
+    if k <= TLB_PAGES:
         return p
-    half, wide = target.l2 // 2, p.columns * dtype.bytes
+    half, wide = target.l2 // 2, p.columns * dtype.bytes  # half of L2, a row of a panel: bytes
     small = m * n * dtype.bytes <= half
-    fewest = -(-k * wide // half)  # strips of k, so that a panel fits
+    fewest = -(-k * wide // half)  # strips of k with which a panel fits half of L2
     strips = max(fewest, round(k / math.sqrt(half / dtype.bytes))) if small else fewest
+    # prefer a number that divides k
     strips = next((d for d in divisors(k) if strips <= d <= 2 * strips), strips)
     depth = -(-k // strips)
     widest = half // depth if small else min(PAGE, target.l3 // 8 // depth)
-    least = -(-target.num_cores // batches) if p.parallel else 1
+    least = -(-target.num_cores // batches) if p.parallel else 1  # blocks, one for each core
     panels = -(-n // p.columns)
     fits = [d for d in divisors(panels) if d * wide <= widest and panels // d >= least]
     return replace(p, depth=depth if strips > 1 else 0, panels=max(fits, default=1))
@@ -130,18 +134,18 @@ def schedule_product(
 ) -> set[str]:
     """Schedule the matrix product `stage`; return the names of the scheduled stages.
 
-    out: the elementwise stage that reads the product, or the product itself.
+    out: the epilogue of the product, or the product itself.
     """
     before = {v.name for v in s.stages}
-    b = _right_operand(op)
-    if b is None:
+    right = _right_operand(op)
+    if right is None:
         return set()
-    operand, transposed = b
+    b, transposed = right
     product, rows = op.output(0), op.shape[-2]
-    few = isinstance(rows, int) and rows <= FEW and len(op.shape) == 2
+    few = isinstance(rows, int) and rows <= MATVEC_ROWS and len(op.shape) == 2
     if few and schedule_matvec(s, product, transposed, target):
         return {stage.name}
-    schedule_matmul(s, product, out.op.output(0), operand, transposed, target)
+    schedule_matmul(s, product, out.op.output(0), b, transposed, target)
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
 
 
@@ -182,7 +186,7 @@ def schedule_matmul(
     """
     op = s[product].op
     assert isinstance(op, te.ComputeOp)
-    p = _plan(op, target, b_transposed)
+    p = _plan_for(op, target, gather=b_transposed)
     fused, strips = product.op is not out.op, list[te.Axis]()
     if p.depth:
         s[product].split(op.reduce_axis[0], factor=p.depth)
@@ -215,16 +219,17 @@ def schedule_matmul(
         _pack(s, b, packed, p.columns, b_transposed, target)
 
 
-def _plan(op: te.ComputeOp, target: Target, gather: bool) -> Plan:
+def _plan_for(op: te.ComputeOp, target: Target, gather: bool) -> Plan:
     """Return the plan for the product `op`, with blocks of b if all sizes are constants."""
     *batch, m, n = op.shape
     k, dtype = op.reduce_axis[0].extent, op.dtypes[0]
-    sizes = [size for size in (m, n, k, *batch) if isinstance(size, int)]
-    if len(sizes) <= len(op.shape):
+    batches = reduce(tir.mul, batch, 1)
+    if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int)):
         return plan((m, n, k), dtype, target, gather)
-    batches = math.prod(sizes[3:])
+    if not isinstance(batches, int):
+        return plan((m, n, k), dtype, target, gather)
     p = plan((m, n, k), dtype, target, gather, batches, splits=True)
-    return blocked(p, (sizes[0], sizes[1], sizes[2]), dtype, target, batches) if p.pack else p
+    return blocked(p, (m, n, k), dtype, target, batches) if p.pack else p
 
 
 def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
@@ -244,7 +249,7 @@ def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
 def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
     """Schedule the loops that compute a tile: k outside, unrolled rows and vectors inside."""
     (*_, i, j), (k,) = axes_of(s[tile]), reduce_axes_of(s[tile])
-    _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, also where that
+    _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, even where the size
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
     vectors, lanes = s[tile].split(j, factor=p.lanes)
     s[tile].reorder(k, i, vectors, lanes)
@@ -270,12 +275,8 @@ def _pack(
     block = s.cache_read(b, "local", [packed])
     s.apply(schedule.TransformLayout(s[block].name, names, (*batch, "k", "j")))
     *outer, j, k = axes_of(s[packed])
-    side = side_of(target, packed.dtype, columns, k.extent)
-    by_blocks(s[block], axes_of(s[block])[-1], s[packed], outer, (k, j), side, target)
-
-
-STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
-DOTS = 8  # sums that a product with few rows and a transposed b computes at a time
+    side = block_side(target, packed.dtype, columns, k.extent)
+    transpose_by_blocks(s[block], axes_of(s[block])[-1], s[packed], outer, (k, j), side, target)
 
 
 def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, target: Target) -> bool:

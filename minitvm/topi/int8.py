@@ -25,18 +25,18 @@ from minitvm.base import INT8, INT32, UINT8, DType, Target
 
 from .gemm import WORTH_THREADS, score
 from .shape import INJECTIVE
-from .stages import axes_of, has_points, reduce_axes_of
+from .stages import axes_of, has_iterations, reduce_axes_of
 from .tensor_intrin import dot4_intrin
 
 DOTS = "int8_dots"
 GROUP = 16  # columns for one instruction, on CPUs with vectors of 64 bytes
 MOST_GROUPS = 4  # the largest number of column groups in a tile
-FEW_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
+PACK_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
 Element: TypeAlias = Callable[[Any, Any], Any]  # an element of a matrix, by row and column
 
 
 def is_for_dot4(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> bool:
-    """Return whether `int8_matmul` is possible and faster for a [m, k] times b [k, n].
+    """Return whether `int8_matmul` can multiply a [m, k] by b [k, n] faster than a plain product.
 
     a, b: the element types. It is slower if there are few rows, since b is packed once for all
     rows, or if there are fewer columns than one group. Only m may be symbolic, because the padding
@@ -44,7 +44,7 @@ def is_for_dot4(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DTyp
     """
     m, n, k = shape
     known = isinstance(n, int) and isinstance(k, int)
-    few = (isinstance(m, int) and m < FEW_ROWS) or (isinstance(n, int) and n < GROUP)
+    few = (isinstance(m, int) and m < PACK_ROWS) or (isinstance(n, int) and n < GROUP)
     return a in (INT8, UINT8) and b is INT8 and known and not few
 
 
@@ -92,10 +92,11 @@ def int8_matmul(
 
 
 def _column_sums(n: tir.Index, k: tir.Index, b: Element, name: str) -> te.Tensor:
-    fold = te.reduce_axis((0, k), name="k")
+    """Define the stage `sums`, the sum of each column of b."""
+    k_axis = te.reduce_axis((0, k), name="k")
 
     def column(j: Any) -> Any:
-        return te.sum(b(fold, j).astype("int32"), axis=fold)
+        return te.sum(b(k_axis, j).astype("int32"), axis=k_axis)
 
     return te.compute((n,), column, name=f"{name}_sums")
 
@@ -116,7 +117,7 @@ def schedule_dots(
         out[...] = tile - 128 * sums
     """
     rows, groups = tile_shape(target)
-    out = _reader_of_all(s, stage)
+    out = _elementwise_reader(s, stage)
     (packed,) = (t for t in op.input_tensors if t.ndim == 4)
     if out is None:
         tile, out = s.cache_write(op.output(0), "local"), stage
@@ -132,7 +133,7 @@ def schedule_dots(
     out.unroll(ii)
     out.unroll(joi)
     out.vectorize(ji)
-    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
+    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(joo)
     s[tile].compute_at(out, io)
     _inner_loops(s, tile, rows, groups)
@@ -154,10 +155,11 @@ def tile_shape(target: Target) -> tuple[int, int]:
     return rows, groups
 
 
-def _reader_of_all(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
-    """Return the only stage that reads `stage`, itself or through inlined stages, elementwise.
+def _elementwise_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
+    """Return the stage that reads `stage`, directly or through inlined elementwise stages.
 
-    Returns None if there are several readers, or one that reads other elements.
+    The first reader reorders the elements of `stage`. Returns None if a stage has several readers,
+    or if a later reader reads elements at indices other than its own.
     """
     reader, elements = _only_reader(s, stage), None
     while reader is not None:
@@ -172,6 +174,7 @@ def _reader_of_all(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
 
 
 def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
+    """Return the stage that reads `stage`; None if `stage` is an output or has several readers."""
     names = schedule.readers(s.state)[stage.name]
     return s[names[0]] if len(names) == 1 and not stage.is_output else None
 
@@ -187,19 +190,19 @@ def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> Non
     """Schedule the loops that compute a tile: k outside, unrolled rows and column groups inside."""
     stage = s[tile]
     (i, jo, ji), (ko, ki) = axes_of(stage), reduce_axes_of(stage)
-    _, i = stage.split(i, factor=rows)  # constant sizes, also where the product's are symbolic
+    _, i = stage.split(i, factor=rows)  # constant sizes, even if the product's are symbolic
     _, jo = stage.split(jo, factor=groups)
     stage.reorder(ko, i, jo, ji, ki)
     stage.unroll(i)
     stage.unroll(jo)
-    if _is_whole(s, tile):
+    if _reads_whole_groups(s, tile):
         stage.tensorize(ji, dot4_intrin(GROUP))
     else:
         stage.reorder(ki, ji)
         stage.vectorize(ji)
 
 
-def _is_whole(s: te.Schedule, tile: te.Tensor) -> bool:
+def _reads_whole_groups(s: te.Schedule, tile: te.Tensor) -> bool:
     """Return whether the readers of `tile` need all columns of a group."""
     plain, name = lowering.normalize(s.state), s[tile].name
     op, domain = plain.stage(name).op, lowering.infer(plain)[name]

@@ -23,7 +23,7 @@ def is_elementwise(op: tensor.Operation) -> bool:
     return True
 
 
-def size(op: tensor.Operation, inlined: Mapping[tensor.Operation, int]) -> int:
+def nodes_after_inlining(op: tensor.Operation, inlined: Mapping[tensor.Operation, int]) -> int:
     """Return the number of nodes that the formula of `op` has after inlining.
 
     inlined: the sizes of the formulas of the operations that are inlined.

@@ -10,20 +10,19 @@ import math
 from minitvm import schedule, te
 from minitvm.base import Target
 
-from .blocks import by_blocks, side_of
+from .blocks import block_side, transpose_by_blocks
 from .fusion import same_shape
 from .kinds import is_elementwise
 from .layouts import Layout, layout_of
 from .loops import WORTH_THREADS
-from .stages import axes_of, has_points
+from .stages import axes_of, has_iterations
 
 
 def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[str]:
     """Schedule the two stages of layout_transform; return the names of the scheduled stages.
 
-    flat: the stage that moves the pixels.
-
-    Pixels and channels that change places are moved by `by_blocks`.
+    flat: the first stage, which moves the pixels. If channels are adjacent in only one of the two
+    layouts, it is a transpose of pixels and channels, in square blocks.
     """
     op, out = flat.op, _result(s, flat)
     assert isinstance(op, te.ComputeOp)
@@ -31,8 +30,8 @@ def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[s
     fused = flat.name != out.name
     n, *rest = axes_of(out)
     if fused:
-        at = result.high - 1
-        rest[at : at + 2] = [out.fuse(*rest[at : at + 2])]
+        at = result.height_axis - 1
+        rest[at : at + 2] = [out.fuse(*rest[at : at + 2])]  # height and width
     if _has_pixels_last(source) == _has_pixels_last(result):
         if fused:
             flat.compute_inline()
@@ -41,18 +40,19 @@ def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[s
         moved = flat if fused else s[s.cache_write(op.output(0), "local")]
         *blocks, along, across = rest
         c = across if _has_pixels_last(source) else along
-        side = side_of(target, op.dtypes[0], source.block or result.block or c.extent)
+        side = block_side(target, op.dtypes[0], source.block or result.block or c.extent)
         row = axes_of(moved)[-2]
-        outer = by_blocks(moved, row, out, [n, *blocks], (along, across), side, target)
-    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
+        outer = transpose_by_blocks(moved, row, out, [n, *blocks], (along, across), side, target)
+    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(out.fuse(*outer))
     return {v.name for v in s.stages if v.is_attached} | {flat.name, out.name}
 
 
 def _result(s: te.Schedule, flat: te.StageView) -> te.StageView:
-    """Return the other stage of layout_transform, or an elementwise stage that it is inlined into.
+    """Return the stage in whose loops `flat` is computed.
 
-    Returns `flat` if its pixels are not moved in the loops of either.
+    This is the second stage of layout_transform, or the elementwise stage that it is inlined into.
+    It is `flat` itself if several stages read the result, or one of another shape.
     """
     (images,) = schedule.readers(s.state)[flat.name]
     names = schedule.effective_readers(s.state)[flat.name]
@@ -69,7 +69,10 @@ def _has_pixels_last(layout: Layout) -> bool:
 def _copy(
     out: te.StageView, source: Layout, result: Layout, rest: list[te.Axis], lanes: int
 ) -> te.Axis:
-    """Schedule `out` to copy vectors of channels; return the loop just inside that over images."""
+    """Schedule `out` to copy vectors of channels; return the loop directly inside that over images.
+
+    rest: the axes of `out` after that over images.
+    """
     *outer, c = rest
     width = math.gcd(*(n for n in (4 * lanes, source.block, result.block) if n))
     co, ci = out.split(c, factor=width)

@@ -16,21 +16,21 @@ from minitvm.base import ExprError
 
 from .operands import check_rank
 
-LAYOUT = re.compile(r"NCHW|NHWC|NCHW([1-9][0-9]*)c")
+PATTERN = re.compile(r"NCHW|NHWC|NCHW([1-9][0-9]*)c")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A layout of images.
 
-    name   "NCHW", "NHWC" or, for example, "NCHW16c"
-    block  the channels that are next to each other in NCHWc; 0 in the other layouts
-    high   the dimension of the height in a tensor with this layout
+    name         "NCHW", "NHWC" or, for example, "NCHW16c"
+    block        how many channels are adjacent in NCHWc; 0 in the other layouts
+    height_axis  the dimension of the height in a tensor with this layout; the width follows it
     """
 
     name: str
     block: int
-    high: int
+    height_axis: int
 
     @property
     def rank(self) -> int:
@@ -43,20 +43,20 @@ class Layout:
             return tir.mul(t.shape[1], self.block)
         return t.shape[3 if self.name == "NHWC" else 1]
 
-    def shape(self, n: Any, c: Any, high: Any, wide: Any) -> tuple[Any, ...]:
-        """Return the shape of `n` images with `c` channels of `high` rows and `wide` columns.
+    def shape(self, n: Any, c: Any, height: Any, width: Any) -> tuple[Any, ...]:
+        """Return the shape of `n` images with `c` channels of `height` rows and `width` columns.
 
         Raises ExprError if the blocks of the layout do not divide the channels.
         """
         if not self.block:
-            return self.index(n, c, high, wide)
+            return self.index(n, c, height, width)
         if not tir.prove_equal(tir.floormod(c, self.block), 0):
             raise ExprError(
                 f"layout {self.name}",
                 f"{tir.text(c)} channels cannot be divided into blocks of {self.block}",
                 "NHWC, or a block that divides the channels",
             )
-        return n, tir.floordiv(c, self.block), high, wide, self.block
+        return n, tir.floordiv(c, self.block), height, width, self.block
 
     def index(self, n: Any, c: Any, y: Any, x: Any) -> tuple[Any, ...]:
         """Return the indices of the pixel (n, c, y, x) in a tensor with this layout."""
@@ -69,8 +69,10 @@ class Layout:
         if self.block:
             n, outer, y, x, inner = at
             return n, outer * self.block + inner, y, x
-        n, *rest = at
-        y, x, c = rest if self.name == "NHWC" else (rest[1], rest[2], rest[0])
+        if self.name == "NHWC":
+            n, y, x, c = at
+        else:
+            n, c, y, x = at
         return n, c, y, x
 
 
@@ -83,7 +85,7 @@ def layout_of(what: str, name: str, *images: te.Tensor) -> Layout:
 
     what: the operator, for error messages.
     """
-    found = LAYOUT.fullmatch(name)
+    found = PATTERN.fullmatch(name)
     if found is None:
         why = "no such layout"
         raise ExprError(f"{what}: layout {name!r}", why, "'NCHW', 'NHWC' or 'NCHW16c'")

@@ -9,12 +9,12 @@ from minitvm.base import INT8, INT32, ExprError
 
 from .elementwise import ELEMENTWISE, broadcast_shape
 from .int8 import int8_matmul, is_for_dot4
-from .operands import check_vector, on_tensors
+from .operands import check_vector, checks_arguments
 
 MATMUL = "matmul"
 
 
-@on_tensors
+@checks_arguments
 def matmul(
     a: te.Tensor,
     b: te.Tensor,
@@ -40,18 +40,18 @@ def matmul(
     out_dtype = str(out_dtype)
     if out_dtype == INT32 and is_for_dot4((m, n, k), a.dtype, b.dtype):
         return int8_matmul((m, n, k), left, right, a.dtype is INT8, not transpose_a, name)
-    fold = te.reduce_axis((0, k), name="k")
+    k_axis = te.reduce_axis((0, k), name="k")
 
     def body(i: Any, j: Any) -> Any:
-        x, y = left(i, fold), right(fold, j)
+        x, y = left(i, k_axis), right(k_axis, j)
         if out_dtype:
             x, y = tir.cast_to(x, out_dtype), tir.cast_to(y, out_dtype)
-        return te.sum(x * y, axis=fold)
+        return te.sum(x * y, axis=k_axis)
 
     return te.compute((m, n), body, name=name, tag=MATMUL)
 
 
-@on_tensors
+@checks_arguments
 def batch_matmul(
     a: te.Tensor,
     b: te.Tensor,
@@ -66,15 +66,15 @@ def batch_matmul(
     """
     m, n, k = _sizes("batch_matmul", (a, b), (transpose_a, transpose_b), 3)
     (batch,) = broadcast_shape("batch_matmul", a.shape[:1], b.shape[:1])
-    fold, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
+    k_axis, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
 
     def body(at: Any, i: Any, j: Any) -> Any:
         here, there = (0 if tir.prove_equal(t.shape[0], 1) else at for t in (a, b))
-        x = a(here, fold, i) if transpose_a else a(here, i, fold)
-        y = b(there, j, fold) if transpose_b else b(there, fold, j)
+        x = a(here, k_axis, i) if transpose_a else a(here, i, k_axis)
+        y = b(there, j, k_axis) if transpose_b else b(there, k_axis, j)
         if out_dtype:
             x, y = tir.cast_to(x, out_dtype), tir.cast_to(y, out_dtype)
-        return te.sum(x * y, axis=fold)
+        return te.sum(x * y, axis=k_axis)
 
     return te.compute((batch, m, n), body, name="T_batch_matmul", tag=MATMUL)
 
@@ -98,7 +98,7 @@ def _sizes(
     return m, n, k
 
 
-@on_tensors
+@checks_arguments
 def dense(
     data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str = ""
 ) -> te.Tensor:

@@ -15,7 +15,7 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .kinds import is_elementwise
-from .stages import axes_of, has_points, reduce_axes_of
+from .stages import axes_of, has_iterations, reduce_axes_of
 
 WORTH_THREADS = 1 << 15  # elements; with fewer, starting threads takes longer than the work
 STRIP = 8  # rows that a column reduction adds before it updates the result
@@ -23,19 +23,20 @@ STRIP = 8  # rows that a column reduction adds before it updates the result
 
 def schedule_plain(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target) -> None:
     """Schedule a stage that is computed at root and is neither a product nor a convolution."""
-    folded = _folded_row(op)
+    folded = _reduced_row(op)
     if folded is not None and len(op.body) == 1:
-        _attach_partials(s, stage, _fold_row(s, stage, op, folded, target))
+        _attach_partials(s, stage, _reduce_in_vectors(s, stage, op, folded, target))
         outer = _data_loops(stage)
     elif op.axis and (op.reduction is None or _reads_along(op, op.axis[-1])):
         outer = _vectorize(stage, op, target)
     else:
         outer = list(op.axis)
-    if outer and target.num_cores > 1 and has_points(op, WORTH_THREADS):
+    if outer and target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
 
 
 def _data_loops(stage: te.StageView) -> list[te.Axis]:
+    """Return the loops of `stage` that are not over reduce axes, outermost first."""
     return [a for a in stage.leaf_iter_vars if a.kind == "data"]
 
 
@@ -71,8 +72,8 @@ def _reads_along(op: te.ComputeOp, axis: te.Axis) -> bool:
 # --- row reductions ------------------------------------------------------------------------------
 
 
-def _folded_row(op: te.ComputeOp) -> te.Axis | None:
-    """Return the reduce axis that indexes the last dimension of the tensors read, or None."""
+def _reduced_row(op: te.ComputeOp) -> te.Axis | None:
+    """Return the reduce axis that appears only in the last index of the loads, or None."""
     for a in op.reduce_axis:
         last = [e.indices[-1] for e in tensor.loads(op) if e.indices]
         if _reads_along(op, a) and any(not tir.free_of(i, (a,)) for i in last):
@@ -80,12 +81,13 @@ def _folded_row(op: te.ComputeOp) -> te.Axis | None:
     return None
 
 
-def _fold_row(
+def _reduce_in_vectors(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, k: te.Axis, target: Target
 ) -> list[te.Tensor]:
     """Reduce a row to several vectors, these to one vector, and then its lanes to one number.
 
-    Returns the new stages, or [] if a row is shorter than two vectors.
+    k: the reduce axis along the row. Returns the new stages, or [] if a row is shorter than two
+    vectors.
 
     for ko: wide[0 : 64] += row[ko*64 : ko*64 + 64]      four independent vectors
     for w: narrow[0 : 16] += wide[w*16 : w*16 + 16]
@@ -131,7 +133,7 @@ def schedule_row_by_row(
         return set()
     members = _row_members(s, out, op)
     row = out.fuse(*outer) if len(outer) > 1 else outer[0]
-    partials = {m.name: _fold_member(s, m, target) for m in members}
+    partials = {m.name: _reduce_member(s, m, target) for m in members}
     for stage in members:  # readers first
         stage.compute_at(out, row)
         _attach_partials(s, stage, partials[stage.name])
@@ -140,15 +142,16 @@ def schedule_row_by_row(
         if len(axes) == len(op.axis) and not reduce_axes_of(stage):
             width = _width(last.extent, target.lanes(op.dtypes[0]))
             stage.vectorize(stage.split(axes[-1], factor=width)[1])
-    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
+    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(row)
     return {v.name for v in s.stages if v.is_attached} | {out.name}
 
 
-def _fold_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[te.Tensor]:
+def _reduce_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[te.Tensor]:
+    """Call `_reduce_in_vectors` if `stage` reduces rows; return the new stages."""
     assert isinstance(stage.op, te.ComputeOp)
-    folded = _folded_row(stage.op)
-    return [] if folded is None else _fold_row(s, stage, stage.op, folded, target)
+    folded = _reduced_row(stage.op)
+    return [] if folded is None else _reduce_in_vectors(s, stage, stage.op, folded, target)
 
 
 def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te.StageView]:
@@ -162,8 +165,8 @@ def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te
         inner = stage.op
         if not isinstance(inner, te.ComputeOp) or stage.is_inlined or stage.is_output:
             continue
-        kind = is_elementwise(inner) or inner.reduction is not None
-        fits = kind and inner.tag != op.tag and len(inner.axis) >= len(op.axis) - 1
+        kind_fits = is_elementwise(inner) or inner.reduction is not None
+        fits = kind_fits and inner.tag != op.tag and len(inner.axis) >= len(op.axis) - 1
         if fits and readers[stage.name] and set(readers[stage.name]) <= group:
             group.add(stage.name)
             found.append(stage)

@@ -8,13 +8,13 @@ from typing import Any
 from minitvm import te, tir
 
 from .elementwise import ELEMENTWISE
-from .operands import check_vector, on_tensors
+from .operands import check_vector, checks_arguments
 from .reduction import REDUCTION, dimension, dimensions, fold_over
 
 ROW = "row"  # the tag of stages that read statistics of their row and are scheduled row by row
 
 
-@on_tensors
+@checks_arguments
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Compute exp(x - m) / sum(exp(x - m)) along `axis`, where m is the maximum along `axis`."""
     over = dimensions("softmax", x, axis)
@@ -24,7 +24,7 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     )
 
 
-@on_tensors
+@checks_arguments
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Compute x - m - log(sum(exp(x - m))) along `axis`, where m is the maximum along `axis`."""
     over = dimensions("log_softmax", x, axis)
@@ -53,7 +53,7 @@ def _without(i: Sequence[Any], over: Sequence[int]) -> list[Any]:
     return [at for d, at in enumerate(i) if d not in over]
 
 
-@on_tensors
+@checks_arguments
 def layer_norm(
     x: te.Tensor,
     gamma: te.Tensor | None = None,
@@ -90,7 +90,7 @@ def layer_norm(
     return te.compute(x.shape, body, name="T_layer_norm", tag=ROW)
 
 
-@on_tensors
+@checks_arguments
 def batch_norm(
     x: te.Tensor,
     gamma: te.Tensor,
@@ -115,13 +115,13 @@ def batch_norm(
     return te.compute(x.shape, body, name="T_batch_norm", tag=ELEMENTWISE)
 
 
-@on_tensors
+@checks_arguments
 def argmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Return the int32 index of the largest element along `axis`, the first one among equals."""
     return _arg("argmax", x, axis, lambda a, b: a > b, te.min_value)
 
 
-@on_tensors
+@checks_arguments
 def argmin(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Return the int32 index of the smallest element along `axis`, the first one among equals."""
     return _arg("argmin", x, axis, lambda a, b: a < b, te.max_value)

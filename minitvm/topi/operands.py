@@ -16,13 +16,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
-    """Wrap `operator` so that it checks the types of its tensor, bool and string arguments.
+def checks_arguments(operator: Callable[P, R]) -> Callable[P, R]:
+    """Decorate `operator` to check the types of its tensor, bool and string arguments.
 
-    Arguments whose names contain "dtype" are not checked, because objects are allowed, too.
+    The types are those of its annotations. Arguments annotated with other types are not checked
+    here, nor are those whose names contain "dtype": they may also be DType objects.
     """
     signature = inspect.signature(operator)
-    types = {n: p.annotation for n, p in signature.parameters.items()}  # as strings
+    # Annotations are strings because operators import annotations from __future__.
+    types = {n: p.annotation for n, p in signature.parameters.items()}
     wanted = [n for n, t in types.items() if t in ("te.Tensor", "te.Tensor | None")]
     flags = [n for n, t in types.items() if t == "bool"]
     strings = [n for n, t in types.items() if t == "str" and "dtype" not in n]

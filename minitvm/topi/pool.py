@@ -7,11 +7,11 @@ from typing import Any
 from minitvm import te, tir
 
 from .layouts import Layout, layout_of
-from .operands import on_tensors
+from .operands import checks_arguments
 from .window import WINDOW, Window, constant, pair, window_attrs, windows
 
 
-@on_tensors
+@checks_arguments
 def max_pool2d(
     data: te.Tensor, kernel: Any, strides: Any = None, padding: Any = 0, layout: str = "NCHW"
 ) -> te.Tensor:
@@ -21,12 +21,12 @@ def max_pool2d(
     padding: an integer, (height, width) or (top, left, bottom, right). The pixels of the padding
     have the smallest value of the data type. layout: "NCHW", "NHWC" or, for example, "NCHW16c".
     """
-    form = layout_of("topi.max_pool2d", layout, data)
-    high, wide = _windows(data, form, kernel, strides, padding)
-    return _pool(data, form, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
+    image_layout = layout_of("topi.max_pool2d", layout, data)
+    high, wide = _windows(data, image_layout, kernel, strides, padding)
+    return _pool(data, image_layout, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
 
 
-@on_tensors
+@checks_arguments
 def avg_pool2d(
     data: te.Tensor,
     kernel: Any,
@@ -40,9 +40,9 @@ def avg_pool2d(
     The average is over all pixels of a window, or only those inside the image if count_include_pad
     is false. The other arguments are those of `max_pool2d`.
     """
-    form = layout_of("topi.avg_pool2d", layout, data)
-    high, wide = _windows(data, form, kernel, strides, padding)
-    total = _pool(data, form, high, wide, "T_sum_pool", te.sum, te.const(0, data.dtype))
+    image_layout = layout_of("topi.avg_pool2d", layout, data)
+    high, wide = _windows(data, image_layout, kernel, strides, padding)
+    total = _pool(data, image_layout, high, wide, "T_sum_pool", te.sum, te.const(0, data.dtype))
 
     def count(at: Any, w: Window) -> Any:
         first = te.max(at * w.stride - w.before, 0)
@@ -50,27 +50,28 @@ def avg_pool2d(
         return te.max(last - first, 1)
 
     def body(*at: Any) -> Any:
-        _, _, y, x = form.pixel(*at)
+        _, _, y, x = image_layout.pixel(*at)
         pixels = high.kernel * wide.kernel if count_include_pad else count(y, high) * count(x, wide)
         return total(*at) / tir.cast_to(pixels, data.dtype)
 
     return te.compute(total.shape, body, name="T_avg_pool", tag="elementwise")
 
 
-@on_tensors
+@checks_arguments
 def global_avg_pool2d(data: te.Tensor, layout: str = "NCHW") -> te.Tensor:
     """Return the average pixel of each channel, an image of height and width 1."""
-    form = layout_of("topi.global_avg_pool2d", layout, data)
-    size = data.shape[form.high : form.high + 2]
+    image_layout = layout_of("topi.global_avg_pool2d", layout, data)
+    size = data.shape[image_layout.height_axis : image_layout.height_axis + 2]
     return avg_pool2d(data, tuple(constant(n, data) for n in size), strides=1, layout=layout)
 
 
 def _windows(
     data: te.Tensor, layout: Layout, kernel: Any, strides: Any, padding: Any
 ) -> tuple[Window, Window]:
+    """Return the windows along height and width; strides are the kernel's size if None."""
     size = pair(kernel, "kernel")
     steps = size if strides is None else strides
-    return windows(data, size, steps, padding, high=layout.high)
+    return windows(data, size, steps, padding, height_axis=layout.height_axis)
 
 
 def _pool(
@@ -82,6 +83,7 @@ def _pool(
     fold: Any,
     outside: tir.Expr,
 ) -> te.Tensor:
+    """Reduce each window with `fold`, such as te.max; `outside` is the value of the padding."""
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
 
     def body(*at: Any) -> Any:

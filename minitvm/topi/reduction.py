@@ -10,7 +10,7 @@ from minitvm import te, tir
 from minitvm.base import ExprError, named
 
 from .elementwise import ELEMENTWISE
-from .operands import integers, on_tensors
+from .operands import checks_arguments, integers
 
 REDUCTION = "reduction"
 
@@ -21,7 +21,7 @@ def _reduction(name: str, fold: Callable[..., Any], doc: str) -> Callable[..., t
     def apply(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
         return fold_over(f"T_{name}", fold, x, dimensions(name, x, axis), keepdims)
 
-    return on_tensors(named(apply, name, doc))
+    return checks_arguments(named(apply, name, doc))
 
 
 sum = _reduction("sum", te.sum, "Sum along `axis`: one dimension, several, or None for all.")
@@ -30,7 +30,7 @@ max = _reduction("max", te.max, "Return the largest element along `axis`; see `s
 min = _reduction("min", te.min, "Return the smallest element along `axis`; see `sum` for `axis`.")
 
 
-@on_tensors
+@checks_arguments
 def mean(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
     """Average over `axis`, one dimension, several, or None for all; the elements must be floats."""
     count = math.prod(tir.cast_to(x.shape[d], x.dtype) for d in dimensions("mean", x, axis))

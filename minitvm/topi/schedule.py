@@ -8,16 +8,16 @@ from minitvm import te, tensor
 from minitvm.base import Target
 from minitvm.schedule import from_constants, readers
 
-from .blocks import row_of_source, schedule_transpose
+from .blocks import schedule_transpose, transposed_row
 from .conv import CONV_ROWS
 from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
 from .conv_schedule import schedule_rows
 from .dispatch import dispatched
-from .fusion import fused
+from .fusion import epilogue_or_self
 from .gemm import schedule_product
 from .int8 import DOTS, schedule_dots
-from .kinds import is_elementwise, is_product, size
+from .kinds import is_elementwise, is_product, nodes_after_inlining
 from .layout_schedule import schedule_layout
 from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
@@ -30,7 +30,7 @@ from .window_schedule import schedule_window
 from .winograd import WINOGRAD, WINOGRAD_PART
 from .winograd_schedule import schedule_winograd
 
-LONG = 500  # nodes of a formula; a longer one is not inlined
+LONG = 500  # expression nodes; a formula with as many is not inlined
 
 
 def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
@@ -44,12 +44,12 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
     after it is computed tile by tile. A transpose is computed in square blocks. All other stages
     are vectorized over the last dimension and run in parallel over the others.
     """
-    to, outputs = Target(target), check_outputs(outs)
-    if (tuned := dispatched(outputs, to)) is not None:
+    target, outputs = Target(target), check_outputs(outs)
+    if (tuned := dispatched(outputs, target)) is not None:
         return tuned
     s = te.create_schedule(outputs)
     _inline(s)
-    if to.kind == "python":
+    if target.kind == "python":
         return s
     done: set[str] = set()
     for stage in reversed(s.stages):
@@ -57,47 +57,48 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
         if not isinstance(op, te.ComputeOp) or stage.name in done:
             continue
         if is_product(op):
-            done |= schedule_product(s, stage, op, fused(s, stage, done), to)
+            done |= schedule_product(s, stage, op, epilogue_or_self(s, stage, done), target)
         elif op.tag == DOTS:
-            done |= schedule_dots(s, stage, op, to)
+            done |= schedule_dots(s, stage, op, target)
         elif op.tag == CONV_ROWS:
-            done |= schedule_rows(s, stage, _cropped(s, stage, done), to)
+            done |= schedule_rows(s, stage, _cropped(s, stage, done), target)
         elif op.tag == CONV_CHANNELS:
-            done |= schedule_channels(s, stage, fused(s, stage, done), to)
+            done |= schedule_channels(s, stage, epilogue_or_self(s, stage, done), target)
         elif op.tag == WINOGRAD:
-            done |= schedule_winograd(s, stage, fused(s, stage, done), to)
+            done |= schedule_winograd(s, stage, epilogue_or_self(s, stage, done), target)
         elif op.tag == WINDOW:
-            done |= schedule_window(s, stage, fused(s, stage, done), to)
+            done |= schedule_window(s, stage, epilogue_or_self(s, stage, done), target)
         elif op.tag == LAYOUT:
-            done |= schedule_layout(s, stage, to)
+            done |= schedule_layout(s, stage, target)
         elif op.tag == ROW and not stage.is_inlined:
-            done |= schedule_row_by_row(s, stage, op, to)
+            done |= schedule_row_by_row(s, stage, op, target)
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
         if not settled and isinstance(stage.op, te.ComputeOp):
-            row = row_of_source(stage.op)
+            row = transposed_row(stage.op)
             if row is None:
-                schedule_plain(s, stage, stage.op, to)
+                schedule_plain(s, stage, stage.op, target)
             else:
-                done |= schedule_transpose(s, stage, fused(s, stage, done), row, to)
+                done |= schedule_transpose(s, stage, epilogue_or_self(s, stage, done), row, target)
     return s
 
 
 def _inline(s: te.Schedule) -> None:
     """Inline elementwise stages, except into reductions that would compute them repeatedly."""
-    grown: dict[tensor.Operation, int] = {}  # nodes of a formula with those it reads put in
+    inlined: dict[tensor.Operation, int] = {}  # the nodes of each inlined formula
     early = from_constants(s.state)  # computed once, before the calls
     for stage in s.stages:
         if stage.is_output or stage.name in early or not _is_simple(stage.op):
             continue
-        if row_of_source(stage.op) is not None:  # it is computed in blocks
+        if transposed_row(stage.op) is not None:  # a transpose is computed in blocks
             continue
-        nodes = size(stage.op, grown)
-        short = nodes < LONG  # a formula that is read twice doubles its reader
-        found = [s.state.stage(r).op for r in readers(s.state)[stage.name]]
-        alone = len(found) == 1 and _reads_once(found[0], stage.op)
-        if short and (alone or all(map(_takes_in, found))):
-            grown[stage.op] = nodes
+        nodes = nodes_after_inlining(stage.op, inlined)
+        into = [s.state.stage(name).op for name in readers(s.state)[stage.name]]
+        alone = len(into) == 1 and _reads_once(into[0], stage.op)
+        # A formula that is read twice is copied twice: without LONG, a chain could grow
+        # exponentially.
+        if nodes < LONG and (alone or all(map(_can_inline_into, into))):
+            inlined[stage.op] = nodes
             stage.compute_inline()
 
 
@@ -105,13 +106,13 @@ def _cropped(s: te.Schedule, flat: te.StageView, done: set[str]) -> te.StageView
     """Return the stage that crops the rows of pixels in `flat`, with the epilogue inlined in it."""
     (name,) = readers(s.state)[flat.name]
     crop = s[name]
-    out = fused(s, crop, done)
+    out = epilogue_or_self(s, crop, done)
     if out.name != crop.name:
         crop.compute_inline()
     return out
 
 
-def _takes_in(op: tensor.Operation) -> bool:
+def _can_inline_into(op: tensor.Operation) -> bool:
     """Return whether elementwise stages may be inlined into `op`."""
     return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag == LAYOUT)
 
@@ -127,6 +128,7 @@ def _reads_once(op: tensor.Operation, source: tensor.Operation) -> bool:
 
 
 def _is_simple(op: tensor.Operation) -> bool:
+    """Return whether each element of `op` is computed from a few elements, without a reduction."""
     if not isinstance(op, te.ComputeOp) or op.tag in (ROW, WINOGRAD, WINOGRAD_PART):
         return False
     return op.tag == INJECTIVE or is_elementwise(op)

@@ -9,12 +9,12 @@ from minitvm import te, tir
 from minitvm.base import BOOL, ExprError
 
 from .elementwise import ELEMENTWISE, broadcast_shape, element_at, shape_of
-from .operands import on_tensors
+from .operands import checks_arguments
 from .reduction import dimension
 from .shape import INJECTIVE, reshape
 
 
-@on_tensors
+@checks_arguments
 def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
     """Return x where `condition` is true or not 0, and y elsewhere.
 
@@ -31,7 +31,7 @@ def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
     return te.compute(shape, body, name="T_where", tag=ELEMENTWISE)
 
 
-@on_tensors
+@checks_arguments
 def take(
     x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "clip"
 ) -> te.Tensor:

@@ -9,12 +9,12 @@ from typing import Any
 from minitvm import te, tir
 from minitvm.base import ExprError, as_tuple
 
-from .operands import check_tensor, integers, on_tensors
+from .operands import check_tensor, checks_arguments, integers
 
 INJECTIVE = "injective"
 
 
-@on_tensors
+@checks_arguments
 def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
     """Permute the dimensions of x: dimension k of the result is dimension axes[k] of x.
 
@@ -36,7 +36,7 @@ def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
     return te.compute([x.shape[d] for d in order], body, name="T_transpose", tag=INJECTIVE)
 
 
-@on_tensors
+@checks_arguments
 def pad(
     x: te.Tensor,
     pad_before: Sequence[int],
@@ -64,7 +64,7 @@ def pad(
     return te.compute(shape, body, name=name, tag=INJECTIVE)
 
 
-@on_tensors
+@checks_arguments
 def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
     """Give x another shape with the same number of elements, in the same order.
 
@@ -137,7 +137,7 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     return te.compute(shape, body, name="T_concat", tag=INJECTIVE)
 
 
-@on_tensors
+@checks_arguments
 def strided_slice(
     x: te.Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
 ) -> te.Tensor:

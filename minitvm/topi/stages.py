@@ -17,20 +17,20 @@ def reduce_axes_of(stage: te.StageView) -> tuple[te.Axis, ...]:
     return stage.op.reduce_axis
 
 
-def reduced_points(op: te.ComputeOp) -> tir.Index:
-    """Return the number of terms that `op` adds up for each output element; 1 if it adds none."""
+def reduction_length(op: te.ComputeOp) -> tir.Index:
+    """Return the number of terms that `op` reduces to one output element; 1 without a reduction."""
     total: tir.Index = 1
     for a in op.reduce_axis:
         total = tir.mul(total, a.extent)
     return total
 
 
-def has_points(op: te.ComputeOp, least: int) -> bool:
-    """Return whether the product of the extents of all axes of `op` is at least `least`.
+def has_iterations(op: te.ComputeOp, least: int) -> bool:
+    """Return whether the loops over all axes of `op` have at least `least` iterations together.
 
-    A symbolic extent is taken to be `least`.
+    A symbolic extent is taken to be large enough.
     """
-    points = 1
+    total = 1
     for a in (*op.axis, *op.reduce_axis):
-        points *= a.extent if isinstance(a.extent, int) else least
-    return points >= least
+        total *= a.extent if isinstance(a.extent, int) else least
+    return total >= least

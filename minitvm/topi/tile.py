@@ -1,5 +1,6 @@
 """The part of an image that a schedule computes in registers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -16,3 +17,10 @@ class Tile:
     def channels(self) -> int:
         """The channels of the tile."""
         return self.vectors * self.lanes
+
+
+def parts(size: int, part: int) -> Iterator[tuple[int, int]]:
+    """Yield (count, length) for the parts of length `part` in `size`, then for a shorter rest."""
+    yield size // part, part
+    if size % part:
+        yield 1, size % part

@@ -34,19 +34,24 @@ class Window:
 
     @staticmethod
     def over(
-        t: te.Tensor, d: int, kernel: tir.Index, stride: int, around: tuple[int, int], step: int = 1
+        t: te.Tensor,
+        d: int,
+        kernel: tir.Index,
+        stride: int,
+        around: tuple[int, int],
+        dilation: int = 1,
     ) -> Window:
         """Make the window of a kernel along dimension `d` of `t`; raise ExprError if it is illegal.
 
-        around: the padding before and after the image. step: the dilation of the kernel.
+        kernel: the number of its elements. around: the padding before and after the image.
         """
-        found = Window(constant(t.shape[d], t), constant(kernel, t), stride, *around, step)
-        raise_first(ExprError, f"a window over {t.name}", _about_window(found))
+        found = Window(constant(t.shape[d], t), constant(kernel, t), stride, *around, dilation)
+        raise_first(ExprError, f"a window over {t.name}", _window_errors(found))
         return found
 
     @property
     def reach(self) -> int:
-        """The number of pixels from the first to the last that the kernel covers."""
+        """The pixels from the first to the last that the kernel covers at one position."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
@@ -56,7 +61,7 @@ class Window:
 
     @property
     def phases(self) -> int:
-        """The number of different remainders of the covered pixels' positions modulo the stride."""
+        """The number of different values of p % stride among the pixels p of one position."""
         return min(self.stride, self.reach)
 
     @property
@@ -65,8 +70,8 @@ class Window:
         return (self.reach - 1) // self.stride
 
 
-def _about_window(w: Window) -> Iterator[Reason]:
-    """Check that a window has at least one element and is not larger than the padded image."""
+def _window_errors(w: Window) -> Iterator[Reason]:
+    """Yield an error for a size below its minimum, or a window larger than the padded image."""
     for name, n in (("kernel", w.kernel), ("stride", w.stride), ("dilation", w.dilation)):
         if n < 1:
             yield (f"the {name} is {n}, but must be at least 1",)
@@ -79,11 +84,11 @@ def _about_window(w: Window) -> Iterator[Reason]:
 
 def pair(x: Any, what: str) -> tuple[int, int]:
     """Return (height, width), given a pair or one number for both; `what` names it in errors."""
-    high, wide = each(x, 2, f"{what} = ", "one for height and one for width")
+    high, wide = one_per_dimension(x, 2, f"{what} = ", "one for height and one for width")
     return high, wide
 
 
-def each(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
+def one_per_dimension(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
     """Return `rank` integers, given one for all dimensions or one for each.
 
     what, several: parts of the error message if `x` is neither.
@@ -113,30 +118,30 @@ def windows(
     strides: Any,
     padding: Any,
     dilation: Any = 1,
-    high: int = 2,
+    height_axis: int = 2,
 ) -> tuple[Window, Window]:
     """Return the windows of a kernel of shape `kernel` along the height and the width of `data`.
 
-    high: the dimension of `data` that is the height; the next one is the width. Raises ExprError if
-    a window is larger than the padded image.
+    height_axis: the dimension of `data` that is the height; the next one is the width. Raises
+    ExprError if a window is larger than the padded image.
     """
     top, left, bottom, right = margins(padding)
-    (dy, dx), (sy, sx) = pair(strides, "strides"), pair(dilation, "dilation")
+    (sy, sx), (dy, dx) = pair(strides, "strides"), pair(dilation, "dilation")
     return (
-        Window.over(data, high, kernel[0], dy, (top, bottom), sy),
-        Window.over(data, high + 1, kernel[1], dx, (left, right), sx),
+        Window.over(data, height_axis, kernel[0], sy, (top, bottom), dy),
+        Window.over(data, height_axis + 1, kernel[1], sx, (left, right), dx),
     )
 
 
 def constant(n: tir.Index, t: te.Tensor) -> int:
-    """Return the size `n` of `t`; raise ExprError if it is symbolic."""
+    """Return the size `n`; raise ExprError that names `t` if it is symbolic."""
     if not isinstance(n, int):
         raise ExprError(f"{t.name}: size {tir.text(n)}", "heights and widths must be constants")
     return n
 
 
-def padded(data: te.Tensor, layout: Layout, high: Window, wide: Window) -> Any:
-    """Return a function that reads a pixel of the padded image, which is 0 outside the image."""
+def padded_pixel(data: te.Tensor, layout: Layout, high: Window, wide: Window) -> Any:
+    """Return a function that reads the pixel (n, c, y, x) of the image padded with zeros."""
 
     def read(n: Any, c: Any, y: Any, x: Any) -> Any:
         y, x = y - high.before, x - wide.before
@@ -147,6 +152,6 @@ def padded(data: te.Tensor, layout: Layout, high: Window, wide: Window) -> Any:
 
 
 def window_attrs(layout: Layout, high: Window, wide: Window) -> dict[str, Any]:
-    """Return the attributes of an operation with tag WINDOW, which its schedule needs."""
+    """Return the attributes from which the schedule of an operation with tag WINDOW is made."""
     pairs = tuple((w.kernel, w.stride) for w in (high, wide))
     return {"layout": layout.name, "windows": pairs}

@@ -10,7 +10,6 @@ border test for padding.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -18,8 +17,8 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .layouts import NCHW, Layout, layout_of
-from .stages import axes_of, has_points, reduce_axes_of
-from .tile import Tile
+from .stages import axes_of, has_iterations, reduce_axes_of
+from .tile import Tile, parts
 
 IN_FLIGHT = 8  # operations that a core starts before the result of the first is ready
 LOAD = 1 / 2  # the time to load a vector from the first two caches, in operations on a vector
@@ -72,7 +71,7 @@ def cost(z: Sizes, tile: Tile) -> float:
     """
     (ky, sy), (kx, sx) = z.windows
     total = 0.0
-    edges = _parts(z.high, tile.high), _parts(z.wide, tile.wide), _parts(z.channels, tile.channels)
+    edges = parts(z.high, tile.high), parts(z.wide, tile.wide), parts(z.channels, tile.channels)
     for (rows, high), (columns, wide), (several, channels) in product(*edges):
         vectors = -(-channels // tile.lanes)
         operations = max(high * wide * vectors, IN_FLIGHT) * ky * kx
@@ -85,13 +84,6 @@ def cost(z: Sizes, tile: Tile) -> float:
 def _covered(positions: int, kernel: int, stride: int) -> int:
     """Return how many pixels a kernel covers at that many adjacent positions."""
     return kernel + (positions - 1) * min(stride, kernel)
-
-
-def _parts(size: int, part: int) -> Iterator[tuple[int, int]]:
-    """Yield (number, length) of the parts of `size`: those of length `part`, and the rest."""
-    yield size // part, part
-    if size % part:
-        yield 1, size % part
 
 
 def schedule_window(
@@ -121,7 +113,7 @@ def schedule_window(
     for axis in inner[:-1]:
         out.unroll(axis)
     out.vectorize(inner[-1])
-    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
+    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(out.fuse(*outer[:-2]))
     acc.compute_at(out, outer[-1])
     _fold(acc, layout, tile)

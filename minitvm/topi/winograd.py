@@ -38,9 +38,9 @@ from minitvm.base import ExprError, Reason, raise_first
 
 from .convolution import CONVOLUTION, TILE, Convolution, best_tile, winograd_reasons
 from .layouts import NHWC, Layout, layout_of
-from .operands import integers, on_tensors
+from .operands import checks_arguments, integers
 from .shape import transpose
-from .window import padded, windows
+from .window import padded_pixel, windows
 
 WINOGRAD = "winograd"  # the tag of the output
 WINOGRAD_PART = "winograd_part"  # the tag of the stages it is computed from
@@ -98,7 +98,7 @@ TRANSFORMS = {
 }
 
 
-@on_tensors
+@checks_arguments
 def conv2d_winograd(
     data: te.Tensor,
     kernel: te.Tensor,
@@ -119,16 +119,16 @@ def conv2d_winograd(
     Rounding errors, relative to the largest result, are about 1e-6 with tile 2 and 1e-5 with tile
     4. strides, dilation and groups must be 1; other values are refused.
     """
-    where = layout_of("conv2d_winograd", layout, data)
+    image_layout = layout_of("conv2d_winograd", layout, data)
     (groups,) = integers("topi.conv2d_winograd: groups", (groups,))
     what = f"conv2d_winograd of {data.name}, {kernel.name}"
-    nhwc = where.name == "NHWC"
+    nhwc = image_layout.name == "NHWC"
     size = kernel.shape[:2] if nhwc else kernel.shape[2:]
-    raise_first(ExprError, what, _about(data, kernel, where, groups))
-    high, wide = windows(data, size, strides, padding, dilation, where.high)
+    raise_first(ExprError, what, _winograd_errors(data, kernel, image_layout, groups))
+    high, wide = windows(data, size, strides, padding, dilation, image_layout.height_axis)
     conv = Convolution(
         batch=data.shape[0],
-        inputs=where.channels(data),
+        inputs=image_layout.channels(data),
         outputs=kernel.shape[3 if nhwc else 0],
         groups=groups,
         high=high,
@@ -145,23 +145,25 @@ def conv2d_winograd(
 
 
 def winograd(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) -> te.Tensor:
-    """Define the convolution `conv` by F(tile x tile, 3x3), in NCHW between transposes."""
+    """Define the convolution `conv` by F(tile x tile, 3x3); NCHW is transposed to NHWC and back."""
     if conv.layout == "NHWC":
-        return _winograd(data, kernel, conv, tile)
-    image = transpose(data, (0, 2, 3, 1))
-    return transpose(_winograd(image, transpose(kernel, (2, 3, 1, 0)), conv, tile), (0, 3, 1, 2))
+        return _winograd_nhwc(data, kernel, conv, tile)
+    image, weights = transpose(data, (0, 2, 3, 1)), transpose(kernel, (2, 3, 1, 0))
+    return transpose(_winograd_nhwc(image, weights, conv, tile), (0, 3, 1, 2))
 
 
-def _about(data: te.Tensor, kernel: te.Tensor, where: Layout, groups: int) -> Iterator[Reason]:
-    """Check the kernel's dimensions, and that channels and types agree."""
-    nhwc = where.name == "NHWC"
+def _winograd_errors(
+    data: te.Tensor, kernel: te.Tensor, image_layout: Layout, groups: int
+) -> Iterator[Reason]:
+    """Yield an error for wrong dimensions of the kernel, and for channels or types that differ."""
+    nhwc = image_layout.name == "NHWC"
     if kernel.ndim != 4:
         shape = "[3, 3, C, O]" if nhwc else "[O, C, 3, 3]"
         yield (f"the kernel has {kernel.ndim} dimensions, but must be {shape}",)
     inner = kernel.shape[2 if nhwc else 1]
-    if not tir.prove_equal(where.channels(data), tir.mul(inner, groups)):
+    if not tir.prove_equal(image_layout.channels(data), tir.mul(inner, groups)):
         yield (
-            f"the data has {tir.text(where.channels(data))} channels, but the kernel reads "
+            f"the data has {tir.text(image_layout.channels(data))} channels, but the kernel reads "
             f"{tir.text(inner)} in each of {groups} group(s)",
             "a kernel [3, 3, C, O]" if nhwc else "a kernel [O, C, 3, 3]",
         )
@@ -169,10 +171,11 @@ def _about(data: te.Tensor, kernel: te.Tensor, where: Layout, groups: int) -> It
         yield f"their types are {data.dtype} and {kernel.dtype}", "topi.cast(kernel, data.dtype)"
 
 
-def _winograd(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) -> te.Tensor:
+def _winograd_nhwc(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) -> te.Tensor:
     """Define the stages of F(tile x tile, 3x3) in NHWC.
 
-    p numbers the tiles of all images, row by row.
+    `p` is the number of a tile: those of all images are counted row by row. `a` is tile + 2, the
+    height and width of the pixels that a tile reads.
 
     WK[i, s, c, o] = kernel transform of kernel[:, s, c, o]
     U[i, j, c, o]  = kernel transform of WK[i, :, c, o]
@@ -182,22 +185,23 @@ def _winograd(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) 
     MO[p, y, j, o] = output transform of M[:, j, p, o]
     out[n, y, x, o] = output transform of MO[p, y % tile, :, o]; p is the tile of pixel (y, x)
     """
-    ways, a = TRANSFORMS[tile], tile + 2
+    transforms, a = TRANSFORMS[tile], tile + 2
     down, across = conv.tiles(tile)
     per_image = down * across
     tiles = tir.mul(conv.batch, per_image)
-    pixel = padded(data, NHWC, conv.high, conv.wide)
+    pixel = padded_pixel(data, NHWC, conv.high, conv.wide)
 
     def column(p: Any, i: Any, q: Any, c: Any) -> Any:
         n, y, x = p // per_image, p // across % down * tile, p % across * tile
-        return _pick(i, ways.data([pixel(n, c, y + r, x + q) for r in range(a)]))
+        return _pick(i, transforms.data([pixel(n, c, y + r, x + q) for r in range(a)]))
+
+    vd = _part("VD", (tiles, a, a, conv.inputs), column)
 
     def row(i: Any, j: Any, p: Any, c: Any) -> Any:
-        return _pick(j, ways.data([half(p, i, q, c) for q in range(a)]))
+        return _pick(j, transforms.data([vd(p, i, q, c) for q in range(a)]))
 
-    half = _part("VD", (tiles, a, a, conv.inputs), column)
     v = _part("V", (a, a, tiles, conv.inputs), row)
-    u = _kernel(kernel, ways, a)
+    u = _kernel(kernel, transforms, a)
     rc = te.reduce_axis((0, conv.inputs), "rc")
 
     def product(i: Any, j: Any, p: Any, o: Any) -> Any:
@@ -206,40 +210,44 @@ def _winograd(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) 
     m = _part("M", (a, a, tiles, conv.outputs), product)
 
     def out_column(p: Any, y: Any, j: Any, o: Any) -> Any:
-        return _pick(y, ways.output([m(i, j, p, o) for i in range(a)]))
+        return _pick(y, transforms.output([m(i, j, p, o) for i in range(a)]))
 
     mo = _part("MO", (tiles, tile, a, conv.outputs), out_column)
 
     def out(n: Any, y: Any, x: Any, o: Any) -> Any:
         p = (n * down + y // tile) * across + x // tile
-        return _pick(x % tile, ways.output([mo(p, y % tile, j, o) for j in range(a)]))
+        return _pick(x % tile, transforms.output([mo(p, y % tile, j, o) for j in range(a)]))
 
     shape = (conv.batch, conv.high.out, conv.wide.out, conv.outputs)
-    found = {CONVOLUTION: conv, TILE: tile}
-    return te.compute(shape, out, name="T_winograd", tag=WINOGRAD, attrs=found)
+    attrs = {CONVOLUTION: conv, TILE: tile}
+    return te.compute(shape, out, name="T_winograd", tag=WINOGRAD, attrs=attrs)
 
 
-def _kernel(kernel: te.Tensor, ways: Transforms, a: int) -> te.Tensor:
+def _kernel(kernel: te.Tensor, transforms: Transforms, a: int) -> te.Tensor:
     """Define the transformed kernel U[i, j, c, o]."""
 
     def column(i: Any, s: Any, c: Any, o: Any) -> Any:
-        return _pick(i, ways.kernel([kernel(r, s, c, o) for r in range(3)]))
+        return _pick(i, transforms.kernel([kernel(r, s, c, o) for r in range(3)]))
 
-    half = _part("WK", (a, *kernel.shape[1:]), column)
+    wk = _part("WK", (a, *kernel.shape[1:]), column)
 
     def row(i: Any, j: Any, c: Any, o: Any) -> Any:
-        return _pick(j, ways.kernel([half(i, s, c, o) for s in range(3)]))
+        return _pick(j, transforms.kernel([wk(i, s, c, o) for s in range(3)]))
 
     return _part("U", (a, a, *kernel.shape[2:]), row)
 
 
 def _part(name: str, shape: tuple[tir.Index, ...], body: Callable[..., Any]) -> te.Tensor:
+    """Define a stage that the output is computed from."""
     return te.compute(shape, body, name=name, tag=WINOGRAD_PART)
 
 
 def _pick(i: Any, parts: Parts) -> Any:
-    """Return parts[i]; no test is left once the loop over `i` is unrolled."""
-    found = parts[-1]
+    """Return parts[i] for a loop variable i, as nested conditions.
+
+    The conditions become constants once the loop over i is unrolled.
+    """
+    chosen = parts[-1]
     for n in reversed(range(len(parts) - 1)):
-        found = te.if_then_else(i < n + 1, parts[n], found)
-    return found
+        chosen = te.if_then_else(i < n + 1, parts[n], chosen)
+    return chosen

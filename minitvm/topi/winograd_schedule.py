@@ -76,7 +76,7 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
 
 
 def _lanes(channels: int, most: int) -> int:
-    """Return the length of a vector: that of a register, or less if there are few channels."""
+    """Return the length of a vector: a full register, or less if there are few channels."""
     return min(most, 1 << (max(1, channels).bit_length() - 1))
 
 

@@ -97,7 +97,7 @@ class AcceleratorView(Visual):
         return "alu" if letter == "A" else name
 
     def _strip(self, memory: accel.Memory, owner: dict[accel.Memory, Ints], step: int) -> list[str]:
-        """Return a memory as text, "INP  IIII....  0..7", and marks: r read, w written, b both."""
+        """Return a memory as "INP  IIII....  0..7", and its marks: r read, w written, b both."""
         if memory not in self._run.used:
             return [f"{memory.name:5}unused"]
         count = self._run.shown[memory]

@@ -42,7 +42,7 @@ class Occupancy:
 
     @cached_property
     def shown(self) -> dict[accel.Memory, int]:
-        """The number of elements of each memory to draw: those used, rounded up to a power of 2."""
+        """The elements of each memory to draw: the least power of 2 that includes all used ones."""
         most = dict.fromkeys(MEMORIES, 1)
         for use in self.uses:
             for memory in (*use.reads, *use.writes):

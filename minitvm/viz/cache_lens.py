@@ -80,7 +80,7 @@ class CacheLens(Visual):
         return captioned(there, parts, MARGIN, "soft", gap=14, below=14)
 
     def ascii(self) -> str:
-        """Return, as text, the cache, the totals, and the footprint of every loop."""
+        """Return a table of the cache, the totals, and the footprint of every loop."""
         run = self.run
         head = f"{len(run.trace)} accesses through a cache of {cache_text(run.cache)}"
         return "\n".join([head, "", *totals_table(run), "", *footprint_table(run)])

@@ -243,7 +243,7 @@ def _total_row(t: Totals) -> str:
 
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
-    """Return, as lines of text, how many cache lines one iteration of each loop accesses."""
+    """Return a table of the number of cache lines that one iteration of each loop accesses."""
     named = [b.name for b in run.trace.buffers][:3]
     more = len(run.trace.buffers) > len(named)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]

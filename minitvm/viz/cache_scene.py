@@ -120,7 +120,7 @@ def cache_scene(
 
 
 def cache_shapes(w: AccessRange, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
-    """Draw the sets as rows of ways; also return their lower edge."""
+    """Return shapes of the sets as rows of ways, and their lower edge."""
     run = w.run
     rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
     left = x + 52
@@ -178,7 +178,7 @@ def _tenant(
 
 
 def tensor_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw the tensors as grids of cache lines; also return their lower edge."""
+    """Return shapes of the tensors as grids of cache lines, and their lower edge."""
     shapes: list[Shape] = []
     left, top, bottom = x, y, y
     for n in range(min(len(w.shown), MOST_BUFFERS)):

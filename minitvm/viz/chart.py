@@ -178,7 +178,7 @@ def swatch(kind: str, text: str, letters: str = "", wide: float = 18, key: str =
 def legend(
     entries: Iterable[Entry], y: float, right: float, left: float = 12
 ) -> tuple[list[Shape], float]:
-    """Draw entries in rows, the first with base line `y`; also return the last base line."""
+    """Return rows of shapes, the first with base line `y`, and the base line of the last row."""
     shapes: list[Shape] = []
     x = left
     for sample, wide, text in entries:

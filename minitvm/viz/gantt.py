@@ -127,7 +127,7 @@ class TokenGantt(Visual):
         return gantt_scene(self._view())
 
     def ascii(self) -> str:
-        """Return, as text, lanes of letters, the cycles, removed tokens and the verdict."""
+        """Return the lanes as rows of letters, then the cycles, removed tokens and the verdict."""
         view = self._view()
         lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in accel.Unit]
         keys = "  ".join(_keys(view))

@@ -198,7 +198,7 @@ def _axis(view: ProgramWindow) -> Iterator[Shape]:
 
 
 def _queues(view: ProgramWindow, top: float) -> tuple[list[Shape], float]:
-    """Draw the number of tokens in each queue over time; also return the lower edge."""
+    """Return shapes for the number of tokens in each queue over time, and their lower edge."""
     shapes: list[Shape] = []
     for n, queue in enumerate(QUEUES):
         base = top + (n + 1) * QUEUE
@@ -260,7 +260,7 @@ def _stalls(view: ProgramWindow) -> list[accel.Stall | str]:
 
 
 def _verdict(view: ProgramWindow, y: float) -> tuple[list[Shape], float]:
-    """Draw the verdict of the verifier as text; also return the lower edge."""
+    """Return the verdict of the verifier as lines of text, and their lower edge."""
     shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
     lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]
     return shapes + text_lines(lines, 70, y), y + LINE * len(lines)

@@ -162,7 +162,7 @@ def removed_text(view: ProgramWindow) -> list[str]:
 
 
 def queue_depth(view: ProgramWindow, queue: accel.Queue) -> list[tuple[int, int]]:
-    """Return (cycle, number of tokens from then on) for each change within the window."""
+    """Return (cycle, new number of tokens) for each change within the window."""
     begin, end, t = view.span.begin, view.span.end, view.look.tokens[queue]
     sent, taken = t.sent[t.sent >= 0], t.taken[(t.sent >= 0) & (t.taken >= 0)]
     change = np.repeat([1, -1], [len(sent), len(taken)])

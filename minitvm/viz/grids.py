@@ -76,7 +76,7 @@ def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
 def grid_shapes(
     grids: list[Grid], order: Order, x: float, y: float
 ) -> tuple[list[Shape], float, float]:
-    """Draw the grids in two columns; also return their right and lower edge."""
+    """Return the shapes of the grids in two columns, and their right and lower edges."""
     shapes: list[Shape] = []
     right, left, bottom, top = x + 2 * SIDE + BETWEEN, x, y, y
     for n, g in enumerate(grids):

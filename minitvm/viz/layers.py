@@ -97,7 +97,7 @@ class LayerRoofline(Visual):
         return f"{short(r.name, 13):14}{before}{after}{roofs}"
 
     def _mean(self) -> str:
-        """Return, as text, the mean utilisation of the layers, and that of all in sequence."""
+        """Describe the mean utilisation of the layers, and the utilisation of all in sequence."""
         peak = 2 * self.config.macs_per_cycle
         operations = sum(r.operations for r in self.rows)
         texts: list[str] = []

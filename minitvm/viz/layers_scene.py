@@ -138,7 +138,7 @@ def _key(against: str) -> Iterator[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Where a layer is drawn: `start` its baseline, `end` its program, `roof` the y of its roof."""
+    """The arrow from a layer's baseline to its program; its roof is at the y coordinate `roof`."""
 
     start: Point
     end: Point
@@ -333,7 +333,7 @@ def amdahl_bars(works: Sequence[NetworkPart], cpu: Cpu) -> Scene:
 def _stack(
     works: Sequence[NetworkPart], cpu: Cpu, bar: int, y: float, scale: float
 ) -> tuple[list[Shape], float]:
-    """Draw bar 0 (CPU alone), 1 (with accelerator) or 2 (limit); also return its right end."""
+    """Return shapes of bar 0 (CPU alone), 1 (with accelerator) or 2 (limit), and its right end."""
     shapes: list[Shape] = []
     x = float(NAME)
     for n, work in enumerate(works):

@@ -35,7 +35,7 @@ def nest_scene(
 
 
 def nest_shapes(nest: Nest, x: float, y: float, width: float) -> tuple[tuple[Shape, ...], float]:
-    """Draw a nest with its upper left corner at (x, y); also return its lower edge."""
+    """Return the shapes of a nest whose upper left corner is (x, y), and its lower edge."""
     shapes: list[Shape] = []
     bottom = _column(nest.blocks, nest.lines, x, y, width, shapes)
     return tuple(shapes), bottom

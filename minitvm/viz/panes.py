@@ -23,7 +23,7 @@ MOST_CELLS = 600
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """The part of a tensor that is drawn: `cells` cells from index `low` on in each dimension.
+    """The part of a tensor that is drawn: in each dimension, `cells` cells starting at index `low`.
 
     name, shape   the name and the shape of the tensor
     each          the number of elements per cell in each dimension
@@ -81,7 +81,7 @@ class Pane:
         return f"{name}  {' × '.join(map(str, self.shape)) or 'scalar'}"
 
     def notes(self) -> list[str]:
-        """Describe the part shown and the elements per cell; [] if each element has a cell."""
+        """Return notes on the part shown and the elements per cell; [] if all is shown."""
         parts: list[str] = []
         spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
         if any(low > 0 or low + n * each < size for low, n, each, size in spans):
@@ -94,7 +94,7 @@ class Pane:
 
 
 def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
-    """Return the smallest pane with the elements at row-major offsets; show small tensors whole."""
+    """Return the smallest pane that contains all given elements, or all of a small tensor."""
     places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
     box = [(int(p.min()), int(p.max()) + 1) for p in places]
     if not box or prod(shape) <= MOST_CELLS:
@@ -121,7 +121,7 @@ def cell_size(pane: Pane, width: float) -> float:
 
 
 def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
-    """Return width and height of a pane with cells of `size` and a text of `head` pixels height."""
+    """Return (width, height) of a pane below a text that is `head` pixels high."""
     width = GUTTER + pane.across * (pane.columns * size + GAP) - GAP
     down = len(pane.slices) // pane.across
     height = head + down * (_above(pane) + pane.rows * size + GAP) - GAP

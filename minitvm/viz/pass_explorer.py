@@ -171,7 +171,7 @@ class PassExplorer(Visual):
         return Scene(WIDTH, bottom + MARGIN, shapes, scene.title, self.ascii())
 
     def ascii(self) -> str:
-        """Return, as text, the pass, what it does, and the changed lines as in diff -u."""
+        """Return the name and the effect of the pass, and the changed lines as in diff -u."""
         head = [self._title(), *wrapped(self._now.about, 800, 12)]
         if not self._now.changed:
             return "\n".join(head)
@@ -230,7 +230,7 @@ class PassExplorer(Visual):
 
 
 def strip(stages: Sequence[PassResult], number: int) -> tuple[list[Shape], float]:
-    """Draw the passes as boxes in rows, number `number` highlighted; also return the lower edge."""
+    """Return the passes as rows of boxes, with pass `number` highlighted, and their lower edge."""
     wide = (WIDTH - 2 * MARGIN - (ACROSS - 1) * 14) / ACROSS
     shapes: list[Shape] = []
     y = float(MARGIN)
@@ -256,7 +256,7 @@ def strip(stages: Sequence[PassResult], number: int) -> tuple[list[Shape], float
 def column(
     lines: Sequence[CodeLine], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Draw lines of code, removed and added ones coloured; also return their lower edge."""
+    """Return shapes of code, with removed and added lines coloured, and their lower edge."""
     shapes: list[Shape] = []
     grounds = {"removed": "pale_red", "added": "pale_green"}
     for line in lines:

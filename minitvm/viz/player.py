@@ -190,7 +190,7 @@ class NestPlayer(Visual):
     # --- what happens ---
 
     def on(self, name: str, value: Any) -> str | None:
-        """Handle a control, a click or a drag. An illegal step raises and changes nothing."""
+        """Handle a control, click or drag. An illegal step raises an error and changes nothing."""
         match name:
             case "step":
                 self._show(self.schedule, value)
@@ -221,7 +221,7 @@ class NestPlayer(Visual):
     def _take(self, act: Callable[[te.Schedule], tensor.Axis]) -> str:
         """Apply a step to a copy of the schedule, and keep it if it can be lowered.
 
-        Return the step as Python. An illegal step raises and changes nothing.
+        Return the step as Python. An illegal step raises an error and changes nothing.
         """
         last = len(self._past) - 1
         if self._step < last:

@@ -117,7 +117,7 @@ def checked(t: Any) -> tensor.Tensor:
         raise ArgumentError(f"{type(t).__name__} as a formula", "not a tensor", "te.compute(...)")
     if not isinstance(t.op, tensor.ComputeOp):
         raise ArgumentError(
-            f"the reads of {t.name}", f"the tensor is {t.op}", "a tensor of te.compute"
+            f"the reads of {t.name}", f"no formula computes it: {t.op}", "a tensor of te.compute"
         )
     for e in tensor.extent_loads(t.op):
         raise ArgumentError(
@@ -331,6 +331,6 @@ def check_effort(name: str, points: int, terms: int) -> None:
     if points * terms > MOST_STEPS:
         raise ArgumentError(
             f"the reads of {points} elements of {name}",
-            f"each has {terms} terms, in all more than {MOST_STEPS}",
+            f"each has {terms} terms, and the limit for all together is {MOST_STEPS}",
             "a smaller shape, for the same pattern",
         )

@@ -20,7 +20,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def scale_of(records: Sequence[TimedRun]) -> Scale:
-    """Return a logarithmic scale from the fastest run on; the slowest 4 % may lie above it."""
+    """Return a logarithmic scale that contains all runs except, perhaps, the slowest 4 %."""
     counting = [r.seconds for r in records if not r.warmup] or [r.seconds for r in records]
     low, high = min(counting), float(np.quantile(counting, 0.96))
     return Scale(low / 1.03, max(high * 1.1, low * 1.1), TOP + HEIGHT, TOP, log=True)
@@ -178,7 +178,7 @@ def _histograms(records: Sequence[TimedRun], names: Sequence[str], scale: Scale)
 
 
 def timing_lines(records: Sequence[TimedRun], seed: int) -> list[str]:
-    """Return, as text, a line per function with its histogram, then the verdicts."""
+    """Return a line for each function with its histogram, then the lines of the verdicts."""
     names, scale = names_in(records), scale_of(records)
     width = max(map(len, names))
     lines: list[str] = []

@@ -160,7 +160,7 @@ def runs(
     seed: int,
     timer: Callable[[], float] = time.perf_counter,
 ) -> Iterator[TimedRun]:
-    """Yield the runs of `warmup` rounds of warm-up, then those of `rounds` measured rounds.
+    """Yield the runs of `warmup` rounds that do not count, then of `rounds` measured rounds.
 
     The order within a round is random. A function that takes less than LEAST_SECONDS is called
     several times in a run; its warm-up runs determine how often. Raises MeasureError with the name

@@ -236,7 +236,7 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
 def _column(
     title: str, lines: tuple[CodeLine, ...], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Draw lines of text below a title, cut at `width`; also return their lower edge."""
+    """Return lines of text below a title, cut at `width` pixels, and their lower edge."""
     shapes: list[Shape] = [Text(x, y + 12, title, bold=True)]
     y += TITLE + 8
     for n, line in enumerate(lines):

@@ -138,7 +138,7 @@ class TuningCurve(Visual):
         ]
 
     def ascii(self) -> str:
-        """Return recorded trials as text; for a live search, only what it is."""
+        """Return recorded trials as text; for a live search, only its description."""
         if self._search is not None:
             return "\n".join(self._plan())
         lines = tuning_lines(_title(self._task), self._points, self._levels, self._status)

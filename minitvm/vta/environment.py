@@ -115,7 +115,7 @@ _entered: ContextVar[tuple[tuple[Environment, ExitStack], ...]] = ContextVar("en
 
 
 def get_env() -> Environment:
-    """Return the current environment: that of the innermost `with` statement, or the default."""
+    """Return the environment of the innermost `with` statement, or the default one."""
     entered, config = _entered.get(), lowering.machine()
     if entered and entered[-1][0].config == config:
         return entered[-1][0]

@@ -195,7 +195,7 @@ def check_layer(layer: object, config: object) -> None:
 
 
 def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
-    """Raise ArgumentError unless `tiling` is a Tiling; ScheduleError if it does not divide."""
+    """Raise ArgumentError unless `tiling` is a Tiling, ScheduleError unless its tiles are whole."""
     at = check_kind("tiling", tiling, Tiling, fix="vta.Tiling(h=7, w=7)")
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     sizes = ("h", h, at.h * at.h_threads), ("w", w, at.w), ("ic", ic, at.ic)
@@ -298,7 +298,7 @@ def best_tiling(
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:
-    """Return the program that vta.build makes of a tiling, without verifying it."""
+    """Return the program that vta.build makes for a tiling, without verifying it."""
     check_layer(layer, config)
     _check_tiling(layer, tiling, config)
     with Environment(config):

@@ -195,7 +195,7 @@ def _shapes(
         if len(sizes) != dims + 2 or not constant or sizes[dims:] != element:
             raise ExprError(
                 f"{t.name} of shape {sizes}",
-                f"expected {dims} constant sizes, then those of an element, {element}",
+                f"expected {dims} constant sizes, followed by the shape of an element, {element}",
                 "vta.pack_data, vta.pack_weight",
             )
         if str(t.dtype) != dtype:

@@ -38,7 +38,7 @@ class Layer(ABC):
 
     @property
     def residual_memory(self) -> accel.Memory:
-        """Return the kind of elements as which the residual is loaded."""
+        """Return the memory type with which the residual is loaded: ACC_8BIT or ACC."""
         return accel.Memory.ACC_8BIT if self.residual_dtype == "int8" else accel.Memory.ACC
 
     def scheduled(self, tiling: Tiling) -> tuple[te.Schedule, list[te.Tensor]]:
@@ -73,7 +73,7 @@ class Layer(ABC):
 
     @abstractmethod
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """Return the size of the result, (rows, columns) of elements, which tiles divide."""
+        """Return the result's (rows, columns) in elements; tiles divide both."""
 
     @abstractmethod
     def pixels(self, config: accel.Config) -> int:
@@ -164,7 +164,7 @@ class Convolution(Layer):
         return len(read & {*range(self.size[d])})
 
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """Return the channels, rows and columns that one step reads; borders are padded."""
+        """Return the box that one step reads: channels, rows and columns, padded at the border."""
         del config
         height, width = self.size
         return (
@@ -174,14 +174,14 @@ class Convolution(Layer):
         )
 
     def _rows(self, size: int, first: int, n: int, stride: int) -> codegen.Dim:
-        """Return the rows (or columns) of data that n rows of the result, from `first` on, read."""
+        """Return the rows or columns of data that result rows first .. first + n - 1 read."""
         begin = first * self.stride - self.pad
         end = begin + (n - 1) * self.stride + self.kernel
         before, after = max(0, -begin), max(0, end - size)
         return codegen.Dim(end - begin - before - after, stride, before, after)
 
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """Return the channels, rows and columns of one tile of the result."""
+        """Return the box of one tile of the result: its channels, rows and columns."""
         del config
         h, w = self.out
         return codegen.Dim(at.oc, h * w), codegen.Dim(at.h, w), codegen.Dim(at.w, 1)
@@ -237,12 +237,12 @@ class Dense(Layer):
         return self.grid(config)[1]
 
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """Return the input channels of one step for the part of the batch in a tile."""
+        """Return the box of one step: a tile's part of the batch, and its input channels."""
         del y, x
         return codegen.Dim(at.w, self.blocks(config)[0]), codegen.Dim(at.ic, 1)
 
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """Return the output channels of a tile for its part of the batch."""
+        """Return the box of a tile of the result: a part of the batch, and output channels."""
         return codegen.Dim(at.w, self.blocks(config)[1]), codegen.Dim(at.oc, 1)
 
     def loops(self, at: Tiling) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ def limit_memory(most: int) -> None:
 
 
 def no_core_dumps() -> None:
-    """Let a crash write no file."""
+    """Prevent a crash from writing a core dump file."""
     if resource is not None:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -29,7 +29,7 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
 
 
 class Process:
-    """A process that runs a module as `given` says, in a process group of its own.
+    """A process that runs the module named in `given`, in a process group of its own.
 
     In our process group, Ctrl-C in a terminal would reach it too. Libraries start no threads in it,
     because a process with several threads cannot fork safely.
@@ -63,7 +63,7 @@ class Process:
             send(self._popen.stdin, value, blobs)
 
     def reply(self, seconds: float) -> Message | WireError | None:
-        """Wait for a reply; return WireError if the pipe ended, None if the time did."""
+        """Return the next reply, a WireError if the pipe was closed, or None after `seconds`."""
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()
@@ -79,7 +79,7 @@ class Process:
         return self._popen.poll() is None
 
     def code(self) -> int:
-        """Return the exit code, negative for a signal, of a process that closed its pipe."""
+        """Return the exit code of a process that closed its pipe; -n if signal n ended it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(1.0)
         return self._popen.poll() or 0

@@ -31,7 +31,7 @@ class WireError(Exception):
 
 
 class ClosedError(WireError):
-    """Raised if the other side closed the pipe, also in the middle of a frame."""
+    """Raised if the other side closed the pipe, between two frames or inside one."""
 
 
 def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:

@@ -102,7 +102,7 @@ class Worker:
             raise
 
     def prepare(self, value: Any, blobs: Sequence[bytes] = ()) -> Failure | None:
-        """Send a request whose effects this and all later processes shall have; wait for its end.
+        """Send a request that changes this process and all later ones; wait until it is done.
 
         The answer is lost. Only the last such request is sent to later processes.
         """

@@ -37,13 +37,15 @@ class Pipes(NamedTuple):
 
 
 def fork_children(caller: Pipes, answer: Answer, parent: int, renew: int | None) -> Pipes:
-    """Answer requests by forking one child after the other; return only in a child, its pipes.
+    """Answer requests in forked children, one after the other.
+
+    Returns only in a child, with the pipes of that child.
 
     parent   the caller's process; this process and its child end when it dies
     renew    the number of requests after which a child is replaced
     A request to prepare is answered in this process, so that all later children have its effects.
     """
-    gc.freeze()  # collections in children shall not copy the memory that they share
+    gc.freeze()  # garbage collection in children must not copy shared memory
     request: Message | None = None
     while True:
         child = _forked(caller)
@@ -80,7 +82,7 @@ class Child:
         self._status: int | None = None
 
     def status(self) -> int | None:
-        """Return the exit code, negative for a signal; None while the child runs."""
+        """Return the exit code, or -n if signal n ended the child; None while it runs."""
         if self._status is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._status = os.waitstatus_to_exitcode(status) if pid else None

@@ -220,7 +220,7 @@ def test_a_part_without_elements_is_refused_at_the_call(
     with pytest.raises(ArgumentError) as error:
         tvm.build(s, [A, C], target)(a, a.copy())
     assert str(error.value) == (
-        f"main: {wrong}: the program needs {least} >= 1, on which a read or a split relies\n"
+        f"main: {wrong}: the program needs {least} >= 1, which a read or a split assumes\n"
         "  try: larger arrays"
     )
 

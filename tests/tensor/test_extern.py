@@ -262,7 +262,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "statement": (
         lambda: te.extern((4,), [X], lambda i, o: None, name="E"),
-        "extern E: fcompute returns NoneType: it returns a statement or a call\n"
+        "extern E: fcompute returns NoneType: it must return a statement or a call\n"
         "  try: return ib.get(), or tir.call_packed(...)",
     ),
     "writes its input": (

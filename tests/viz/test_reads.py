@@ -120,7 +120,9 @@ def test_a_tile_outside_the_tensor_is_refused(tile) -> None:
 
 
 def test_an_input_reads_nothing() -> None:
-    with pytest.raises(ArgumentError, match="the reads of A: the tensor is placeholder A"):
+    with pytest.raises(
+        ArgumentError, match="the reads of A: no formula computes it: placeholder A"
+    ):
         footprint(A8, [0])
 
 

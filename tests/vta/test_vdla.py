@@ -104,8 +104,8 @@ def test_tiles_of_8_by_8_on_a_machine_of_16_by_16_are_said_to_be() -> None:
         tvm.build(*packed(32), target="vta")
     assert str(caught.value) == (
         "ex.fill_zero on 8 x 8 numbers of CL: the elements of ACC on vta_pynq are 1 x 16\n"
-        "  try: the intrinsic of this machine, env.gemm; or the machine of the intrinsic: "
-        "with vdla.environment: around lower and build"
+        "  try: env.gemm, the intrinsic of this machine; or lower and build for the machine of the "
+        "intrinsic, such as inside `with vdla.environment:`"
     )
 
 

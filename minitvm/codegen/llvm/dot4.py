@@ -48,7 +48,7 @@ def _part(c: Code, v: Value, first: int, width: int) -> Value:
 
 
 def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
-    """Return `v`, with its lanes from number `first` on replaced by those of `part`."""
+    """Return `v` with its lanes replaced by the lanes of `part`, starting at lane `first`."""
     if v.lanes == part.lanes:
         return part
     name = f"llvm.vector.insert.{suffix_of(INT32, v.lanes)}.{suffix_of(INT32, part.lanes)}"

@@ -126,6 +126,6 @@ def _groups(c: Code, vectors: list[Value]) -> list[Value]:
 
 
 def _alternate(c: Code, odd: int, a: Value, b: Value) -> Value:
-    """Return the even groups of a and then those of b; the odd groups if `odd` is 1."""
+    """Return the even groups of a, then of b; if `odd` is 1, the odd groups of both."""
     groups = range(GROUP * odd, 2 * a.lanes, 2 * GROUP)
     return shuffle(c, a, b, [start + n for start in groups for n in range(GROUP)])

@@ -131,7 +131,7 @@ def _reverse(c: Code, v: Value) -> Value:
 
 
 def shuffle(c: Code, a: Value, b: Value, picks: list[int]) -> Value:
-    """Return the lanes `picks` of `a`, and of `b` counted from the number of lanes of `a` on."""
+    """Return a vector of the lanes `picks`: n is lane n of `a`, or lane n - lanes(a) of `b`."""
     order = ", ".join(f"i32 {n}" for n in picks)
     return c.op(f"shufflevector {a}, {b}, <{len(picks)} x i32> <{order}>", a.dtype, len(picks))
 

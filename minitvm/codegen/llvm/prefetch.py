@@ -35,7 +35,9 @@ Terms = tuple[tuple[tir.Atom, int], ...]
 
 
 def with_requests(s: tir.Pragma) -> tir.Stmt:
-    """Return the loop inside the pragma `s` with requests for what it reads some iterations later.
+    """Return the loop in `s` with prefetches of what it reads some iterations later.
+
+    `s` is a prefetch pragma: its value is the name of a buffer and the number of iterations.
 
     Only parts of the buffer that are contiguous in memory are requested.
     """
@@ -131,7 +133,7 @@ def _iterations(s: tir.Stmt) -> int:
 def _requests(
     around: Sequence[tir.For], buffer: tir.Buffer, base: Terms, begin: int, end: int
 ) -> Iterator[tir.Stmt]:
-    """Yield the requests of one iteration, so that those of all iterations cover the region."""
+    """Yield the requests of one iteration; all iterations together cover the region."""
     count: tir.Index = 0
     total = 1
     for loop in around:

@@ -12,7 +12,7 @@ TRIMMED = 2  # iterations
 NOP = "ex.nop"
 
 
-def apply_remarks(s: tir.Stmt) -> tir.Stmt:
+def apply_pragmas(s: tir.Stmt) -> tir.Stmt:
     """Apply the pragmas trim_loop and coproc_sync, and drop pragmas for other machines.
 
         # pragma trim_loop = 1

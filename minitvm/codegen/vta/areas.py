@@ -15,7 +15,7 @@ from .units import COPY
 def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Area]:
     """Return the area of main memory of each argument.
 
-    Its shape counts elements of the kind as which the argument is loaded or stored.
+    Its shape counts elements of the memory type with which the argument is loaded or stored.
     """
     transferred = _transferred(func)
     printer = func.printer()

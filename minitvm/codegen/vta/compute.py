@@ -226,8 +226,8 @@ def _check_element(call: tir.Call, view: tir.View, config: accel.Config) -> None
         raise BuildError(
             f"{call.name} on {shape} numbers of {view.first.buffer.name}",
             f"the elements of {memory.name} on {config.name} are {' x '.join(map(str, element))}",
-            "the intrinsic of this machine, env.gemm; or the machine of the intrinsic: "
-            "with vdla.environment: around lower and build",
+            "env.gemm, the intrinsic of this machine; or lower and build for the machine of the "
+            "intrinsic, such as inside `with vdla.environment:`",
         )
 
 

@@ -16,7 +16,7 @@ from .units import COPY
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """Loops that copy `source` to `to` element by element, or 0 if a condition in `where` fails."""
+    """Loops that copy `source` to `to` element by element; 0 is stored where `where` is false."""
 
     loops: tuple[tir.For, ...]
     to: tir.Store

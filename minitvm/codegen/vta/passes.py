@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minitvm import lowering
 
-from .accelerator import apply_remarks, check_capacity, lift_allocations
+from .accelerator import apply_pragmas, check_capacity, lift_allocations
 from .alu import inject_alu_intrin
 from .coproc_sync import inject_coproc_sync
 from .dma import inject_dma_intrin
@@ -12,7 +12,7 @@ from .units import assign_units, check_stores
 
 PASSES: tuple[lowering.Pass, ...] = (
     lowering.rewrite_unsafe_select,
-    apply_remarks,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
+    apply_pragmas,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
     inject_dma_intrin,  # for i: AL[i] = A[k, i]            ->  vta.dma_copy2d(AL, A[k])
     lowering.flatten,
     check_stores,  # refuses C[i] = A[i] + B[i] that no pragma makes an instruction

@@ -44,7 +44,9 @@ class Rows:
 
 
 def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
-    """Yield the 2-D transfers of a box whose dims are in numbers, `size` of them per element.
+    """Yield the 2-D transfers of a box.
+
+    `dims` count single numbers; an element has `size` numbers.
 
     Contiguous dimensions are merged. Dimensions beyond two, and rows too far apart, become separate
     transfers. A box that is all padding is one row of padding and reads nothing.

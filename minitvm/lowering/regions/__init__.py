@@ -1,14 +1,14 @@
-"""Which points each stage computes, where it is attached, and the memory that holds them.
+"""Find the points that each stage computes where it is attached, and the memory for them.
 
 `infer` finds the domain of each stage, consumers first: what its readers need (reads.py), the
 region that contains it (bounds.py, with interval.py), what store_at keeps (sliding.py), its loops
 and the values of its axes (axes.py), and its guards (guards.py). `allocate` then gives each tensor
 a buffer (context.py).
 
-fixed loops    enclose a stage and have one value while it is computed
-shared loops   enclose a stage, which is computed at once for all their iterations: their threads
-               share its memory (scopes.py)
-loose loops    all loops that are not fixed
+fixed loops    enclose a stage; their variables have one value while it is computed
+shared loops   enclose a stage too, but are bound to threads that share its memory: the stage is
+               computed once for all their iterations (scopes.py)
+varying loops  all loops that are not fixed
 region         the first element and the extent that a stage computes, per dimension
 window         the region as it moves with the loops around the stage
 hull           the union of all windows of an outer loop

@@ -1,4 +1,4 @@
-"""Extents of axes from those of their parents, and values of axes from loop variables."""
+"""Compute extents of axes from their parents' extents, and their values from loop variables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from minitvm import schedule, tensor, tir
 
 
 def loop_variable(name: str, extent: tir.Index) -> tir.Var:
-    """Return a variable that runs from 0 to extent - 1; `top` is that end if it is symbolic."""
+    """Return a variable that runs from 0 to extent - 1; its `top` is extent - 1 if symbolic."""
     last = tir.sub(extent, 1)
     if tensor.is_from_data(last):  # an extent read from data must not appear in other bounds
         return tir.Var(name, 0, tir.upper_bound(last))
@@ -19,7 +19,7 @@ def is_one(extent: tir.Index) -> bool:
 
 
 def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index]) -> None:
-    """Add the extents of axes made by splits and fuses, given those of the root axes.
+    """Add the extents of axes made by splits and fuses to the extents of the root axes.
 
     An axis shorter than the factor gets a single part of its own length, unless that part is bound
     to threads: their number stays as declared.

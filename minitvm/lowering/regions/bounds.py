@@ -148,13 +148,13 @@ def _keep(
     around = loops_around(state, stage, domains)
     outer = loops_around(state, stage, domains, stage.store)
     outside = fixed & set(outer)
-    loose = {v for d in domains.values() for v in d.loops.values()} - outside
+    varying = {v for d in domains.values() for v in d.loops.values()} - outside
     windows = {a: (start[a], extents[a]) for a in op.axis}
     found: dict[tensor.Axis, StoredDimension] = {}
     for a, n in zip(op.axis, op.shape, strict=True):
         ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
         swept = sweep(ends[0], outside)[0], sweep(ends[1], outside)[1]
-        lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, loose)
+        lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, varying)
         found[a] = storage_for(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
     inner = around[len(outer) :]  # the loops between storing and computing
     new = slide(stage, windows, inner[-1]) if inner else ""
@@ -214,8 +214,8 @@ def _region(
     whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
     if not demand.touched or demand.whole_readers:
         return whole
-    loose = {v for d in domains.values() for v in d.loops.values()} - fixed
-    return [_computable(t, w, fixed, loose) for t, w in zip(demand.touched, whole, strict=True)]
+    varying = {v for d in domains.values() for v in d.loops.values()} - fixed
+    return [_computable(t, w, fixed, varying) for t, w in zip(demand.touched, whole, strict=True)]
 
 
 def _union(a: Interval, b: Interval) -> Interval:
@@ -223,15 +223,15 @@ def _union(a: Interval, b: Interval) -> Interval:
 
 
 def _computable(
-    touched: Interval | None, whole: Interval, fixed: set[tir.Var], loose: set[tir.Var]
+    touched: Interval | None, whole: Interval, fixed: set[tir.Var], varying: set[tir.Var]
 ) -> Interval:
     """Return an interval that contains `touched` and whose extent depends on no enclosing loop.
 
     Constant ends are clipped to the tensor; symbolic ends may leave it, and guards then skip the
     points outside. The result is the whole dimension if nothing reads it, or if an end depends on
-    one of the `loose` loops, which have no single value while the stage is computed.
+    one of the `varying` loops, which have no single value while the stage is computed.
     """
-    if touched is None or any(n in loose for e in touched for n in tir.variables(e)):
+    if touched is None or any(n in varying for e in touched for n in tir.variables(e)):
         return whole
     lo, hi = touched
     if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):

@@ -40,7 +40,7 @@ class Context:
         return schedule.layout_index(stage.layout[1], stage.layout[0], local)
 
     def read(self, e: tir.Expr, values: dict[tensor.Axis, tir.Index]) -> tir.Expr:
-        """Return the formula `e` at the point `values`, with its loads redirected to buffers."""
+        """Substitute `values` for the axes in the formula `e`, and make it load from buffers."""
         return tir.rewrite_expr(tir.substitute(e, values), self.redirect)
 
     def redirect(self, n: tir.Expr) -> tir.Expr:

@@ -19,7 +19,7 @@ def guards_of(
 ) -> tuple[Guard, ...]:
     """Return the guards that no other implies, and then the conditions that the user asked for.
 
-    An axis whose extent its split does not divide has a guard, also if the axis was made by a step;
+    An axis whose extent its split does not divide has a guard, even if a step made the axis;
     a data axis that may leave its tensor is guarded against the tensor's size.
     """
     wanted = [g for g in _wanted(stage, op, start, extents, values) if g.condition is not tir.TRUE]

@@ -96,7 +96,7 @@ def upper_bound_over(e: tir.Index, gone: Iterable[tir.Var]) -> tir.Index | None:
     """Return an upper bound of `e` that does not mention the variables `gone`; None if unknown.
 
     Parts that depend on the same variable are compared with each other: (x*10 + 9)//6 - (x*10)//6
-    is at most 2, even if one ends at 13 and the other begins at 0.
+    is at most 2, however far apart the separate bounds of the two parts are.
     """
     found = _upper_bound(e, {id(v) for v in gone})
     simple = tir.upper_bound(e)

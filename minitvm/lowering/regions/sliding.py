@@ -10,7 +10,7 @@ from minitvm.base import LoweringError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredDimension:
-    """One dimension of a buffer: `extent` elements from `start` on.
+    """One dimension of a buffer: `extent` elements, starting at `start`.
 
     fold: element i lies at (i - start) % fold; 0: at i - start.
     """
