@@ -1,8 +1,11 @@
 """Networks: a graph of operators, rewritten step by step and compiled to one function."""
 
 # pyright: reportUnusedImport=false
+from . import networks
 from .builder import Builder
+from .compile import build, compile
 from .evaluate import evaluate
 from .node import Graph, Node, TensorType
 from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
+from .pipeline import PASSES, optimized

@@ -124,7 +124,7 @@ def _job(body: Graph, target: Target, pick: Pick | None) -> Job:
         return Job(body, target, steps, key, path, lambda: built(body, target), alone)
 
     def build() -> runtime.Function:
-        return driver.build(chosen, args, target, body.name)
+        return _built(chosen, args, target, body.name)
 
     return Job(body, target, steps, key, path, build, alone or bool(chosen.state.intrins))
 
@@ -137,7 +137,15 @@ def built(body: Graph, target: Target, steps: str = "") -> runtime.Function:
     else:
         with topi.dispatch.using(lambda outputs, to: None):  # one that was asked before
             s = topi.schedule(out, target)
-    return driver.build(s, [*inputs, out], target, body.name)
+    return _built(s, [*inputs, out], target, body.name)
+
+
+def _built(
+    s: te.Schedule, args: Sequence[te.Tensor], target: Target, name: str
+) -> runtime.Function:
+    """Compile a kernel that allocates nothing: its caller provides the temporary arrays."""
+    func = driver.lower(s, args, name, target=target)
+    return driver.build(codegen.lifted(func, target), target=target)
 
 
 def _take(job: Job) -> bool:

@@ -1,0 +1,144 @@
+"""Compile a network: passes, kernels, a plan of its memory, and a module that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitvm import runtime, tir
+from minitvm.base import GraphError, Target
+
+from .kernels import Pick, compiled_all
+from .kernels import Watch as KernelWatch
+from .node import PARAM, Array, Graph, Node
+from .pipeline import PASSES, Pass, Watch, optimized
+from .plan import ALIGNED, is_view, offset_plan
+
+
+def compile(  # noqa: A001
+    graph: Graph,
+    target: str | Target | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    pick: Pick | None = None,
+    winograd: bool = True,
+    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    watch: Watch | None = None,
+    progress: KernelWatch | None = None,
+) -> runtime.NetworkModule:
+    """Compile a network to one function: module(x) returns its output, or a tuple of several.
+
+    target     by default the current one
+    params     values of parameters that the graph does not have
+    pick       pick(outputs, target) returns the schedule of a kernel, or None for the default one
+    winograd   whether convolutions may be computed by Winograd's formulas, which multiply less and
+               round more
+    passes     the passes to run; by default graph.PASSES
+    watch      is called with (name, graph) before and after each pass
+    progress   is called with (name, number, of how many) after each kernel that is compiled
+
+    Raises GraphError if a parameter has no value or does not fit.
+    """
+    plan, lib, values = build(
+        graph,
+        target,
+        params,
+        pick=pick,
+        winograd=winograd,
+        passes=passes,
+        watch=watch,
+        progress=progress,
+    )
+    module = runtime.create(plan, lib)
+    module.set_input(**values)
+    return module
+
+
+def build(
+    graph: Graph,
+    target: str | Target | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    pick: Pick | None = None,
+    winograd: bool = True,
+    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    watch: Watch | None = None,
+    progress: KernelWatch | None = None,
+) -> tuple[runtime.NetworkPlan, runtime.Library, dict[str, Array]]:
+    """Return the plan of a network, its kernels and its parameters: runtime.create(plan, lib).
+
+    The arguments are those of `compile`. The parameters are those that the kernels read: weights
+    with other layouts and scales than those that were given.
+    """
+    to = Target(target)
+    whole = with_values(graph, params or {})
+    fused = optimized(whole, to, winograd=winograd, passes=passes, watch=watch)
+    kernels = compiled_all([node.body for node in fused.calls], to, pick, progress)
+    lib = runtime.Library(tuple(dict.fromkeys(kernels)))
+    return _planned(fused, kernels), lib, dict(fused.params)
+
+
+def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
+    """Return the graph with these values of parameters; GraphError unless all have one that fits."""
+    known = {node.name: node for node in graph.nodes if node.op == PARAM}
+    what = f"parameters of {graph.name}"
+    for name, value in params.items():
+        array = np.asarray(value)
+        if name not in known:
+            raise GraphError(what, f"it has no parameter {name!r}", ", ".join([*known][:5]))
+        kind = known[name].type
+        if array.shape != kind.shape or array.dtype != kind.dtype.numpy:
+            raise GraphError(f"parameter {name!r}", f"{array.dtype}{[*array.shape]} is not {kind}")
+    whole = graph.with_params({name: np.asarray(value) for name, value in params.items()})
+    missing = [name for name in known if name not in whole.params]
+    if missing:
+        fix = "graph.compile(g, target, {name: array, ...})"
+        raise GraphError(what, f"{', '.join(missing[:5])} without a value", fix)
+    return whole
+
+
+# --- the plan ---
+
+
+def _planned(fused: Graph, kernels: Sequence[runtime.Function]) -> runtime.NetworkPlan:
+    """Return the calls of a network of kernels, and where their arguments are."""
+    params = [node for node in fused.nodes if node.op == PARAM]
+    memory = offset_plan(fused)
+    places = {node: runtime.Place("input", k) for k, node in enumerate(fused.inputs)}
+    places |= {node: runtime.Place("param", k) for k, node in enumerate(params)}
+    places |= {node: runtime.Place("arena", at) for node, at in memory.offsets.items()}
+    places |= {node: runtime.Place("output", k) for k, node in enumerate(fused.outputs)}
+    number = {f: k for k, f in enumerate(dict.fromkeys(kernels))}
+    calls, most = list[runtime.Call](), 0
+    for node, f in zip(fused.calls, kernels, strict=True):
+        if is_view(node) and places[node] == places[node.inputs[0]]:
+            continue
+        scratch, end = _scratch(f, memory.bytes)
+        args = (*(places[n] for n in node.inputs), places[node], *scratch)
+        calls.append(runtime.Call(number[f], args, node.name or node.body.name))
+        most = max(most, end - memory.bytes)
+    return runtime.NetworkPlan(
+        fused.name,
+        tuple(_spec(node) for node in fused.inputs),
+        tuple(_spec(node, f"output{k}") for k, node in enumerate(fused.outputs)),
+        tuple(_spec(node) for node in params),
+        tuple(calls),
+        memory.bytes + most,
+    )
+
+
+def _scratch(f: runtime.Function, start: int) -> tuple[list[runtime.Place], int]:
+    """Return places from `start` for the temporary arrays of a kernel, and where they end."""
+    found = list[runtime.Place]()
+    for b in f.func.scratch:
+        found.append(runtime.Place("arena", start))
+        n = tir.elements(b)
+        assert isinstance(n, int)  # networks have constant shapes
+        start += -(-n * b.dtype.bytes // ALIGNED) * ALIGNED
+    return found, start
+
+
+def _spec(node: Node, name: str = "") -> runtime.TensorSpec:
+    return runtime.TensorSpec(name or node.name, node.type.shape, node.type.dtype)

@@ -1,0 +1,96 @@
+"""PASSES: what happens to a network, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from minitvm.base import Target
+
+from . import passes
+from .node import Graph
+from .operators import call
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What passes depend on.
+
+    winograd   whether convolutions may be computed by Winograd's formulas
+    """
+
+    target: Target
+    winograd: bool = True
+
+
+Pass: TypeAlias = Callable[[Graph, Settings], Graph]
+Watch: TypeAlias = Callable[[str, Graph], None]
+
+
+def _alone(change: Callable[[Graph], Graph]) -> Pass:
+    """Return a pass that needs no settings."""
+    return lambda graph, _: change(graph)
+
+
+def _assign_layouts(graph: Graph, settings: Settings) -> Graph:
+    return passes.assign_layouts(graph, settings.target)
+
+
+def _choose_formulas(graph: Graph, settings: Settings) -> Graph:
+    return passes.choose_formulas(graph, settings.target, settings.winograd)
+
+
+def separate_outputs(graph: Graph) -> Graph:
+    """Copy outputs that are inputs, parameters or other outputs, so that a kernel writes each.
+
+    before   return x, y, y
+    after    a = identity(x); b = identity(y); return a, y, b
+    """
+    seen = dict.fromkeys(graph.inputs)
+    found = list(graph.outputs)
+    for k, node in enumerate(found):
+        if node.is_leaf or node in seen:
+            found[k] = call("identity", node)
+        seen[node] = None
+    return graph if tuple(found) == graph.outputs else replace(graph, outputs=tuple(found))
+
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("simplify", _alone(passes.simplify)),
+    ("fold_constants", _alone(passes.fold_constants)),
+    ("fold_batch_norm", _alone(passes.fold_batch_norm)),
+    ("merge_same", _alone(passes.merge_same)),
+    ("merge_parallel", _alone(passes.merge_parallel)),
+    ("assign_layouts", _assign_layouts),
+    ("cancel_transposes", _alone(passes.simplify)),
+    ("fold_weights", _alone(passes.fold_constants)),
+    ("choose_formulas", _choose_formulas),
+    ("separate_outputs", _alone(separate_outputs)),
+    ("fuse", _alone(passes.fuse)),
+)
+
+
+def optimized(
+    graph: Graph,
+    target: str | Target | None = None,
+    *,
+    winograd: bool = True,
+    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    watch: Watch | None = None,
+) -> Graph:
+    """Return the network after all passes; watch(name, graph) is called before and after each.
+
+    target     by default the current one
+    winograd   whether convolutions may be computed by Winograd's formulas, whose rounding errors
+               are larger
+    passes     other passes; PASSES is a tuple of (name, function)
+    """
+    settings = Settings(Target(target), winograd)
+    if watch is not None:
+        watch("before", graph)
+    for name, change in passes:
+        graph = change(graph, settings)
+        if watch is not None:
+            watch(name, graph)
+    return graph
