@@ -127,10 +127,10 @@ def test_random_legal_tilings_are_right_in_a_random_legal_order(make: Make, seed
     check_drawn(make, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [small_convolution, small_dense])
 @pytest.mark.parametrize("start", range(1000, 1500, 50))
-def test_five_hundred_random_legal_tilings_are_right(make: Make, start: int) -> None:
+def test_a_thousand_random_legal_tilings_are_right(make: Make, start: int) -> None:
     for seed in range(start, start + 50):
         check_drawn(make, seed)
 
