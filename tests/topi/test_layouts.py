@@ -105,11 +105,21 @@ def draw(rng: np.random.Generator) -> tuple[Any, ...]:
     return name, image, (*kernel, outputs), (strides, pad, dilation, groups)
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_any_convolution(seed: int) -> None:
+def check_drawn(seed: int) -> None:
     rng = np.random.default_rng(seed)
     target = (ONE, ONE, TWO, NARROW)[seed % 4]
     check(*draw(rng), target, epilogue=seed % 2 == 0, constant=seed % 3 > 0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_convolution(seed: int) -> None:
+    check_drawn(seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(12, 212))
+def test_many_convolutions(seed: int) -> None:
+    check_drawn(seed)
 
 
 @pytest.mark.parametrize(
