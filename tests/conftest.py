@@ -12,7 +12,9 @@ from hypothesis import settings
 
 os.environ["MINITVM_CHECK"] = "1"  # nodes are frozen and every pass is verified; read at import
 
-settings.register_profile("minitvm", deadline=None)  # a deadline would be a timed assertion
+# A deadline would be a timed assertion. make exhaustive takes the other profile.
+settings.register_profile("minitvm", deadline=None, max_examples=50)
+settings.register_profile("exhaustive", deadline=None, max_examples=1000)
 settings.load_profile("minitvm")
 
 TESTS = Path(__file__).parent
