@@ -12,6 +12,7 @@ from minitvm.base import ArgumentError, LoweringError
 from minitvm.testing import random_program, random_schedule
 from minitvm.tir import Buffer, PrimFunc, Store
 from minitvm.tir.interp import _Compiler, interpret  # the hook: every access asks for its offset
+from tests.seeds import seeds
 
 CHUNK = 20  # cases per test
 Log = list[tuple[str, int, bool]]
@@ -54,24 +55,12 @@ def listed(trace: accesses.AccessTrace) -> Log:
     return list(zip(names, trace.index.tolist(), trace.write.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("start", range(0, 60, CHUNK))
+@pytest.mark.parametrize("chunk", seeds(3, 50))
 def test_property_a_trace_is_what_the_interpreter_does(
-    start: int, monkeypatch: pytest.MonkeyPatch
+    chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_traces(start, monkeypatch)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("start", range(60, 1060, CHUNK))
-def test_property_many_traces_are_what_the_interpreter_does(
-    start: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check_traces(start, monkeypatch)
-
-
-def check_traces(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     done = 0
-    for seed in range(start, start + CHUNK):
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         rng = np.random.default_rng(seed)
         program = random_program(rng)
         schedule = random_schedule(program.ops, rng)
