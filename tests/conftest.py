@@ -1,5 +1,6 @@
 """What all tests share: checks switched on, hypothesis without a clock, golden files."""
 
+import gc
 import os
 import re
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from hypothesis import settings
 
 os.environ["MINITVM_CHECK"] = "1"  # nodes are frozen and every pass is verified; read at import
 
-settings.register_profile("minitvm", deadline=None)  # a deadline would be a timed assertion
+# A deadline would be a timed assertion. make exhaustive takes the other profile.
+settings.register_profile("minitvm", deadline=None, max_examples=50)
+settings.register_profile("exhaustive", deadline=None, max_examples=1000)
 settings.load_profile("minitvm")
 
 TESTS = Path(__file__).parent
@@ -19,6 +22,16 @@ TESTS = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="store texts as the golden ones")
+
+
+def pytest_collection_finish() -> None:
+    """Let garbage collections be rare, and leave out the thousands of tests collected so far.
+
+    A test makes many small objects and few cycles: collections took a fifth of all time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.fixture

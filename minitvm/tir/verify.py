@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never, get_args
 
 from minitvm.base import BOOL, ArgumentError, DType, VerifyError, check_kind, check_text
@@ -83,21 +84,17 @@ def _exprs(s: Stmt) -> tuple[Index, ...]:
             assert_never(s)
 
 
-def _nodes(s: Stmt) -> Iterator[Expr]:
-    """Yield every expression in `s`, parents first, but not those in the statements inside `s`."""
-    for e in _exprs(s):
-        for n in walk(e):
-            if isinstance(n, Expr):
-                yield n
+@lru_cache(maxsize=1)  # all laws are applied to one statement before the next
+def _nodes(s: Stmt) -> list[Expr]:
+    """Return every expression in `s`, parents first, but not those in the statements inside `s`."""
+    return [n for e in _exprs(s) for n in walk(e) if isinstance(n, Expr)]
 
 
-def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
-    """Yield (buffer, indices) of every load and store in `s`, but not in statements inside `s`."""
-    if isinstance(s, Store):
-        yield s.buffer, s.indices
-    for e in _nodes(s):
-        if isinstance(e, Load):
-            yield e.buffer, e.indices
+@lru_cache(maxsize=1)
+def _accesses(s: Stmt) -> list[tuple[Buffer, tuple[Index, ...]]]:
+    """Return (buffer, indices) of every load and store in `s`, but not in statements inside `s`."""
+    stored = [(s.buffer, s.indices)] if isinstance(s, Store) else []
+    return stored + [(e.buffer, e.indices) for e in _nodes(s) if isinstance(e, Load)]
 
 
 def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:

@@ -93,7 +93,7 @@ def walk(n: Node | Index) -> Iterator[Node]:
         yield n
         inside = _CHILDREN.get(type(n))
         if inside is not None:
-            stack.extend(c for c in reversed(tuple(inside(n))) if not isinstance(c, int))
+            stack += [c for c in reversed(tuple(inside(n))) if not isinstance(c, int)]
 
 
 def in_order(s: Stmt) -> Iterator[Stmt]:

@@ -11,6 +11,7 @@ until no remaining tiling can be faster than the best.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -79,11 +80,10 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
     _check_tiling(layer, tiling, config)
     (h, w), (ic, oc), at = layer.grid(config), layer.blocks(config), tiling
     steps, tiles = ic // at.ic, (h // at.h) * (w // at.w) * (oc // at.oc)
-    places = product(range(h // at.h), range(w // at.w))
-    data = [_moved(config, accel.Memory.INP, layer.data_box(config, at, y, x)) for y, x in places]
+    data = _data(layer, at, config)
     weight = _moved(config, accel.Memory.WGT, layer.weight_box(config, at))
     tile = _tile(layer, at, config, min(data) + weight)
-    load = steps * (oc // at.oc * sum(data) + tiles * weight)
+    load = steps * (oc // at.oc * sum(n * cycles for cycles, n in data.items()) + tiles * weight)
     compute = tiles * (tile.reset + steps * tile.product + tile.alu)
     store = tiles * tile.store
     bound = load + compute + store
@@ -96,6 +96,21 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
             store,
         )
     return Cost(load, compute, store, load + tiles * tile.extra, bound)
+
+
+def _data(layer: Layer, at: Tiling, config: accel.Config) -> Counter[int]:
+    """Count the tiles of the image by the cycles that a load of their data takes.
+
+    Tiles that are not at a border have the same box, so few boxes are computed.
+    """
+    h, w = layer.grid(config)
+    rows = [layer.data_box(config, at, y, 0) for y in range(h // at.h)]
+    columns = [layer.data_box(config, at, 0, x) for x in range(w // at.w)]
+    alike = (Counter(map(boxes.index, boxes)).items() for boxes in (rows, columns))
+    data = Counter[int]()
+    for (y, n), (x, m) in product(*alike):
+        data[_moved(config, accel.Memory.INP, layer.data_box(config, at, y, x))] += n * m
+    return data
 
 
 def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Tile:

@@ -10,6 +10,7 @@ import minitvm as tvm
 from minitvm import te, tir
 from minitvm.base import ArgumentError, ScheduleError
 from minitvm.schedule import Split
+from tests.covering import covering
 
 Array = np.ndarray[Any, Any]
 Steps = Callable[[te.Schedule, Any, Any, Any], None]
@@ -95,9 +96,10 @@ SCHEDULES = [
 SIZES = {"m": m, "n": n, "m + 2": m + 2, "n * m + 1": n * m + 1, "(n + 4) // 4": (n + 4) // 4}
 
 
-@pytest.mark.parametrize("target", ["python", "llvm", "numba", "interpreter"])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("steps", SCHEDULES)
+@pytest.mark.parametrize(
+    ("steps", "size", "target"),
+    covering(SCHEDULES, SIZES, ["python", "llvm", "numba", "interpreter"]),
+)
 def test_the_results_are_those_of_numpy(steps: Any, size: str, target: str) -> None:
     A, C, s = program()
     steps(s, C, SIZES[size])

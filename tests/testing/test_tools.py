@@ -172,8 +172,8 @@ def store_what_was_there(s: Stmt) -> Stmt:
 )
 def test_a_wrong_pass_is_caught(name: str, wrong: Any) -> None:
     passes = tuple(wrong if p.__name__ == name else p for p in PASSES["llvm"])
-    verdicts = {run_case(seed, ("interpreter",), passes).verdict for seed in range(60)}
-    assert verdicts & {"mismatch", "error"}
+    outcomes = (run_case(seed, ("interpreter",), passes) for seed in range(60))
+    assert any(outcome.verdict in ("mismatch", "error") for outcome in outcomes)
 
 
 def test_a_failure_is_reported_with_all_it_takes_to_repeat_it() -> None:

@@ -7,6 +7,7 @@ import minitvm as tvm
 from minitvm import te, topi
 from minitvm.base import FLOAT32
 from minitvm.topi.gemm import Plan, blocked, plan, score
+from tests.covering import covering
 
 WIDE = tvm.Target("llvm -num-cores=1 -mattr=+avx512f")
 NARROW = tvm.Target("llvm -num-cores=1 -mattr=+avx2,-avx512f")
@@ -60,10 +61,11 @@ def test_blocks_leave_columns_for_every_thread() -> None:
     assert -(-768 // (p.columns * p.panels)) >= 2
 
 
-@pytest.mark.parametrize("shape", [(50, 33, 2053), (49, 130, 1536)])
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("batches", [0, 3])
-@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "transposed", "batches", "fused"),
+    covering([(50, 33, 2053), (49, 130, 1536)], [False, True], [0, 3], [False, True]),
+    ids=str,
+)
 def test_deep_products_equal_numpy(
     shape: tuple[int, int, int], transposed: bool, batches: int, fused: bool
 ) -> None:

@@ -13,6 +13,7 @@ from minitvm import te, topi
 from minitvm.base import LoweringError
 from minitvm.te import Tensor
 from minitvm.topi.int8 import tile_shape
+from tests.covering import covering
 
 WITHOUT = "llvm -num-cores=1 -mattr=-avx512vnni,-avxvnni"
 NARROW = "llvm -num-cores=1 -mattr=-avx512f"
@@ -51,10 +52,11 @@ def run(out: Tensor, inputs: list[Tensor], arrays: list[Array], target: str) -> 
 # --- numbers and sizes ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+SIZES = [(12, 64, 32), (8, 16, 4), (33, 70, 65), (13, 17, 3), (7, 20, 9), (1, 5, 3), (9, 3, 8)]
+
+
 @pytest.mark.parametrize(
-    "shape", [(12, 64, 32), (8, 16, 4), (33, 70, 65), (13, 17, 3), (7, 20, 9), (1, 5, 3), (9, 3, 8)]
+    ("shape", "dtype", "target"), covering(SIZES, ["int8", "uint8"], TARGETS), ids=str
 )
 def test_all_sizes_are_right(shape: tuple[int, int, int], dtype: str, target: str) -> None:
     m, n, k = shape
@@ -71,12 +73,15 @@ def test_numba_computes_it_too() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("ends", [(-128, -128), (-128, 127), (127, -128), (127, 127)])
-def test_the_ends_of_the_range_do_not_saturate(ends: tuple[int, int], target: str) -> None:
+def test_the_ends_of_the_range_do_not_saturate(target: str) -> None:
     a, b = operands()
-    x, y = np.full((M, K), ends[0], "int8"), np.full((K, N), ends[1], "int8")
-    got = run(product(a, b), [a, b], [x, y], target)
-    np.testing.assert_array_equal(got, np.full((M, N), K * ends[0] * ends[1]))
+    c = product(a, b)
+    f = tvm.build(topi.schedule(c, target), [a, b, c], target)
+    for left, right in [(-128, -128), (-128, 127), (127, -128), (127, 127)]:
+        x, y = np.full((M, K), left, "int8"), np.full((K, N), right, "int8")
+        got = np.zeros((M, N), "int32")
+        f(x, y, got)
+        np.testing.assert_array_equal(got, np.full((M, N), K * left * right))
 
 
 @pytest.mark.parametrize("target", LLVM)
@@ -88,9 +93,12 @@ def test_a_sum_beyond_int32_wraps(target: str) -> None:
     np.testing.assert_array_equal(run(product(a, b), [a, b], [x, y], target), want)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("flips", [(True, False), (False, True), (True, True)], ids=str)
+FLIPS = [(True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(
+    ("flips", "dtype", "target"), covering(FLIPS, ["int8", "uint8"], TARGETS), ids=str
+)
 def test_operands_may_be_transposed(flips: tuple[bool, bool], dtype: str, target: str) -> None:
     (ta, tb), k = flips, 32
     a = te.placeholder((k, M) if ta else (M, k), dtype, "A")

@@ -11,6 +11,7 @@ import pytest
 import minitvm as tvm
 from minitvm import te, topi
 from minitvm.testing import assert_allclose
+from tests.covering import covering
 
 TARGETS = ["llvm -num-cores=1", "llvm -num-cores=2", "llvm -mattr=-avx512f", "python"]
 
@@ -30,9 +31,11 @@ def check(
     assert_allclose(got, meaning(*arrays), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("shape", [(5, 7, 3), (64, 64, 64), (33, 70, 65), (1, 40, 9), (2, 17, 20)])
-@pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
+SIZES = [(5, 7, 3), (64, 64, 64), (33, 70, 65), (1, 40, 9), (2, 17, 20)]
+FLIPS = [(False, False), (False, True), (True, False), (True, True)]
+
+
+@pytest.mark.parametrize(("shape", "flips", "target"), covering(SIZES, FLIPS, TARGETS), ids=str)
 def test_matmul_in_all_transpositions(
     shape: tuple[int, int, int], flips: tuple[bool, bool], target: str
 ) -> None:
@@ -114,9 +117,11 @@ def test_operands_broadcast_as_in_numpy(a: Any, b: Any, target: str) -> None:
         check(op(x, y), [x, y], meaning, target)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), None])
-@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(
+    ("axis", "keepdims", "target"),
+    covering([0, 1, -1, (0, 2), None], [False, True], TARGETS),
+    ids=str,
+)
 def test_reductions(axis: Any, keepdims: bool, target: str) -> None:
     x = place(4, 9, 21)
     for op, meaning in [

@@ -10,6 +10,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, topi
+from tests.covering import covering
 
 Array = np.ndarray[Any, Any]
 ONE = "llvm -num-cores=1"
@@ -102,10 +103,11 @@ def test_blocks_are_transposed_by_shuffles(dtype: str, features: str) -> None:
     assert "gather" not in code
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("constant", [False, True])
+SIZES = [(17, 40, 48), (50, 33, 70), (9, 3, 20), (60, 64, 2), (64, 1, 16)]
+
+
 @pytest.mark.parametrize(
-    "shape", [(17, 40, 48), (50, 33, 70), (9, 3, 20), (60, 64, 2), (64, 1, 16)]
+    ("target", "constant", "shape"), covering(TARGETS, [False, True], SIZES), ids=str
 )
 def test_a_transposed_right_operand_is_packed(
     target: str, constant: bool, shape: tuple[int, int, int]
@@ -145,12 +147,13 @@ def direct(x: Array, w: Array, groups: int) -> Array:
     return out.reshape(n, 2 * panels, block, high, wide).transpose(0, 1, 3, 4, 2)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("block", [4, 8, 16])
-@pytest.mark.parametrize(("groups", "side", "constant"), [(1, 3, False), (2, 1, True)])
-def test_kernels_in_oihw_are_packed(
-    target: str, block: int, groups: int, side: int, constant: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("target", "block", "kernel"),
+    covering(TARGETS, [4, 8, 16], [(1, 3, False), (2, 1, True)]),
+    ids=str,
+)
+def test_kernels_in_oihw_are_packed(target: str, block: int, kernel: tuple[int, int, bool]) -> None:
+    groups, side, constant = kernel
     x, w = kernel_and_image(block, groups, side, constant)
     out = topi.nn.conv2d(x, w, 1, side // 2, layout=f"NCHW{block}c", groups=groups)
     check(out, [x, w], lambda a, b: direct(a, b, groups), target)

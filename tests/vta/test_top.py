@@ -11,6 +11,7 @@ import minitvm as tvm
 from minitvm import te, vta
 from minitvm.accel import execute, mnemonic
 from minitvm.vta import Convolution, Dense, Layer, Tiling, top
+from tests.seeds import seeds
 
 from .layer_arrays import computed, expected, numbers, packed
 
@@ -109,7 +110,9 @@ def drawn(make: Make, rng: np.random.Generator) -> tuple[Layer, Tiling]:
             return layer, tilings[int(rng.integers(len(tilings)))]
 
 
-def check_drawn(make: Make, seed: int) -> None:
+@pytest.mark.parametrize("seed", seeds(12, 500))
+@pytest.mark.parametrize("make", [small_convolution, small_dense])
+def test_random_legal_tilings_are_right_in_a_random_legal_order(make: Make, seed: int) -> None:
     layer, tiling = drawn(make, np.random.default_rng(seed))
     arrays = numbers(layer, seed)
     f, inputs = vta.build(*layer.scheduled(tiling)), packed(arrays)
@@ -117,22 +120,6 @@ def check_drawn(make: Make, seed: int) -> None:
     outputs = execute(f.program, f.config, inputs, np.random.default_rng(seed))
     right = expected(layer, arrays)
     np.testing.assert_array_equal(vta.unpack(outputs["narrow"], *right.shape[:2]), right)
-
-
-@pytest.mark.parametrize(
-    ("make", "seed"),
-    [*((small_convolution, n) for n in range(30)), *((small_dense, n) for n in range(15))],
-)
-def test_random_legal_tilings_are_right_in_a_random_legal_order(make: Make, seed: int) -> None:
-    check_drawn(make, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [small_convolution, small_dense])
-@pytest.mark.parametrize("start", range(1000, 1500, 50))
-def test_five_hundred_random_legal_tilings_are_right(make: Make, start: int) -> None:
-    for seed in range(start, start + 50):
-        check_drawn(make, seed)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32"])
