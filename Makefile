@@ -48,7 +48,7 @@ check: $(TESTS) ## check format, lint, types and imports
 	$(PY) -m pytest tests/test_floors.py tests/test_project.py
 
 unit: $(TESTS) ## run the test suite, with a verifier after every pass
-	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser and not exhaustive"
+	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser and not exhaustive and not grader"
 
 exhaustive: $(TESTS) ## test thousands of random programs: many minutes
 	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "exhaustive or hypothesis" \
@@ -73,6 +73,7 @@ nbval: $(TESTS) ## run the notebooks and compare with their stored outputs
 verify: $(TESTS) ## attack the grader, and check that the exercises match their solutions
 	$(PY) -m minitvm.edu build --check
 	$(PY) -m minitvm.edu verify --jobs $(JOBS)
+	$(PY) -m pytest -n $(JOBS) -m grader tests/edu
 
 bench: $(RUNTIME) ## run the benchmarks against peers, under a minute each
 	$(if $(BENCHMARKS),,@echo "no benchmarks to run")

@@ -19,7 +19,7 @@ from . import report
 from .build import built, exercise_file, faults, solution_file, structure_faults, write
 from .course import exercise_named, exercises_in
 from .feedback import RIGHT, as_text
-from .grader import MAX_BYTES, Graded, GradingProcess, Submission, Task, grade, grade_all, printable
+from .grader import MAX_BYTES, Graded, Submission, Task, grade_all, printable
 from .item import Exercise
 from .notebook import exercise_of, parsed, stored
 from .sandbox import ROOM, ROOT, Limits
@@ -83,11 +83,8 @@ def submission_at(path: Path, student: str = "") -> Submission:
 
 def graded_once(task: Task) -> Graded:
     """Grade one notebook with a worker of its own."""
-    worker = GradingProcess()
-    try:
-        return grade(task, worker)
-    finally:
-        worker.close()
+    ((_, found),) = grade_all([task])
+    return found
 
 
 # --- grading a folder ----------------------------------------------------------------------------

@@ -16,10 +16,9 @@ import numpy as np
 from minitvm import te, tensor, tir
 from minitvm.base import DType, ExprError, dtype
 
-from .wire import MAX_FRAME
-
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Json: TypeAlias = Any
+MAX_BYTES = 255 << 20  # of all arrays; workers accept a little more from a process apart
 PLAIN = (
     *(tensor.Axis, tensor.ComputeOp, tensor.ExternOp, tensor.PlaceholderOp, tensor.Reduce),
     *(tensor.Tensor, tir.Allocate, tir.Binary, tir.Buffer, tir.Call, tir.Cast, tir.Compare),
@@ -87,11 +86,11 @@ OWN = "a schedule must be one of the tensors that the function was given"
 
 
 class Writer:
-    """Turn values into JSON; `rows` and `arrays` collect the nodes and arrays that they contain."""
+    """Turn values into JSON; `rows` and `blobs` collect the nodes and arrays that they contain."""
 
     def __init__(self, given: Sequence[tensor.Operation] = ()) -> None:
         self.rows: list[Json] = []
-        self.arrays: list[Array] = []
+        self.blobs: list[bytes] = []
         self._given = {id(op): n for n, op in enumerate(given)}
         self._known: dict[int, tuple[int, Any]] = {}  # id -> row; the node, so that ids stay taken
 
@@ -127,12 +126,12 @@ class Writer:
                 raise ExprError(
                     f"an array of {array.dtype} cannot be handed in", "only numbers can"
                 )
-            if sum(a.nbytes for a in (*self.arrays, array)) > MAX_FRAME:
+            if sum(map(len, self.blobs)) + array.nbytes > MAX_BYTES:
                 raise ExprError(
                     f"an array of {array.nbytes} bytes cannot be handed in", "too large"
                 )
-            self.arrays.append(np.ascontiguousarray(array))
-            return ["array", len(self.arrays) - 1, list(array.shape)]
+            self.blobs.append(array.tobytes())
+            return ["array", len(self.blobs) - 1, array.dtype.str, list(array.shape)]
         if isinstance(x, dict):
             pairs = cast("dict[Any, Any]", x).items()
             return ["dict", [[self.write(k), self.write(v)] for k, v in pairs]]
@@ -165,11 +164,11 @@ class Reader:
     def __init__(
         self,
         rows: Sequence[Json],
-        arrays: Sequence[Array],
+        blobs: Sequence[bytes],
         given: Sequence[tensor.Operation] = (),
         intrins: Iterable[tensor.TensorIntrin] = (),
     ) -> None:
-        self._arrays: Sequence[Any] = arrays
+        self._blobs = blobs
         self._given, self._intrins = given, tuple(intrins)
         self._nodes: list[Any] = []
         for name, *parts in rows:
@@ -190,7 +189,7 @@ class Reader:
             case "dict":
                 return {self.read(k, depth + 1): self.read(v, depth + 1) for k, v in what}
             case "array":
-                return self._arrays[what].reshape(rest[0])
+                return _array(self._blobs[cast("int", what)], *rest)
             case "dtype":
                 return dtype(what)
             case "reducer":
@@ -206,6 +205,12 @@ class Reader:
                 return te.Schedule.from_json(what, ops, self._intrins)
             case _:
                 raise ExprError(f"a {kind!r}", "no such kind of data")
+
+
+def _array(data: bytes, kind: Any, shape: Any) -> Array:
+    if np.dtype(kind).kind not in "biuf":
+        raise ExprError(f"an array of {kind}", "only numbers are accepted")
+    return np.frombuffer(data, kind).reshape(shape)
 
 
 def _all_given(outs: Json) -> bool:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import queue
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
-import psutil
-
+from minitvm import workers
 from minitvm.base import ArgumentError, MeasureError
 
 from .course import exercise_named
-from .item import Exercise, Item, failed
+from .item import Exercise, Item, Outcome, failed
 from .notebook import exercise_of, parsed, sha256, sources
-from .sandbox import ROOT, USUAL_LIMITS, Limits
+from .sandbox import USUAL_LIMITS, Limits
 from .score import PUBLIC, Mark, Seeds, shortened, unmarked
 from .student import CellReport
 
+JOB = "minitvm.edu.grade_job"
 MAX_BYTES = 20 << 20  # of a notebook
+LOST = "the program ended the process that ran it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,98 +90,12 @@ class Graded:
         return sum(m.worth for m in self.marks)
 
 
-class GradingProcess:
-    """A process that runs worker.py; it is started when needed, and again after it was ended."""
-
-    def __init__(self) -> None:
-        self.retired = False  # after an interrupt: it must not start again
-        self._popen: subprocess.Popen[str] | None = None
-        self._folder: TemporaryDirectory[str] | None = None
-        self._ready = False
-        self._events: queue.Queue[str] = queue.Queue()
-
-    def _start(self) -> subprocess.Popen[str]:
-        if self.retired:
-            raise MeasureError("grading", "it was interrupted")
-        self._folder = TemporaryDirectory(prefix="minitvm-edu-", ignore_cleanup_errors=True)
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "minitvm.edu.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": _path(), "TMPDIR": self._folder.name},
-        )
-        self._events = queue.Queue()
-        threading.Thread(target=_listen, args=(popen, self._events), daemon=True).start()
-        self._popen, self._ready = popen, False
-        return popen
-
-    def events(self, job: dict[str, Any], limits: Limits) -> Iterator[dict[str, Any]]:
-        """Send one job and yield its events, of which the last is {"end": true} or {"lost": why}.
-
-        Raises MeasureError if the process does not start, which is not the notebook's fault.
-        """
-        popen = self._popen or self._start()
-        assert popen.stdin is not None
-        with contextlib.suppress(OSError):
-            popen.stdin.write(json.dumps(job) + "\n")
-            popen.stdin.flush()
-        patience = limits.start + limits.notebook
-        while True:
-            try:
-                text = self._events.get(timeout=patience)
-            except queue.Empty:
-                text = ""
-            event = json.loads(text) if text else {"lost": f"no end after {patience:g} s"}
-            if event == {"gone": True}:
-                event = {"lost": "the program ended the process that ran it"}
-            self._ready = self._ready or "ready" in event
-            if "lost" in event:
-                self.close()
-                if not self._ready:
-                    why = f"its process does not start: {event['lost']}"
-                    raise MeasureError("grading", why, f"{sys.executable} -m minitvm.edu.worker")
-            yield event
-            if "end" in event or "lost" in event:
-                return
-            patience = limits.item
-
-    def close(self) -> None:
-        """End the process, the student's process and all others that they started."""
-        if self._popen is None:
-            return
-        with contextlib.suppress(psutil.Error):
-            me = psutil.Process(self._popen.pid)
-            for p in (*me.children(recursive=True), me):
-                with contextlib.suppress(psutil.Error):
-                    p.kill()
-        self._popen.wait()
-        self._popen = None
-        if self._folder is not None:  # a killed process leaves its files behind
-            self._folder.cleanup()
-
-
-def _path() -> str:
-    """Return PYTHONPATH with the folder of this package first."""
-    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-
-
-def _listen(popen: subprocess.Popen[str], events: queue.Queue[str]) -> None:
-    assert popen.stdout is not None
-    for line in popen.stdout:
-        events.put(line)
-    events.put('{"gone": true}')
-
-
 @dataclass(slots=True)
 class _Progress:
     """The results for a notebook so far."""
 
     marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     cells: tuple[CellReport, ...] = ()
-    current: str = ""
     failed: str = ""  # why the student's process could not be started
 
 
@@ -197,10 +104,14 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
-def grade(task: Task, worker: GradingProcess) -> Graded:
-    """Grade one notebook within the time limits, even if it is broken, hangs or crashes."""
+def grade(task: Task, worker: workers.Worker) -> Graded:
+    """Grade one notebook within the time limits, even if it is broken, hangs or crashes.
+
+    worker   a worker of JOB
+    Raises MeasureError if it does not start, which is not the notebook's fault.
+    """
     start = time.monotonic()
-    submission, exercise, limits = task.submission, task.exercise, task.limits
+    submission, exercise = task.submission, task.exercise
     name, data = printable(submission.path.name), submission.data
     told = (submission.student, printable(str(submission.path)), submission.sha256)
     try:
@@ -212,54 +123,66 @@ def grade(task: Task, worker: GradingProcess) -> Graded:
         exercise = exercise or exercise_named(exercise_of(notebook, submission.path), task.checks)
     except ArgumentError as e:
         return Graded(*told, exercise.id if exercise else "", problem=shortened(str(e)))
-    job = {
-        "checks": str(task.checks),
-        "exercise": exercise.id,
-        "cells": sources(notebook),
-        "seeds": list(task.seeds),
-        "limits": asdict(limits),
-    }
-    known = _Progress()
+    cells, known = sources(notebook), _Progress()
     while rest := [i for i in exercise.items if i.id not in known.marks]:
-        _follow(worker.events({**job, "items": [i.id for i in rest]}, limits), rest, known)
-        if not known.failed and all(i.id not in known.marks for i in rest):
-            known.failed = "no item was marked"  # asking again would loop
+        _end_notebook(worker)
+        _mark(worker, task, cells, rest, known)
         if known.failed:
             why = f"the machine could not run it ({shortened(known.failed)}): run it again"
             return Graded(*told, exercise.id, problem=why, again=True)
+    _end_notebook(worker)
     marks = tuple(known.marks[i.id] for i in exercise.items)
     seconds = time.monotonic() - start
     return Graded(*told, exercise.id, marks, known.cells, "", seconds)
 
 
-def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Progress) -> None:
-    """Store the events of a worker in `known`; if it is lost, the current item gets no points."""
-    known.current = ""
-    for event in events:
-        if "cells" in event:
-            known.cells = tuple(CellReport(**c) for c in event["cells"])
-        elif "item" in event:
-            known.current = event["item"]
-        elif "mark" in event:
-            found = Mark.from_json(event["mark"])
-            known.marks[found.item] = found
-        elif "failed" in event:
-            known.failed = event["failed"]
-        elif "lost" in event:
+def _end_notebook(worker: workers.Worker) -> None:
+    """End what a notebook has started, and make the worker ready for another one."""
+    if lost := worker.prepare(None):
+        why = "\n".join([f"its process does not start: {lost}", *lost.stderr])
+        raise MeasureError("grading", why, "python -m minitvm doctor")
+
+
+def _mark(
+    worker: workers.Worker,
+    task: Task,
+    cells: list[tuple[int, str]],
+    rest: Sequence[Item],
+    known: _Progress,
+) -> None:
+    """Run the cells and mark items until one of them ends the process; it gets no points."""
+    limits, checks = task.limits, str(task.checks)
+    given = {"cells": cells, "limits": asdict(limits), "checks": checks}
+    found = worker.ask(given, seconds=workers.START + limits.notebook)
+    if isinstance(found, workers.Failure):
+        why = "the cells of the notebook together took too long"
+        known.marks |= {item.id: unmarked(item, _lost(found, why)) for item in rest}
+        return
+    known.failed = found.value.get("failed", "")
+    known.cells = tuple(CellReport(**c) for c in found.value.get("cells", ()))
+    for item in () if known.failed else rest:
+        asked = {"item": item.id, "checks": checks, "seeds": list(task.seeds)}
+        found = worker.ask(asked, seconds=limits.item)
+        if isinstance(found, workers.Failure):
             why = "the schedule runs for very long, or accesses memory outside its arrays"
-            if not known.current:
-                why = "the cells of the notebook together took too long"
-            outcome = failed("timeout", expected="an end", got=event["lost"], why=why)
-            for item in rest:
-                if item.id == known.current or not known.current:
-                    known.marks[item.id] = unmarked(item, outcome)
+            known.marks[item.id] = unmarked(item, _lost(found, why))
+            return
+        known.marks[item.id] = Mark.from_json(found.value)
+
+
+def _lost(failure: workers.Failure, why: str) -> Outcome:
+    """Return the outcome of an item during which the grader's process was lost."""
+    timed_out = failure.kind == "timed out"
+    got = f"no end after {failure.detail:g} s" if timed_out else LOST
+    return failed("timeout", expected="an end", got=got, why=why)
 
 
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:
     """Grade tasks, `jobs` at a time; yield (index of the task, result) as each one is done."""
-    idle: queue.LifoQueue[GradingProcess] = queue.LifoQueue()
-    workers = [GradingProcess() for _ in range(max(1, jobs))]
-    for worker in reversed(workers):
+    idle: queue.LifoQueue[workers.Worker] = queue.LifoQueue()
+    pool = ThreadPoolExecutor(max(1, jobs))
+    started = [workers.Worker(JOB) for _ in range(min(max(1, jobs), len(tasks)))]
+    for worker in reversed(started):
         idle.put(worker)
 
     def one(n: int) -> tuple[int, Graded]:
@@ -269,12 +192,12 @@ def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Grade
         finally:
             idle.put(worker)
 
-    pool = ThreadPoolExecutor(len(workers))
     try:
         for done in as_completed([pool.submit(one, n) for n in range(len(tasks))]):
             yield done.result()
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.retired = True
+        for worker in started:
+            worker.retire()
+        pool.shutdown(cancel_futures=True)
+        for worker in started:
             worker.close()

@@ -89,7 +89,7 @@ def call_in_process(
     except Exception as e:
         raise AnswerError("wrong-type", f"what it returned: {e}") from None
     intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
-    return Reader(writer.rows, writer.arrays, known, intrins).read(body)
+    return Reader(writer.rows, writer.blobs, known, intrins).read(body)
 
 
 def hint(item: str, level: int = 1, *, checks: Folder | None = None) -> None:

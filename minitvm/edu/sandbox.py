@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from minitvm import workers
 
 try:
     import resource
@@ -34,14 +35,12 @@ class Limits:
     seconds    time of one cell, or one call of an answer
     notebook   seconds of all cells together
     item       seconds of all checks of one item, including the grader's own builds and runs
-    start      seconds until the process must be ready
     memory     bytes of address space; file: bytes of one file
     """
 
     seconds: float = 10.0
     notebook: float = 120.0
     item: float = 90.0
-    start: float = 60.0
     memory: int = 4 << 30
     file: int = 16 << 20
     output: int = 10_000  # characters kept of what a cell prints
@@ -75,14 +74,13 @@ def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
             (resource.RLIMIT_AS, limits.memory),
             (resource.RLIMIT_FSIZE, limits.file),
             (resource.RLIMIT_CPU, limits.cpu),
-            (resource.RLIMIT_CORE, 0),
         ):
             hard = resource.getrlimit(kind)[1]
             top = most if hard == resource.RLIM_INFINITY else min(most, hard)
             with contextlib.suppress(ValueError, OSError):  # macOS refuses some of them
                 resource.setrlimit(kind, (top, top))
     if sys.platform == "linux":
-        _die_with_parent()
+        workers.die_with_parent(os.getppid())
         _landlock(folder, reads)
     sys.addaudithook(_hook(folder, hidden, reads))
 
@@ -111,15 +109,6 @@ def _beside(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
         for entry in sorted(path.iterdir()):
             if not entry.is_symlink():
                 yield from _beside(entry, hidden)
-
-
-def limit_memory(most: int) -> None:
-    """Make allocations beyond `most` bytes fail in this process, before the machine runs out."""
-    if resource is not None:
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        with contextlib.suppress(ValueError, OSError):  # macOS refuses
-            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _hook(
@@ -156,7 +145,7 @@ def _hook(
 
 # --- Linux ---------------------------------------------------------------------------------------
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+PR_SET_NO_NEW_PRIVS = 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
 CHANGE_FOLDER = sum(1 << bit for bit in range(4, 14))  # remove and make anything, move across
@@ -171,16 +160,6 @@ class _Ruleset(ctypes.Structure):
 class _Beneath(ctypes.Structure):
     _pack_ = 1
     _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
-
-
-def adopt_orphans() -> None:
-    """Become the parent of orphaned descendants, so that they can be ended."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _landlock(folder: Path, reads: Sequence[Path]) -> None:

@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import queue
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import psutil
+from minitvm import workers
 
 from .data import Reader, Writer, operations
 from .item import AnswerError, Problem
 from .sandbox import ROOM, ROOT, Limits
 from .score import shortened
-from .wire import ProtocolError, receive, send
 
-BOOT = """
-import sys, types
-sys.path.insert(0, sys.argv[1])
-import minitvm
-room = types.ModuleType("minitvm.edu")
-room.__path__ = [sys.argv[2]]
-sys.modules["minitvm.edu"] = minitvm.edu = room
-from minitvm.edu.child import main
-main(sys.argv[3])
-"""
-KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "MINITVM_CHECK")
+JOB = "minitvm.edu.notebook_job"
 REPORTS = 50  # reports on cells that failed
 RESTARTS = 2  # runs of the other cells after one hung or killed the process
 
 
-class HangError(Exception):
-    """Raised if a student's process does not reply in time."""
-
-
-class GoneError(Exception):
-    """Raised if a student's process has ended or sends no valid reply."""
+class StartError(Exception):
+    """Raised if a student's process does not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,104 +33,6 @@ class CellReport:
     trace: str = ""
 
 
-class Process:
-    """A process that runs a student's cells in a temporary folder; close() removes both."""
-
-    def __init__(self, limits: Limits, hidden: Sequence[Path] = ()) -> None:
-        self.limits = limits
-        self._hidden = [ROOM, ROOT / "solutions", *hidden]
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="minitvm-edu-", ignore_cleanup_errors=True
-        )
-        self._popen = self._started(Path(self._folder.name).resolve())
-        self._replies: queue.Queue[Any] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
-        self._reply(limits.start)
-
-    def _started(self, folder: Path) -> subprocess.Popen[bytes]:
-        home = str(folder)
-        env = {k: os.environ[k] for k in KEPT if k in os.environ} | {
-            "HOME": home, "TMPDIR": home, "TEMP": home, "MPLCONFIGDIR": home,
-            "IPYTHONDIR": home, "NUMBA_CACHE_DIR": home, "MPLBACKEND": "Agg",
-            "MINITVM_WIDGETS": "static", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
-        }  # fmt: skip
-        hidden = [str(path) for path in self._hidden]
-        told = {"limits": asdict(self.limits), "folder": home, "hidden": hidden}
-        return subprocess.Popen(
-            [sys.executable, "-P", "-s", "-c", BOOT, str(ROOT), str(ROOM), json.dumps(told)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=folder,
-            env=env,
-            start_new_session=True,
-        )
-
-    def _listen(self) -> None:
-        """Move frames from the pipe to a queue, which supports a timeout on every system."""
-        assert self._popen.stdout is not None
-        try:
-            while True:
-                self._replies.put(receive(self._popen.stdout))
-        except (ProtocolError, OSError, ValueError, TypeError) as e:
-            self._replies.put(e)
-
-    def ask(self, message: Any, arrays: Sequence[Any] = ()) -> tuple[Any, list[Any]]:
-        """Send a request and wait for its reply. Raises HangError or GoneError."""
-        assert self._popen.stdin is not None
-        self._all("resume")
-        try:
-            send(self._popen.stdin, message, arrays)
-        except OSError:
-            raise GoneError(self._end()) from None
-        return self._reply(self.limits.seconds)
-
-    def _reply(self, seconds: float) -> tuple[Any, list[Any]]:
-        try:
-            reply = self._replies.get(timeout=seconds)
-        except queue.Empty:
-            self.close()
-            raise HangError(f"no end after {seconds:g} s") from None
-        self._all("suspend")  # its threads would disturb measurements
-        if isinstance(reply, Exception) or not isinstance(reply[0], dict):
-            raise GoneError(self._end())
-        return reply
-
-    def _end(self) -> str:
-        """Close the process and describe how it ended."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(1.0)
-        code = self._popen.poll()
-        self.close()
-        if code is None:
-            return "it closed its connection"
-        return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
-
-    def _all(self, action: Literal["suspend", "resume", "kill"]) -> None:
-        """Send a signal to the process or, on systems with process groups, to its whole group."""
-        with contextlib.suppress(OSError, psutil.Error):
-            if hasattr(os, "killpg"):
-                kinds = {"suspend": "SIGSTOP", "resume": "SIGCONT", "kill": "SIGKILL"}
-                os.killpg(self._popen.pid, signal.Signals[kinds[action]])
-            else:
-                getattr(psutil.Process(self._popen.pid), action)()
-
-    def close(self) -> None:
-        """End the process and all processes that it started, and delete its folder."""
-        with contextlib.suppress(psutil.Error):
-            for p in psutil.Process(self._popen.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    p.kill()
-        self._all("kill")
-        self._popen.wait()
-        for pipe in (self._popen.stdin, self._popen.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        self._folder.cleanup()
-
-
 class Student:
     """A notebook that has been run, and whose functions can be called.
 
@@ -165,10 +43,11 @@ class Student:
     def __init__(
         self, cells: Sequence[tuple[int, str]], limits: Limits, hidden: Sequence[Path] = ()
     ) -> None:
-        self._cells, self._limits, self._hidden = list(cells), limits, hidden
+        self._cells, self._limits = list(cells), limits
+        self._hidden = [str(path) for path in (ROOM, ROOT / "solutions", *hidden)]
         self._left_out: set[int] = set()
         self.failed: list[CellReport] = []
-        self._process: Process | None = None
+        self._worker: workers.Worker | None = None
         self._starts = 0
         self._run()
 
@@ -177,23 +56,39 @@ class Student:
         while self._starts <= RESTARTS:
             self._starts += 1
             self.failed = [r for r in self.failed if r.number in self._left_out]
-            self._process = Process(self._limits, self._hidden)
-            if all(self._cell(self._process, n, source) for n, source in self._cells):
+            worker = self._started()
+            if all(self._cell(worker, n, source) for n, source in self._cells):
                 self.failed.sort(key=lambda r: r.number)
                 return
-        self._process = None
+        self.close()
 
-    def _cell(self, process: Process, number: int, source: str) -> bool:
+    def _started(self) -> workers.Worker:
+        self.close()
+        self._worker = workers.Worker(JOB, apart=True)
+        lost = self._worker.prepare({"limits": asdict(self._limits), "hidden": self._hidden})
+        if lost is not None:
+            raise StartError("\n".join([str(lost), *lost.stderr]))
+        return self._worker
+
+    def _asked(
+        self, worker: workers.Worker, value: Any, blobs: Sequence[bytes] = ()
+    ) -> workers.Message | workers.Failure:
+        reply = worker.ask(value, blobs, seconds=self._limits.seconds)
+        if isinstance(reply, workers.Message) and not isinstance(reply.value, dict):
+            return workers.Failure("garbage")
+        return reply
+
+    def _cell(self, worker: workers.Worker, number: int, source: str) -> bool:
         """Run one cell; return False if the process is lost."""
         if number in self._left_out:
             return True
-        try:
-            reply, _ = process.ask({"do": "cell", "number": number, "source": source})
-        except (HangError, GoneError) as e:
+        found = self._asked(worker, {"cell": number, "source": source})
+        if isinstance(found, workers.Failure):
             self._left_out.add(number)
-            kind = "time is up" if isinstance(e, HangError) else "the process died"
-            self.failed.append(CellReport(number, kind, str(e)))
+            kind = "time is up" if found.kind == "timed out" else "the process died"
+            self.failed.append(CellReport(number, kind, end_of(found)))
             return False
+        reply = found.value
         if "error" in reply and len(self.failed) < REPORTS:
             self.failed.append(CellReport(number, *error_texts(reply)))
         return True
@@ -203,7 +98,7 @@ class Student:
 
         Raises AnswerError if there is no usable value.
         """
-        if self._process is None:
+        if self._worker is None:
             raise AnswerError("crash", "the notebook cannot be run: see its cells")
         writer = Writer()
         packed: list[Any] = []
@@ -213,23 +108,34 @@ class Student:
                 packed.append({"source": a.source, "name": a.name, "arguments": rest})
             else:
                 packed.append(writer.write(a))
-        message = {"do": "call", "name": name, "arguments": packed}
-        try:
-            reply, arrays = self._process.ask(message, writer.arrays)
-        except (HangError, GoneError) as e:
-            self._process = None
+        found = self._asked(self._worker, {"call": name, "arguments": packed}, writer.blobs)
+        if isinstance(found, workers.Failure):
             self._run()
-            if isinstance(e, HangError):
-                raise AnswerError("timeout", f"{name}: {e}") from None
-            raise AnswerError("crash", f"{name} ended the process: {e}") from None
-        if "error" in reply:
-            raise answer_error(name, *error_texts(reply))
-        return decoded(name, reply, arrays, arguments)
+            if found.kind == "timed out":
+                raise AnswerError("timeout", f"{name}: {end_of(found)}")
+            raise AnswerError("crash", f"{name} ended the process: {end_of(found)}")
+        if "error" in found.value:
+            raise answer_error(name, *error_texts(found.value))
+        return decoded(name, found.value, found.blobs, arguments)
 
     def close(self) -> None:
         """End the student's process."""
-        if self._process is not None:
-            self._process.close()
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+def end_of(failure: workers.Failure) -> str:
+    """Describe how a student's process ended."""
+    match failure.kind:
+        case "timed out":
+            return f"no end after {failure.detail:g} s"
+        case "crashed":
+            return f"it was ended by signal {failure.detail:g}"
+        case "exited":
+            return f"it ended with exit code {failure.detail:g}"
+        case "garbage":
+            return "it closed its connection"
 
 
 def error_texts(reply: dict[str, Any]) -> tuple[str, str, str]:
@@ -240,12 +146,12 @@ def error_texts(reply: dict[str, Any]) -> tuple[str, str, str]:
     return error, message, trace
 
 
-def decoded(name: str, reply: Any, arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
+def decoded(name: str, reply: Any, blobs: Sequence[bytes], arguments: Sequence[Any]) -> Any:
     """Rebuild the value in a reply from its JSON and the grader's own copy of each problem."""
     made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
     intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
     try:
-        return Reader(reply["rows"], arrays, operations(made), intrins).read(reply["value"])
+        return Reader(reply["rows"], blobs, operations(made), intrins).read(reply["value"])
     except Exception as e:  # whatever a student's process sends, it is a wrong answer
         raise AnswerError("unreadable", f"{name} returned an unusable value: {e}") from None
 

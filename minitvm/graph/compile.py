@@ -17,7 +17,7 @@ from .pipeline import PASSES, Pass, Watch, optimized
 from .plan import ALIGNED, is_view, offset_plan
 
 
-def compile(  # noqa: A001
+def compile(
     graph: Graph,
     target: str | Target | None = None,
     params: Mapping[str, Any] | None = None,
@@ -81,7 +81,7 @@ def build(
 
 
 def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
-    """Return the graph with these values of parameters; GraphError unless all have one that fits."""
+    """Return the graph with values of all its parameters; GraphError if one is missing or misfits."""
     known = {node.name: node for node in graph.nodes if node.op == PARAM}
     what = f"parameters of {graph.name}"
     for name, value in params.items():

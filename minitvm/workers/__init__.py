@@ -2,6 +2,8 @@
 
 # pyright: reportUnusedImport=false
 
+from .boot import limit_memory
 from .serve import serve
 from .wire import ClosedError, Message, WireError, receive, send
-from .worker import Failure, FailureKind, Worker
+from .worker import START, Failure, FailureKind, Worker
+from .zygote import FORKS, die_with_parent

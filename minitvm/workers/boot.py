@@ -6,6 +6,7 @@ python -c BOOT '{"module": ..., "path": [...], "parent": ..., "memory": ..., "cp
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import runpy
@@ -25,7 +26,19 @@ def main() -> None:
     no_core_dumps()
     if given["cpus"] is not None:
         pin(given["cpus"])
+    if given["apart"]:
+        leave_package_empty(given["module"])
     runpy.run_module(given["module"], run_name="__main__")
+
+
+def leave_package_empty(module: str) -> None:
+    """Let `module` run without the code of its package: "a.b.c" runs without a/b/__init__.py."""
+    name = module.rpartition(".")[0]
+    parent, _, last = name.rpartition(".")
+    if parent and (spec := importlib.util.find_spec(name)) is not None:
+        package = importlib.util.module_from_spec(spec)
+        sys.modules[name] = package
+        setattr(sys.modules[parent], last, package)
 
 
 def limit_memory(most: int) -> None:

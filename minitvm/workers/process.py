@@ -13,44 +13,59 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, Literal
 
-from .wire import Message, WireError, receive, send
+import psutil
+
+from .wire import LARGEST, LARGEST_APART, Message, WireError, receive, send
+from .zygote import kill_descendants
 
 BOOT = """
 import json, sys
-sys.path[:] = json.loads(sys.argv[1])["path"]
+given = json.loads(sys.argv[1])
+sys.path[:] = given["path"] + (sys.path if given["apart"] else [])
 from minitvm.workers.boot import main
 main()
 """
 LAST_BYTES, LAST_LINES = 40_000, 20  # of stderr that a failure shows
+CLOSING = 5.0  # seconds that a busy machine may take to end a process that has closed its pipe
 TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
+KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "MINITVM_CHECK")
+ROOT = str(Path(__file__).resolve().parent.parent.parent)  # the folder of the package
 
 
 class Process:
     """A process that runs the module named in `given`, in a process group of its own.
 
     In our process group, Ctrl-C in a terminal would reach it too. Libraries start no threads in it,
-    because a process with several threads cannot fork safely.
+    because a process with several threads cannot fork safely. Its temporary files are in a folder
+    of its own, which end() deletes.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        path = [os.path.abspath(p) for p in sys.path]
+        self._apart: bool = given["apart"]
+        path = [ROOT] if self._apart else [os.path.abspath(p) for p in sys.path]
+        self._folder = tempfile.TemporaryDirectory(prefix="minitvm-", ignore_cleanup_errors=True)
+        folder = os.path.realpath(self._folder.name)
         told = json.dumps({**given, "path": path, "parent": os.getpid()})
         self._stderr: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  until end()
         self._popen = subprocess.Popen(
-            [sys.executable, "-c", BOOT, told],
+            [sys.executable, *(("-P", "-s") if self._apart else ()), "-c", BOOT, told],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             start_new_session=True,
-            env={**os.environ, **ONE_THREAD},
+            cwd=folder if self._apart else None,
+            env=_environment(folder, self._apart),
         )
         self._replies: queue.SimpleQueue[Message | WireError] = queue.SimpleQueue()
         assert self._popen.stdout is not None
         self._reader = threading.Thread(
-            target=_pass_on, args=(self._popen.stdout, self._replies), daemon=True
+            target=_pass_on,
+            args=(self._popen.stdout, self._replies, LARGEST_APART if self._apart else LARGEST),
+            daemon=True,
         )
         self._reader.start()
 
@@ -59,6 +74,7 @@ class Process:
         assert self._popen.stdin is not None
         self._stderr.seek(0)
         self._stderr.truncate()
+        self._let("resume")
         with contextlib.suppress(OSError):  # the process has ended: reply() says so
             send(self._popen.stdin, value, blobs)
 
@@ -68,20 +84,36 @@ class Process:
         while True:
             left = end - time.monotonic()
             try:
-                return self._replies.get(timeout=max(0.0, min(TICK, left)))
+                reply = self._replies.get(timeout=max(0.0, min(TICK, left)))
+                if isinstance(reply, Message):
+                    self._let("suspend")
+                return reply
             except queue.Empty:
                 if left <= 0:
                     return None
 
+    def _let(self, action: Literal["suspend", "resume"]) -> None:
+        """Stop a process apart, with its group where there are groups, or let it go on."""
+        if self._apart:
+            with contextlib.suppress(OSError, psutil.Error):
+                if hasattr(os, "killpg"):
+                    number = {"suspend": "SIGSTOP", "resume": "SIGCONT"}[action]
+                    os.killpg(self._popen.pid, signal.Signals[number])
+                else:
+                    getattr(psutil.Process(self._popen.pid), action)()
+
     @property
     def alive(self) -> bool:
-        """Return whether the process runs."""
-        return self._popen.poll() is None
+        """Return whether the main thread runs; where it has been killed, others may still end."""
+        with contextlib.suppress(psutil.Error):
+            status = psutil.Process(self._popen.pid).status()
+            return status != psutil.STATUS_ZOMBIE and self._popen.poll() is None
+        return False
 
     def code(self) -> int:
         """Return the exit code of a process that closed its pipe; -n if signal n ended it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(1.0)
+            self._popen.wait(CLOSING)
         return self._popen.poll() or 0
 
     def last_lines(self) -> tuple[str, ...]:
@@ -91,13 +123,20 @@ class Process:
         text = self._stderr.read().decode(errors="replace").replace("\0", "")
         return tuple(line.rstrip() for line in text.splitlines() if line.strip())[-LAST_LINES:]
 
-    def end(self) -> None:
-        """End the process and all processes that it started."""
+    def kill(self) -> None:
+        """Kill the process and all processes that it started; safe in any thread."""
+        with contextlib.suppress(psutil.Error):
+            if self._popen.poll() is None:
+                kill_descendants(psutil.Process(self._popen.pid))
         with contextlib.suppress(OSError):
             if hasattr(os, "killpg"):
                 os.killpg(self._popen.pid, signal.SIGKILL)
             else:
                 self._popen.kill()
+
+    def end(self) -> None:
+        """End the process and all processes that it started; delete its temporary files."""
+        self.kill()
         self._popen.wait()
         self._reader.join(1.0)
         if not self._reader.is_alive() and self._popen.stdout is not None:
@@ -106,13 +145,25 @@ class Process:
             if self._popen.stdin is not None:
                 self._popen.stdin.close()
         self._stderr.close()
+        self._folder.cleanup()
 
 
-def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Message | WireError]) -> None:
+def _environment(folder: str, apart: bool) -> dict[str, str]:
+    """Return the environment variables of a process whose temporary files are in `folder`."""
+    files = {"TMPDIR": folder, "TEMP": folder}
+    if not apart:
+        return {**os.environ, **ONE_THREAD, **files}
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {**kept, **ONE_THREAD, **files, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _pass_on(
+    stream: IO[bytes], replies: queue.SimpleQueue[Message | WireError], largest: int
+) -> None:
     """Put the messages of `stream` into `replies`, which allows timeouts, and then the error."""
     try:
         while True:
-            replies.put(receive(stream))
+            replies.put(receive(stream, largest))
     except WireError as e:
         replies.put(e)
     except (OSError, ValueError):  # end() closed the stream

@@ -29,9 +29,9 @@ def serve(answer: Answer) -> None:
     send(pipes.replies, "ready")
     if given["forks"]:
         pipes = fork_children(pipes, answer, given["parent"], given["renew"])
-        take = partial(_taken, pipes.requests)
-    else:
-        take = _listener(pipes.requests)
+    # another thread could not fork, and would keep the rights that a process apart gives up
+    one_thread = given["forks"] or given["apart"]
+    take = partial(_taken, pipes.requests) if one_thread else _listener(pipes.requests)
     while True:
         value, blobs = take()
         _limit_time(value["seconds"], value["cpu_seconds"])

@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple, cast
 
 HEAD = struct.Struct(">QQ")
 LARGEST = 1 << 30  # bytes of one frame
+LARGEST_APART = 1 << 28  # the same, from a process that is not trusted
 
 
 class Message(NamedTuple):
@@ -44,16 +45,16 @@ def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> Message:
-    """Read one frame; raise WireError if it is malformed or longer than LARGEST bytes."""
+def receive(stream: IO[bytes], largest: int = LARGEST) -> Message:
+    """Read one frame; raise WireError if it is malformed or longer than `largest` bytes."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
-    if text_bytes + blob_bytes > LARGEST:
-        raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; the limit is {LARGEST}")
-    text, rest = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
+    if text_bytes + blob_bytes > largest:
+        raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; the limit is {largest}")
     try:
+        text, rest = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
         frame = json.loads(text)
         return Message(frame["value"], _split(rest, frame["blobs"]))
-    except (ValueError, TypeError, KeyError, RecursionError) as e:
+    except (ValueError, TypeError, KeyError, RecursionError, MemoryError) as e:
         raise WireError(f"not a frame: {type(e).__name__}") from None
 
 

@@ -51,6 +51,9 @@ class Worker:
     renew    the number of requests after which it is replaced; None for no limit
     forks    whether a process that has imported `module` forks the ones that answer: then a
              replacement takes milliseconds instead of a second. False where a fork is not safe.
+    apart    whether `module` runs code that is not trusted: in a temporary folder, without our
+             environment variables, our sys.path and the package of `module`, without a fork, in
+             one thread, so that it can confine itself, and stopped between requests
 
     All processes end when this process ends. Use a worker from one thread at a time, and close()
     it.
@@ -64,17 +67,21 @@ class Worker:
         cpus: Iterable[int] | None = None,
         renew: int | None = None,
         forks: bool = FORKS,
+        apart: bool = False,
     ) -> None:
+        forks = forks and not apart
         self._given = {
             "module": module,
             "memory": memory,
             "cpus": None if cpus is None else sorted(cpus),
             "renew": renew,
             "forks": forks,
+            "apart": apart,
         }
         self._renew = None if forks else renew  # a process that forks replaces its child itself
         self._preparation: tuple[Any, Sequence[bytes]] | None = None
         self._process: Process | None = None
+        self._retired = False
         self._start()
 
     def ask(
@@ -120,6 +127,15 @@ class Worker:
             self._process.end()
             self._process = None
 
+    def retire(self) -> None:
+        """Let a request that waits in another thread fail, and later ones raise ClosedError.
+
+        close() is still needed, when that thread has ended.
+        """
+        self._retired = True
+        if (process := self._process) is not None:
+            process.kill()
+
     def _start(self) -> Process:
         self._process = Process(self._given)
         self._ready = self._prepared = False
@@ -128,6 +144,8 @@ class Worker:
 
     def _started(self) -> Process | Failure:
         """Return the process, ready and prepared; start one if there is none."""
+        if self._retired:
+            raise ClosedError("the worker has been retired")
         process = self._process
         if process is None or not process.alive or self._answered == self._renew:
             self.close()
@@ -164,7 +182,7 @@ class Worker:
             case {"ended": int(code)}:
                 return _ended(code, limits, process.last_lines())
             case _:
-                return Failure("garbage", 0, process.last_lines())
+                return self._failure(process, WireError("not a reply"), limits)
 
     def _failure(self, process: Process, found: WireError | None, limits: Limits) -> Failure:
         """Return why the process itself sent no message, and end it."""

@@ -20,10 +20,12 @@ import time
 from collections.abc import Callable
 from typing import IO, NamedTuple, TypeAlias
 
+import psutil
+
 from .wire import ClosedError, Message, WireError, receive, send
 
 FORKS = sys.platform == "linux"  # on macOS, libraries do not survive a fork
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK = 1.0  # seconds between two checks that the caller is alive
 PATIENCE = 1.0  # seconds that a child may take to end after it has closed its pipe
 Answer: TypeAlias = Callable[[Message], Message]
@@ -45,6 +47,7 @@ def fork_children(caller: Pipes, answer: Answer, parent: int, renew: int | None)
     renew    the number of requests after which a child is replaced
     A request to prepare is answered in this process, so that all later children have its effects.
     """
+    _adopt_orphans()
     gc.freeze()  # garbage collection in children must not copy shared memory
     request: Message | None = None
     while True:
@@ -64,6 +67,7 @@ def fork_children(caller: Pipes, answer: Answer, parent: int, renew: int | None)
             send(caller.replies, *reply)
             request, served = None, served + 1
         child.end(0)
+        _end_orphans()
 
 
 def die_with_parent(parent: int) -> None:
@@ -71,6 +75,28 @@ def die_with_parent(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the call
         os._exit(0)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what a dead child has started."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_orphans() -> None:
+    """Kill all processes that a dead child has started, also in groups of their own."""
+    end = time.monotonic() + PATIENCE
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while time.monotonic() < end:
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                kill_descendants(psutil.Process())
+
+
+def kill_descendants(process: psutil.Process) -> None:
+    """Kill all processes that `process` has started, directly or not."""
+    with contextlib.suppress(psutil.Error):
+        for p in process.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                p.kill()
 
 
 class Child:
@@ -128,7 +154,7 @@ def _asked(child: Child, request: Message, caller: Pipes, parent: int) -> tuple[
     try:
         with contextlib.suppress(BrokenPipeError):
             send(requests, *request)
-        _wait(replies, caller, parent)
+        _wait(replies, caller, parent, child)
         return receive(replies), True
     except ClosedError:
         return Message({"ended": child.end(PATIENCE)}), False
@@ -145,11 +171,16 @@ def _next_request(caller: Pipes, parent: int) -> Message:
         os._exit(0)
 
 
-def _wait(stream: IO[bytes], caller: Pipes, parent: int) -> None:
-    """Wait until `stream` can be read; end this process, and so its child, without a caller."""
+def _wait(stream: IO[bytes], caller: Pipes, parent: int, child: Child | None = None) -> None:
+    """Wait until `stream` can be read; end this process, and so its child, without a caller.
+
+    Raises ClosedError if `child` has ended, although what it started may keep the pipe open.
+    """
     while True:
         ready = select.select([stream, caller.requests], [], [], LOOK)[0]
         if stream in ready:
             return
         if ready or os.getppid() != parent:  # during a request, the caller sends nothing
             os._exit(0)
+        if child is not None and child.status() is not None:
+            raise ClosedError("the child has ended")

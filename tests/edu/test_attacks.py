@@ -16,12 +16,13 @@ from minitvm.edu import Fact, at_most, facts, misses, problem, schedule_correct,
 from minitvm.edu.bench import Ratio
 from minitvm.edu.course import item_of
 from minitvm.edu.data import Reader, Writer, operations
-from minitvm.edu.grader import GradingProcess, Submission, Task, grade
+from minitvm.edu.grader import JOB, Submission, Task, grade
 from minitvm.edu.item import AnswerError, Part, failed
 from minitvm.edu.live import call_in_process
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import MAX_TEXT, mark
 from minitvm.edu.skeleton import code, skeleton
+from minitvm.workers import Worker
 
 from .course import CHECKS, EX00
 from .limits import landlock
@@ -187,6 +188,13 @@ def test_the_kernel_keeps_signals_inside(started) -> None:
     assert student.call("f", ()) == -1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_a_process_that_is_confined_has_one_thread(started) -> None:
+    """The kernel confines a thread and those that it starts, not those started before."""
+    student = started("import os\ndef f():\n    return len(os.listdir('/proc/self/task'))")
+    assert student.call("f", ()) == 1
+
+
 COUNTER = """import os, threading
 n = 0
 def run():
@@ -212,8 +220,9 @@ def test_threads_of_a_notebook_stand_still_while_the_grader_measures(started) ->
 
 def test_what_a_process_says_of_its_errors_is_cut(started) -> None:
     student = started(
-        "import sys\nchild = sys.modules['minitvm.edu.child']\n"
-        "child.described = lambda e: {'error': 'E' * 10**6, 'message': 'M' * 10**6, "
+        "import sys\nframe = sys._getframe()\n"
+        "while 'described' not in frame.f_globals:\n    frame = frame.f_back\n"
+        "frame.f_globals['described'] = lambda e: {'error': 'E' * 10**6, 'message': 'M' * 10**6, "
         "'trace': 'T' * 10**6}",
         "1 / 0",
         "def f():\n    return 1 / 0",
@@ -238,9 +247,12 @@ def matmul(A, B):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans cannot be found")
-def test_a_process_that_left_its_group_is_ended_with_the_notebook() -> None:
-    cells = {**skeleton(EX00), "cells": [code("daemon", DAEMON)]}
-    worker = GradingProcess()
+@pytest.mark.parametrize(
+    "forks", ["libc.fork() == 0", "libc.fork() == 0 and (libc.fork() == 0 or os._exit(0))"]
+)
+def test_a_process_that_left_its_group_is_ended_with_the_notebook(forks: str) -> None:
+    cells = {**skeleton(EX00), "cells": [code("daemon", DAEMON.replace("libc.fork() == 0", forks))]}
+    worker = Worker(JOB)
     try:
         found = grade(Task(Submission(Path("ex00.ipynb"), stored(cells).encode()), CHECKS), worker)
         pid = int(found.marks[0].parts[0].outcome.got.split("process is ")[1].split()[0])

@@ -19,7 +19,7 @@ def there_and_back(value, given=()):
     """`value` through JSON, as another process would see it."""
     writer = Writer(operations(given))
     body = json.loads(json.dumps([writer.write(value), writer.rows]))
-    return Reader(body[1], writer.arrays, operations(given)).read(body[0])
+    return Reader(body[1], writer.blobs, operations(given)).read(body[0])
 
 
 def matmul(n=4):
@@ -62,6 +62,16 @@ def test_arrays_keep_shape_and_type() -> None:
     found = there_and_back(a)
     assert found.dtype == a.dtype
     assert (found == a).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [("O", [1]), ("float32", [3]), ("?!", [8]), ("S8", [1])],
+    ids=str,
+)
+def test_arrays_that_do_not_fit_their_bytes_are_refused(kind, shape) -> None:
+    with pytest.raises((ExprError, ValueError, TypeError)):
+        Reader([], [b"12345678"]).read(["array", 0, kind, shape])
 
 
 @pytest.mark.parametrize("seed", [*filter(constant_sizes, range(43))])

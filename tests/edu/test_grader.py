@@ -1,7 +1,6 @@
 """Grading goes on where a worker is lost: only the item it was at gets nothing."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +8,11 @@ import pytest
 
 from minitvm.base import MeasureError
 from minitvm.edu import PASSED, Part
-from minitvm.edu.grader import Graded, GradingProcess, Submission, Task, grade, grade_all
+from minitvm.edu.grader import Graded, Submission, Task, grade, grade_all
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import mark
 from minitvm.edu.skeleton import skeleton
+from minitvm.workers import Failure, Message, Worker
 
 from .course import CHECKS, EX00
 
@@ -26,57 +26,58 @@ def good(item: str) -> dict:
     return mark(right, lambda *args: None).to_json()
 
 
-class Scripted(GradingProcess):
-    """A worker that tells what it is given, one list of events for each job."""
+class Scripted(Worker):
+    """A worker without a process, which gives the answers that it is given."""
 
-    def __init__(self, *told: list[dict]) -> None:
-        super().__init__()
-        self.told, self.jobs = list(told), []
+    def __init__(self, *told: Message | Failure) -> None:
+        self.told, self.asked = list(told), []
 
-    def events(self, job, limits) -> Iterator[dict]:
-        self.jobs.append(job["items"])
-        yield from self.told.pop(0)
+    def ask(self, value, blobs=(), **limits) -> Message | Failure:
+        self.asked.append(value.get("item", "cells"))
+        return self.told.pop(0)
+
+    def prepare(self, value, blobs=()) -> None:
+        """Start no process."""
 
 
-def graded(
-    worker: GradingProcess, name: str = "ex00_start_here.ipynb", data: bytes = b""
-) -> Graded:
+def graded(worker: Worker, name: str = "ex00_start_here.ipynb", data: bytes = b"") -> Graded:
     data = data or stored(skeleton(EX00)).encode()
     return grade(Task(Submission(Path(name), data, "ann"), CHECKS), worker)
 
 
-CELLS = {"cells": []}
-LOST = {"lost": "no end after 9 s"}
+CELLS = Message({"cells": []})
+GOOD = [Message(good(item)) for item in ITEMS]
+LATE = Failure("timed out", 9.0)
 
 
 def test_marks_come_in_the_order_of_the_items() -> None:
-    marks = [{"mark": good(item)} for item in reversed(ITEMS)]
-    found = graded(Scripted([CELLS, *marks, {"end": True}]))
+    worker = Scripted(CELLS, *GOOD)
+    found = graded(worker)
+    assert worker.asked == ["cells", *ITEMS]
     assert [m.item for m in found.marks] == ITEMS
     assert (found.points, found.worth) == (2, 2)
 
 
-def test_a_worker_lost_during_an_item_is_replaced_for_the_others() -> None:
-    worker = Scripted(
-        [CELLS, {"item": ITEMS[0]}, LOST],
-        [CELLS, {"item": ITEMS[1]}, {"mark": good(ITEMS[1])}, {"end": True}],
-    )
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (LATE, "no end after 9 s"),
+        (Failure("crashed", 11), "the program ended the process that ran it"),
+    ],
+)
+def test_a_process_lost_during_an_item_is_replaced_for_the_others(lost, told: str) -> None:
+    worker = Scripted(CELLS, lost, CELLS, GOOD[1])
     found = graded(worker)
-    assert worker.jobs == [ITEMS, ITEMS[1:]]
+    assert worker.asked == ["cells", ITEMS[0], "cells", ITEMS[1]]
     assert [(m.points, *m.messages) for m in found.marks] == [(0, "timeout"), (1,)]
+    assert found.marks[0].parts[0].outcome.got == told
 
 
-def test_a_worker_lost_during_the_cells_ends_it() -> None:
-    worker = Scripted([LOST])
+def test_a_process_lost_during_the_cells_ends_it() -> None:
+    worker = Scripted(LATE)
     found = graded(worker)
-    assert worker.jobs == [ITEMS]
+    assert worker.asked == ["cells"]
     assert [m.messages for m in found.marks] == [("timeout",)] * 2
-
-
-def test_a_worker_that_marks_nothing_is_not_asked_for_ever() -> None:
-    worker = Scripted([CELLS, {"end": True}])
-    assert "no item was marked" in graded(worker).problem
-    assert worker.jobs == [ITEMS]
 
 
 @pytest.mark.parametrize(

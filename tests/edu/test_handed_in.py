@@ -4,22 +4,25 @@ import csv
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from minitvm.edu import command, report
 from minitvm.edu.__main__ import main
 from minitvm.edu.command import submissions
-from minitvm.edu.grader import Graded, GradingProcess, Submission, Task, grade
+from minitvm.edu.grader import Graded, Submission, Task, grade
 from minitvm.edu.item import Outcome, Status, failed
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import Mark, PartMark, unmarked
 from minitvm.edu.skeleton import skeleton
+from minitvm.workers import Message, Worker
 
 from .course import CHECKS, EX00
 
 NOTEBOOK = stored(skeleton(EX00)).encode()
 NAME = "ex00_start_here.ipynb"
+CELLS: dict = {"cells": []}
 
 
 def put(folder: Path, *names: str, data: bytes = NOTEBOOK) -> Path:
@@ -39,22 +42,24 @@ def no_marks(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
         for n, task in enumerate(given):
             tasks.append(task)
             lost = tuple(unmarked(i, failed("raises", got="no")) for i in EX00.items)
-            told = grade(task, Told([{"mark": m.to_json()} for m in lost]))
+            told = grade(task, Told(CELLS, *(m.to_json() for m in lost)))
             yield n, told
 
     monkeypatch.setattr(command, "grade_all", without_processes)
     return tasks
 
 
-class Told(GradingProcess):
-    """A worker that tells the given events."""
+class Told(Worker):
+    """A worker without a process, which gives the answers that it is given."""
 
-    def __init__(self, events: list[dict]) -> None:
-        super().__init__()
-        self.told = events
+    def __init__(self, *told: Any) -> None:
+        self.told = list(map(Message, told))
 
-    def events(self, job, limits):
-        yield from self.told
+    def ask(self, value, blobs=(), **limits) -> Message:
+        return self.told.pop(0)
+
+    def prepare(self, value, blobs=()) -> None:
+        """Start no process."""
 
 
 def graded(folder: Path, out: Path) -> dict[str, dict[str, str]]:
@@ -137,15 +142,15 @@ def test_an_exercise_that_is_named_by_its_stem_is_found(tmp_path: Path) -> None:
 
 def test_what_a_notebook_calls_its_exercise_is_cut() -> None:
     notebook = {**skeleton(EX00), "metadata": {"minitvm": {"exercise": "x" * 10**6}}}
-    found = grade(Task(Submission(Path("x.ipynb"), stored(notebook).encode()), CHECKS), Told([]))
+    found = grade(Task(Submission(Path("x.ipynb"), stored(notebook).encode()), CHECKS), Told())
     assert len(found.problem) < 10_000
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_other_encodings_and_newlines_are_read(encoding: str) -> None:
     text = stored(skeleton(EX00)).replace("\n", "\r\n")
-    marks = [{"mark": unmarked(i, failed("raises")).to_json()} for i in EX00.items]
-    found = grade(Task(Submission(Path(NAME), text.encode(encoding)), CHECKS), Told(marks))
+    marks = [unmarked(i, failed("raises")).to_json() for i in EX00.items]
+    found = grade(Task(Submission(Path(NAME), text.encode(encoding)), CHECKS), Told(CELLS, *marks))
     assert found.problem == ""
 
 
@@ -154,7 +159,7 @@ def test_other_encodings_and_newlines_are_read(encoding: str) -> None:
 
 def test_a_process_that_cannot_be_started_is_no_fault_of_the_notebook(tmp_path: Path) -> None:
     found = grade(
-        Task(Submission(Path(NAME), NOTEBOOK), CHECKS), Told([{"failed": "the disk is full"}])
+        Task(Submission(Path(NAME), NOTEBOOK), CHECKS), Told({"failed": "the disk is full"})
     )
     assert found.marks == ()
     assert "the disk is full" in found.problem
@@ -168,7 +173,7 @@ def test_what_the_machine_prevented_is_graded_again(tmp_path: Path, monkeypatch)
     def never(tasks, jobs=1):
         for n, task in enumerate(tasks):
             count.append(n)
-            yield n, grade(task, Told([{"failed": "the disk is full"}]))
+            yield n, grade(task, Told({"failed": "the disk is full"}))
 
     monkeypatch.setattr(command, "grade_all", never)
     for _ in range(2):

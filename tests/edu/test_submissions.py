@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,15 +10,22 @@ from xml.etree import ElementTree
 import pytest
 
 from minitvm.edu.__main__ import main
+from minitvm.edu.score import mark
 
 from . import make_submissions
+from .course import EX00
 
 FOLDER = make_submissions.FOLDER
 EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
 OPTIONS = ["--jobs", "2", "--seconds", "3", "--seed", "tests"]
-
-
 SOME = ("good", "failing_cell", "wrong")
+FAKES = ("fake_frame", "fake_score", "no_notebook", "old_format")
+ANSWERS = (  # submissions whose answers do all there is to see, and leave the process as it is
+    *("good", "half", "wrong", "raises", "wrong_type", "object", "hard_coded", "always_equal"),
+    *("endless_recursion", "huge_result", "huge_formula", "memory_bomb", "exit_in_an_answer"),
+    *("searches_memory", "opens_the_checks", "imports_the_checks", "reads_the_grader"),
+    *("writes_files", "forks", "starts_a_program", "asks_the_network"),
+)
 
 
 def results(grades: Path, name: str) -> dict:
@@ -49,7 +57,35 @@ def test_the_stored_notebooks_are_those_of_the_script() -> None:
     assert stored == make_submissions.files()
 
 
-@pytest.mark.slow
+def test_answers_get_what_they_must_get(started) -> None:
+    """All of them in one process, under names of their own."""
+    cells = {
+        name: [re.sub(r"(def |return )(matmul|refusal)\b", rf"\1\2_{name}", c) for c in some]
+        for name, (some, _) in make_submissions.SUBMISSIONS.items()
+        if name in ANSWERS
+    }
+    student = started(*(c for some in cells.values() for c in some if "edu.check" not in c))
+    assert student.failed == []
+
+    def marked(item, name: str) -> list:
+        found = mark(item, lambda *args: student.call(f"{item.answer}_{name}", args), (None, 7))
+        return [found.points, next(iter(found.messages), "")]
+
+    got = {name: {item.id: marked(item, name) for item in EX00.items} for name in ANSWERS}
+    assert got == {name: EXPECTED[name] for name in ANSWERS}
+
+
+def test_fakes_get_what_they_must_get(tmp_path: Path) -> None:
+    for name in FAKES:
+        shutil.copytree(FOLDER / name, tmp_path / "in" / name)
+    options = [*OPTIONS, "--out", str(tmp_path / "out")]
+    assert main(["grade", str(tmp_path / "in"), *options]) == 0
+    assert {name: marks(tmp_path / "out", name) for name in FAKES} == {
+        name: EXPECTED[name] for name in FAKES
+    }
+
+
+@pytest.mark.grader
 def test_every_submission_gets_what_it_must_get(tmp_path: Path) -> None:
     assert main(["grade", str(FOLDER), *OPTIONS, "--out", str(tmp_path)]) == 0
     assert {name: marks(tmp_path, name) for name in EXPECTED} == EXPECTED

@@ -158,13 +158,6 @@ def test_every_exercise_is_broken_and_the_first_one_also_hangs(exercise) -> None
 
 
 @pytest.mark.slow
-def test_the_first_exercise_cannot_be_fooled() -> None:
-    """Those that hang are among the notebooks of test_submissions.py."""
-    todo = [t for t in trials(ROOT, EX00) if t.limits is not QUICK]
-    assert [(t.name, wrong) for t, wrong in run(todo, CHECKS, 2) if wrong] == []
-
-
-@pytest.mark.slow
 def test_a_wrong_answer_that_is_right_is_found(checkout: Path) -> None:
     path = mutant_files(checkout, EX00)[0]
     path.write_text('EXPECT = {"ex00.1": ("wrong-value", 0)}', encoding="utf-8")

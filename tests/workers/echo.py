@@ -5,11 +5,19 @@ import ctypes
 import os
 import signal
 import sys
+import tempfile
+import threading
 import time
 
 from minitvm.workers import Message, serve
 
 REMEMBERED: list[object] = []
+COUNTED = [0]
+
+
+def count() -> None:
+    while True:
+        COUNTED[0] += 1
 
 
 def answer(request: Message) -> Message:
@@ -30,6 +38,24 @@ def answer(request: Message) -> Message:
             raise ValueError(message)
         case "pid":
             return Message(os.getpid())
+        case ["lose the main thread", int(exit_thread)]:  # as when a process is being killed
+            signal.signal(signal.SIGALRM, lambda *_: ctypes.CDLL(None).syscall(exit_thread, 0))
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGALRM)).start()
+        case ["environment", str(name)]:
+            return Message(os.environ.get(name))
+        case "folder":
+            tempfile.mkstemp()
+            return Message([os.getcwd(), tempfile.gettempdir()])
+        case "leave a process":
+            pid = os.fork()
+            if not pid:
+                os.setsid()
+                time.sleep(600)
+            return Message(pid)
+        case "count":
+            return Message(COUNTED)
+        case "keep counting":
+            threading.Thread(target=count, daemon=True).start()
         case "garbage":  # as machine code may that writes anywhere
             for pipe in range(3, 32):
                 with contextlib.suppress(OSError):

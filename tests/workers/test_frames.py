@@ -4,6 +4,8 @@ import io
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minitvm.workers import Message, WireError, receive, send
 from minitvm.workers.wire import HEAD
@@ -44,6 +46,13 @@ def test_frames_follow_one_another() -> None:
 def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         receive(io.BytesIO(data))
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_never_do_more_than_raise(data: bytes) -> None:
+    for stream in (data, frame(data)):
+        with pytest.raises(WireError):
+            receive(io.BytesIO(stream))
 
 
 def test_a_frame_that_is_too_large_is_refused_before_it_is_read() -> None:

@@ -1,6 +1,7 @@
 """A worker answers, or says how it failed, and lives on; it leaves no process behind."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from minitvm.workers import Failure, Message, Worker
+from minitvm.workers import ClosedError, Failure, Message, Worker
 from minitvm.workers.zygote import FORKS
 
 HERE = Path(__file__).parent
@@ -140,6 +141,83 @@ def test_a_process_that_was_killed_while_idle_is_replaced(echo: Worker) -> None:
     os.kill(pid, signal.SIGKILL)
     assert gone(pid)
     assert value(echo, "next") == "next"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls differ")
+def test_a_process_that_is_just_dying_is_replaced(echo: Worker) -> None:
+    pid = value(echo, "pid")
+    assert isinstance(pid, int)
+    assert isinstance(echo.ask(["lose the main thread", 60], seconds=60), Message)
+    end = time.monotonic() + 60
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < end
+    assert value(echo, "next") == "next"
+    assert value(echo, "pid") != pid
+
+
+def test_what_a_process_started_ends_with_the_worker(echo: Worker) -> None:
+    pid = value(echo, "leave a process")
+    assert isinstance(pid, int)
+    assert exists(pid)
+    echo.close()
+    assert gone(pid)
+
+
+@pytest.mark.parametrize("start", WAYS[: len(WAYS) - 1], ids=["fork"] * FORKS, indirect=True)
+def test_what_a_forked_process_started_ends_with_it(start: Callable[..., Worker]) -> None:
+    worker = start()
+    pid = value(worker, "leave a process")
+    assert isinstance(pid, int)
+    assert failure(worker, ["die", ""]).kind == "crashed"
+    assert gone(pid)
+
+
+def test_temporary_files_are_deleted(echo: Worker) -> None:
+    found = value(echo, "folder")
+    assert isinstance(found, list)
+    assert Path(found[1]).is_dir()
+    assert Path(found[1]) != Path(found[0])
+    echo.close()
+    assert not Path(found[1]).exists()
+
+
+def test_a_retired_worker_does_not_start_again(echo: Worker) -> None:
+    strike = threading.Timer(0.3, echo.retire)
+    assert value(echo, "next") == "next"
+    strike.start()
+    assert isinstance(echo.ask(["sleep", 600.0], seconds=600), Failure)
+    strike.join()
+    with pytest.raises(ClosedError, match="retired"):
+        echo.ask("next", seconds=60)
+
+
+@pytest.fixture
+def apart() -> Iterator[Worker]:
+    """A worker whose module is found without our sys.path."""
+    worker = Worker("tests.workers.echo", apart=True)
+    yield worker
+    worker.close()
+
+
+def test_a_process_apart_shares_little(apart: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "1")
+    apart.close()
+    assert value(apart, ["environment", "SECRET"]) is None
+    folder = value(apart, ["environment", "HOME"])
+    assert isinstance(folder, str)
+    assert value(apart, "folder") == [folder, folder]
+    apart.close()
+    assert not Path(folder).exists()
+
+
+def test_a_process_apart_stands_still_between_requests(apart: Worker) -> None:
+    value(apart, "keep counting")
+    process = psutil.Process(int(str(value(apart, "pid"))))
+    used = process.cpu_times()
+    time.sleep(0.3)
+    assert process.cpu_times() == used
+    assert process.status() == psutil.STATUS_STOPPED
+    assert value(apart, "count") != value(apart, "count")
 
 
 def test_a_closed_worker_starts_again(echo: Worker) -> None:

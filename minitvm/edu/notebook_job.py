@@ -1,27 +1,28 @@
 """The student's process: run the cells of one notebook, then call the functions they define.
 
-It exchanges frames (wire.py) over its original stdin and stdout. The real package minitvm.edu is
-not loaded in this process. A stand-in of the same name lets cells that call edu.check() run without
-the checks and their reference solutions.
+The real package minitvm.edu is not loaded in this process, which is a worker apart. In its empty
+package, cells that call edu.check() run without the checks and their reference solutions.
 """
 
 from __future__ import annotations
 
 import ast
 import io
-import json
 import linecache
 import os
 import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, cast
+from typing import Any, cast
+
+from minitvm import workers
 
 from .data import Reader, Writer, operations
 from .item import made
 from .sandbox import Limits, confine
-from .wire import ProtocolError, receive, send
+
+FOLDERS = ("IPYTHONDIR", "MPLCONFIGDIR", "NUMBA_CACHE_DIR")  # where libraries write
 
 
 class Capture(io.TextIOBase):
@@ -65,14 +66,40 @@ class NotebookModule:
     """The module __main__ in which the cells of a notebook run."""
 
     def __init__(self) -> None:
+        self._limit = 0  # characters kept of what a cell prints
         self.module = ModuleType("__main__")
         self.scope = self.module.__dict__
         self.scope["get_ipython"] = Shell
         sys.modules["__main__"] = self.module
 
-    def run(self, number: int, source: str, limit: int) -> Any:
+    def answer(self, request: workers.Message) -> workers.Message:
+        """Confine this process, run a cell, or call a function."""
+        match request.value:
+            case {"limits": limits, "hidden": hidden}:
+                self._confine(Limits(**limits), hidden)
+                return workers.Message(None)
+            case {"cell": int(number), "source": source}:
+                return workers.Message(self._run(number, source))
+            case given:
+                return self._call(given["call"], given["arguments"], request.blobs)
+
+    def _confine(self, limits: Limits, hidden: list[str]) -> None:
+        """Give up rights, and let nothing write to the pipes and files of this process."""
+        folder = os.getcwd()
+        self._limit = limits.output
+        with open(os.devnull, "wb") as null:
+            os.dup2(null.fileno(), 1)
+            os.dup2(null.fileno(), 2)
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  as long as the process
+        os.environ.update(
+            dict.fromkeys(FOLDERS, folder), MPLBACKEND="Agg", MINITVM_WIDGETS="static"
+        )
+        install_stand_in()
+        confine(limits, Path(folder), [Path(p) for p in hidden])
+
+    def _run(self, number: int, source: str) -> Any:
         """Run one cell; return its "output" and, if it failed, "error", "message" and "trace"."""
-        captured = Capture(limit)
+        captured = Capture(self._limit)
         sys.stdout = sys.stderr = captured
         name = f"cell {number}"
         try:
@@ -98,20 +125,20 @@ class NotebookModule:
             return TransformerManager().transform_cell(source)
         return source
 
-    def call(self, message: Any, arrays: Any, limit: int) -> tuple[Any, list[Any]]:
-        """Call a function of the notebook; return (reply with its value, arrays)."""
-        sys.stdout = sys.stderr = Capture(limit)
+    def _call(self, name: str, given: Any, blobs: tuple[bytes, ...]) -> workers.Message:
+        """Call a function of the notebook; return its value, or its error."""
+        sys.stdout = sys.stderr = Capture(self._limit)
         try:
-            f = self.scope.get(message["name"])
+            f = self.scope.get(name)
             if not callable(f):
-                return {"error": "missing"}, []
-            arguments = unpacked(message["arguments"], Reader([], arrays))
+                return workers.Message({"error": "missing"})
+            arguments = unpacked(given, Reader([], blobs))
             value = f(*arguments)
             writer = Writer(operations(arguments))
             body = writer.write(value)
-            return {"value": body, "rows": writer.rows}, writer.arrays
+            return workers.Message({"value": body, "rows": writer.rows}, tuple(writer.blobs))
         except BaseException as e:
-            return described(e), []
+            return workers.Message(described(e))
 
 
 def unpacked(arguments: Any, reader: Reader) -> list[Any]:
@@ -140,33 +167,5 @@ def described(e: BaseException) -> dict[str, str]:
     return {"error": type(e).__name__, "message": message, "trace": "\n".join(trace)}
 
 
-def channel() -> tuple[IO[bytes], IO[bytes]]:
-    """Return copies of stdin and stdout as (requests, replies); redirect 0, 1, 2 to os.devnull."""
-    requests = os.fdopen(os.dup(0), "rb")
-    replies = os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  as long as the process
-    return requests, replies
-
-
-def main(arguments: str) -> None:
-    """Serve requests until the grader closes the pipe; `arguments`: {limits, folder, hidden}."""
-    given = json.loads(arguments)
-    limits = Limits(**given["limits"])
-    requests, replies = channel()
-    install_stand_in()
-    notebook = NotebookModule()
-    confine(limits, Path(given["folder"]), [Path(p) for p in given["hidden"]])
-    send(replies, {"ready": True})
-    while True:
-        try:
-            message, arrays = receive(requests)
-        except ProtocolError:
-            os._exit(0)
-        if message["do"] == "cell":
-            answer = notebook.run(message["number"], message["source"], limits.output), ()
-        else:
-            answer = notebook.call(message, arrays, limits.output)
-        send(replies, *answer)
+if __name__ == "__main__":
+    workers.serve(NotebookModule().answer)

@@ -1,0 +1,54 @@
+"""The grader's process: run a notebook in a student's process and mark its answers.
+
+Schedules are built, run and timed here, not in the student's process. If a schedule takes too long,
+this process is replaced by another one for the remaining items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from minitvm import workers
+
+from .course import item_of
+from .sandbox import Limits
+from .score import mark
+from .student import StartError, Student
+
+_students: list[Student] = []  # at most one
+
+
+def answer(request: workers.Message) -> workers.Message:
+    """End a student's process, run a notebook in another one, or mark one item of it.
+
+    None                                   -> None; also before each notebook
+    {"cells": ..., "limits", "checks"}     -> {"cells": those that failed}, or {"failed": why} if
+                                              the student's process does not start
+    {"item": "ex03.1", "checks", "seeds"}  -> its mark
+    """
+    match request.value:
+        case {"cells": cells, "limits": limits, "checks": checks}:
+            return workers.Message(_run(cells, Limits(**limits), Path(checks)))
+        case {"item": str(name), "checks": checks, "seeds": seeds}:
+            item, student = item_of(name, Path(checks)), _students[0]
+            found = mark(item, lambda *args: student.call(item.answer, args), seeds)
+            return workers.Message(found.to_json())
+        case _:
+            while _students:
+                _students.pop().close()
+            return workers.Message(None)
+
+
+def _run(cells: list[tuple[int, str]], limits: Limits, checks: Path) -> dict[str, Any]:
+    workers.limit_memory(2 * limits.memory)  # returned formulas may need much memory, too
+    try:
+        _students[:] = [Student(cells, limits, [checks])]
+    except (OSError, StartError) as e:  # no memory, no time: not the student's fault
+        return {"failed": str(e)}
+    return {"cells": [asdict(report) for report in _students[0].failed]}
+
+
+if __name__ == "__main__":
+    workers.serve(answer)
