@@ -81,7 +81,7 @@ def build(
 
 
 def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
-    """Return the graph with values of all its parameters; GraphError if one is missing or misfits."""
+    """Return the graph with values of all its parameters; GraphError if one does not fit."""
     known = {node.name: node for node in graph.nodes if node.op == PARAM}
     what = f"parameters of {graph.name}"
     for name, value in params.items():
