@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from .aligned import Array
 from .jit import compile_ir
 from .loading import address, failed
-from .network import Call, Library, Place, Space, elements
+from .network import Call, Library, Place, elements
 from .network_code import CLOCK, network_ir
-
-Memory: TypeAlias = Mapping[Space, Sequence[Array]]  # inputs, outputs, parameters and constants
 
 
 class CompiledCalls:
@@ -25,18 +23,27 @@ class CompiledCalls:
     def __init__(self, calls: Sequence[Call], lib: Library, arena: Array) -> None:
         self._calls, self._lib, self._arena = calls, lib, arena
         self._kernels = _table(f.address or 0 for f in lib.kernels)
+        self._where = address(arena)
         self._run = _entry(network_ir(calls), 6)
+        self.know((), ())
 
-    def run(self, memory: Memory) -> None:
+    def know(self, params: Sequence[Array], constants: Sequence[Array]) -> None:
+        """Use these parameters and packed constants from now on."""
+        self._known = params, constants
+        self._tables = _table(map(address, params)), _table(map(address, constants))
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Make all calls; raise the exception of the first call that fails."""
-        self._raise(self._run(*self._tables(memory)))
+        self._raise(self._run(*self._addresses(inputs, outputs)))
 
-    def stamps(self, memory: Memory) -> list[float]:
+    def stamps(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[float]:
         """Make all calls; return the time in seconds before the first and after each call."""
         if CLOCK is None:
-            return PythonCalls(self._calls, self._lib, self._arena).stamps(memory)
+            slow = PythonCalls(self._calls, self._lib, self._arena)
+            slow.know(*self._known)
+            return slow.stamps(inputs, outputs)
         times = np.zeros((len(self._calls) + 1, 2), np.int64)
-        self._raise(self._stamped(*self._tables(memory), times.ctypes.data))
+        self._raise(self._stamped(*self._addresses(inputs, outputs), times.ctypes.data))
         return [
             seconds + 1e-9 * nanoseconds for seconds, nanoseconds in (times - times[0]).tolist()
         ]
@@ -45,10 +52,9 @@ class CompiledCalls:
     def _stamped(self) -> Callable[..., int]:
         return _entry(network_ir(self._calls, stamps=True), 7)
 
-    def _tables(self, memory: Memory) -> tuple[Any, ...]:
-        spaces: tuple[Space, ...] = ("input", "output", "param", "constant")
-        tables = (_table(map(address, memory[space])) for space in spaces)
-        return self._kernels, address(self._arena), *tables
+    def _addresses(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> tuple[Any, ...]:
+        tables = _table(map(address, inputs)), _table(map(address, outputs))
+        return self._kernels, self._where, *tables, *self._tables
 
     def _raise(self, number: int) -> None:
         if number:
@@ -65,13 +71,20 @@ class PythonCalls:
             (lib.kernels[call.kernel].main, _arguments(call, lib, arena)) for call in calls
         ]
 
-    def run(self, memory: Memory) -> None:
-        """Make all calls; an exception ends the run."""
-        for main, args in self._rows:
-            main([memory[a.space][a.at] if isinstance(a, Place) else a for a in args])
+        self.know((), ())
 
-    def stamps(self, memory: Memory) -> list[float]:
+    def know(self, params: Sequence[Array], constants: Sequence[Array]) -> None:
+        """Use these parameters and packed constants from now on."""
+        self._known = params, constants
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Make all calls; an exception ends the run."""
+        self.stamps(inputs, outputs)
+
+    def stamps(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[float]:
         """Make all calls; return the time in seconds before the first and after each call."""
+        params, constants = self._known
+        memory = {"input": inputs, "output": outputs, "param": params, "constant": constants}
         times = [time.perf_counter()]
         for main, args in self._rows:
             main([memory[a.space][a.at] if isinstance(a, Place) else a for a in args])

@@ -15,7 +15,7 @@ from .arguments import as_array
 from .loading import address
 from .nd import Device, NDArray
 from .network import Library, NetworkPlan, TensorSpec, check_plan, elements, packings
-from .network_calls import CompiledCalls, Memory, PythonCalls
+from .network_calls import CompiledCalls, PythonCalls
 from .network_profile import Profile, profile_of
 
 
@@ -88,7 +88,8 @@ class NetworkModule:
                 else:
                     np.copyto(self._inputs[number], a, casting="same_kind")
                 self._missing.pop(name, None)
-            self._pack(changed)
+            if changed:
+                self._pack(changed)
 
     def run(self, **inputs: Any) -> None:
         """Set `inputs`, if any, and run the network; get_output returns its results."""
@@ -96,7 +97,7 @@ class NetworkModule:
             self.set_input(**inputs)
         self._check_ready(self._missing)
         with self._lock:
-            self._calls.run(self._memory(self._inputs, self._outputs))
+            self._calls.run(self._inputs, self._outputs)
 
     def get_output(self, index: int, out: Any = None) -> Array:
         """Return a copy of an output of the last run; with `out`, copy it there and return that."""
@@ -124,7 +125,7 @@ class NetworkModule:
         ready = self._checked(inputs)
         outputs = [_empty(spec) for spec in self.plan.outputs]
         with self._lock:
-            self._calls.run(self._memory(ready, outputs))
+            self._calls.run(ready, outputs)
         found = tuple(a.view(NDArray) for a in outputs)
         return found[0] if len(found) == 1 else found
 
@@ -136,8 +137,8 @@ class NetworkModule:
             return profile_of(
                 self.plan,
                 self.lib,
-                lambda: self._calls.run(self._memory(ready, outputs)),
-                lambda: self._calls.stamps(self._memory(ready, outputs)),
+                lambda: self._calls.run(ready, outputs),
+                lambda: self._calls.stamps(ready, outputs),
                 number,
             )
 
@@ -157,14 +158,6 @@ class NetworkModule:
             fix = f"set_input({name!r}, value)"
             raise ArgumentError(f"run of {self.plan.name}", f"{name} is not set", fix)
 
-    def _memory(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Memory:
-        return {
-            "input": inputs,
-            "output": outputs,
-            "param": self._params,
-            "constant": self._constants,
-        }
-
     def _pack(self, changed: set[int]) -> None:
         """Pack the constants that depend on the parameters of the numbers `changed`."""
         for packing in self._packings:
@@ -176,6 +169,7 @@ class NetworkModule:
             packed = [empty_aligned((elements(b),), b.dtype.numpy) for b in kernel.func.packed]
             kernel.prepack.main([*(self._params[n] for n in packing.params), *packed])
             self._constants[packing.first : packing.first + len(packed)] = packed
+        self._calls.know(self._params, self._constants)
 
     def _name(self, key: str | int) -> str:
         return key if isinstance(key, str) else _at(self.plan.inputs, key, "input").name
