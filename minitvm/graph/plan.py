@@ -1,0 +1,202 @@
+"""Plan memory: where each intermediate tensor of a fused network lies in one arena.
+
+Tensors that are not in use at the same time may lie in the same place. Inputs, parameters and
+outputs of the network are not in the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .node import KERNEL, Graph, Node
+from .operators import OPERATORS, Fusion
+
+ALIGNED = 64  # bytes: a line of a cache, and the widest vector
+RANGE = 16  # how much larger or smaller a block of a pool may be than the tensor that takes it
+VIEWS = ("identity", "reshape")  # operators that keep all elements in order
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The offsets in bytes of all intermediate tensors, and the size of their arena."""
+
+    offsets: Mapping[Node, int]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The calls from the one that computes a tensor to the last that reads it; its size."""
+
+    first: int
+    last: int
+    bytes: int
+
+    def meets(self, other: Life) -> bool:
+        """Return whether both tensors are in use during some call."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def naive_bytes(graph: Graph) -> int:
+    """Return the bytes of all intermediate tensors together: each has its own memory."""
+    return sum(_rounded(node.type.bytes) for node in _intermediate(graph))
+
+
+def live_bytes(graph: Graph, in_place: bool = False) -> int:
+    """Return the most bytes that are in use during a call: no plan needs less."""
+    found = [0] * (len(graph.calls) + 1)
+    for life in _lives(graph, hosts(graph, in_place)).values():
+        for n in range(life.first, life.last + 1):
+            found[n] += life.bytes
+    return max(found)
+
+
+def pool_plan(graph: Graph, in_place: bool = False) -> Plan:
+    """Return the plan of TVM's GraphPlanMemory: blocks are taken from a pool and put back.
+
+    A tensor takes the smallest free block that is at least as large, or else the largest smaller
+    one, which grows; both only within a factor of RANGE. A block that is put back after a call
+    can be taken for the next one, as no result may lie over an input.
+
+    in_place   whether results of elementwise kernels may lie over inputs: see `hosts`
+    """
+    host = hosts(graph, in_place)
+    lives = _lives(graph, host)
+    ends: dict[int, list[Node]] = {}
+    for node, life in lives.items():
+        ends.setdefault(life.last, []).append(node)
+    sizes, taken, free = list[int](), dict[Node, int](), list[int]()  # blocks are numbered
+    for n, node in enumerate(graph.calls):
+        if host.get(node) is node:
+            taken[node] = _take(lives[node].bytes, free, sizes)
+        free += [taken[dead] for dead in ends.get(n, ())]
+    starts = [sum(sizes[:block]) for block in range(len(sizes))]
+    return Plan({node: starts[taken[over]] for node, over in host.items()}, sum(sizes))
+
+
+def offset_plan(graph: Graph, in_place: bool = False) -> Plan:
+    """Return a plan that gives each tensor its own offset, the largest tensors first.
+
+    Each goes into the smallest gap between the tensors that are in use while it is, or behind them.
+    in_place: as in pool_plan.
+    """
+    host = hosts(graph, in_place)
+    lives = _lives(graph, host)
+    placed: dict[Node, int] = {}
+    for node, life in sorted(lives.items(), key=lambda item: (-item[1].bytes, item[1].first)):
+        beside = [(placed[n], lives[n].bytes) for n in placed if lives[n].meets(life)]
+        placed[node] = _best_gap(sorted(beside), life.bytes)
+    end = max((placed[node] + life.bytes for node, life in lives.items()), default=0)
+    return Plan({node: placed[over] for node, over in host.items()}, end)
+
+
+# --- tensors that share memory -------------------------------------------------------------------
+
+
+def hosts(graph: Graph, in_place: bool = False) -> dict[Node, Node]:
+    """Return in whose memory each intermediate tensor lies: its own, or an earlier tensor's.
+
+    The result of a view, which only reshapes, is its input. With `in_place`, the result of an
+    elementwise kernel lies over an input of the same type that nothing reads afterwards.
+    """
+    host: dict[Node, Node] = {}
+    inside, last = set(_intermediate(graph)), _last_reads(graph)
+    until: dict[Node, int] = {}  # host -> the last call that reads a tensor in its memory
+    for n, node in enumerate(graph.calls):
+        if node not in inside:
+            continue
+        over = node
+        if is_view(node) and node.inputs[0] in inside:
+            over = host[node.inputs[0]]
+        elif in_place:
+            given = [host.get(source) for source in node.inputs]
+            for source, memory in zip(node.inputs, given, strict=True):
+                free = memory is not None and until[memory] == n and given.count(memory) == 1
+                if memory is not None and free and _may_overwrite(node, source):
+                    over = memory
+                    break
+        host[node] = over
+        until[over] = max(until.get(over, 0), last[node])
+    return host
+
+
+def is_view(node: Node) -> bool:
+    """Return whether a kernel only gives its input another shape, so that it need not be called.
+
+    Its result can then lie in the memory of its input, as it does in all plans if both are in them.
+    """
+    return node.op == KERNEL and all(each.op in VIEWS for each in node.body.calls)
+
+
+def _may_overwrite(node: Node, source: Node) -> bool:
+    """Return whether a kernel reads each element of `source` before it writes the same place.
+
+    This is so if all operators that depend on `source` are elementwise and have its shape: they
+    neither move its elements nor broadcast them.
+    """
+    if node.op != KERNEL or source.type != node.type:
+        return False
+    leaf = node.body.inputs[node.inputs.index(source)]
+    depend = {leaf}
+    for each in node.body.calls:
+        if not depend.isdisjoint(each.inputs):
+            if OPERATORS[each.op].fusion > Fusion.BROADCAST or each.type.shape != leaf.type.shape:
+                return False
+            depend.add(each)
+    return True
+
+
+# --- lives ---------------------------------------------------------------------------------------
+
+
+def _intermediate(graph: Graph) -> list[Node]:
+    """Return the results that are not outputs of the network."""
+    outputs = set(graph.outputs)
+    return [node for node in graph.calls if node not in outputs]
+
+
+def _last_reads(graph: Graph) -> dict[Node, int]:
+    """Return the number of the last call that reads each tensor."""
+    return {source: n for n, node in enumerate(graph.calls) for source in node.inputs}
+
+
+def _lives(graph: Graph, host: Mapping[Node, Node]) -> dict[Node, Life]:
+    """Return the life of each tensor that has its own memory, with all tensors that lie in it."""
+    number, last = {node: n for n, node in enumerate(graph.calls)}, _last_reads(graph)
+    found: dict[Node, Life] = {}
+    for node, over in host.items():
+        size, end = _rounded(over.type.bytes), last[node]
+        first = number[over]
+        found[over] = Life(first, max(end, found[over].last if over in found else end), size)
+    return found
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _take(size: int, free: list[int], sizes: list[int]) -> int:
+    """Take a block of `size` bytes out of the pool `free`; add one to `sizes` if none fits."""
+    larger = [b for b in free if size <= sizes[b] <= size * RANGE]
+    smaller = [b for b in free if sizes[b] < size <= sizes[b] * RANGE]
+    if not larger and not smaller:
+        sizes.append(size)
+        return len(sizes) - 1
+    block = min(larger, key=sizes.__getitem__) if larger else max(smaller, key=sizes.__getitem__)
+    sizes[block] = max(sizes[block], size)
+    free.remove(block)
+    return block
+
+
+def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
+    """Return the start of the smallest gap for `size` bytes between the (start, size) in `taken`.
+
+    The space behind all of them is the last resort.
+    """
+    end, best = 0, (float("inf"), 0)
+    for start, length in taken:
+        if start - end >= size:
+            best = min(best, (start - end, end))
+        end = max(end, start + length)
+    return best[1] if best[0] < float("inf") else end
