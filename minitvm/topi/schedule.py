@@ -14,7 +14,7 @@ from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
 from .conv_schedule import schedule_rows
 from .dispatch import dispatched
-from .fusion import fused
+from .fusion import cropped, fused, reads_once
 from .gemm import schedule_product
 from .int8 import DOTS, schedule_dots
 from .kinds import is_elementwise, is_product, size
@@ -23,7 +23,6 @@ from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
-from .reduction import REDUCTION
 from .shape import INJECTIVE
 from .window import WINDOW
 from .window_schedule import schedule_window
@@ -61,7 +60,7 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
         elif op.tag == DOTS:
             done |= schedule_dots(s, stage, op, to)
         elif op.tag == CONV_ROWS:
-            done |= schedule_rows(s, stage, _cropped(s, stage, done), to)
+            done |= schedule_rows(s, stage, cropped(s, stage, done), to)
         elif op.tag == CONV_CHANNELS:
             done |= schedule_channels(s, stage, fused(s, stage, done), to)
         elif op.tag == WINOGRAD:
@@ -95,35 +94,15 @@ def _inline(s: te.Schedule) -> None:
         nodes = size(stage.op, grown)
         short = nodes < LONG  # a formula that is read twice doubles its reader
         found = [s.state.stage(r).op for r in readers(s.state)[stage.name]]
-        alone = len(found) == 1 and _reads_once(found[0], stage.op)
+        alone = len(found) == 1 and reads_once(found[0], stage.op)
         if short and (alone or all(map(_takes_in, found))):
             grown[stage.op] = nodes
             stage.compute_inline()
 
 
-def _cropped(s: te.Schedule, flat: te.StageView, done: set[str]) -> te.StageView:
-    """Return the stage that crops the rows of pixels in `flat`, with the epilogue inlined in it."""
-    (name,) = readers(s.state)[flat.name]
-    crop = s[name]
-    out = fused(s, crop, done)
-    if out.name != crop.name:
-        crop.compute_inline()
-    return out
-
-
 def _takes_in(op: tensor.Operation) -> bool:
     """Return whether elementwise stages may be inlined into `op`."""
     return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag == LAYOUT)
-
-
-def _reads_once(op: tensor.Operation, source: tensor.Operation) -> bool:
-    """Return whether `op` is a reduction that reads each element of `source` once."""
-    if not isinstance(op, te.ComputeOp) or op.tag != REDUCTION:
-        return False
-    loads = [
-        e for e in tensor.loads(op) if isinstance(e.buffer, te.Tensor) and e.buffer.op is source
-    ]
-    return len(loads) == 1 and {*op.axis, *op.reduce_axis} <= {*loads[0].indices}
 
 
 def _is_simple(op: tensor.Operation) -> bool:
