@@ -1,10 +1,11 @@
-"""Find the epilogue of a stage: the elementwise stage that is computed with it, tile by tile."""
+"""Find the elementwise stages that are computed in the loops of others."""
 
 from __future__ import annotations
 
-from minitvm import schedule, te, tir
+from minitvm import schedule, te, tensor, tir
 
 from .kinds import is_elementwise
+from .reduction import REDUCTION
 
 
 def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
@@ -20,6 +21,23 @@ def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.
     reader, early = s[names[0]], schedule.from_constants(s.state)
     fits = same_shape(stage, reader) and is_elementwise(reader.op)
     return reader if fits and (stage.name in early) == (reader.name in early) else stage
+
+
+def cropped(s: te.Schedule, flat: te.StageView, done: set[str]) -> te.StageView:
+    """Return the stage that crops the rows of pixels in `flat`, with its epilogue inlined."""
+    (name,) = schedule.readers(s.state)[flat.name]
+    out = fused(s, s[name], done)
+    if out.name != name:
+        s[name].compute_inline()
+    return out
+
+
+def reads_once(op: tensor.Operation, source: tensor.Operation) -> bool:
+    """Return whether `op` is a reduction that reads each element of `source` once."""
+    if not isinstance(op, te.ComputeOp) or op.tag != REDUCTION:
+        return False
+    loads = [e for e in tensor.loads(op) if getattr(e.buffer, "op", None) is source]
+    return len(loads) == 1 and {*op.axis, *op.reduce_axis} <= {*loads[0].indices}
 
 
 def same_shape(a: te.StageView, b: te.StageView) -> bool:

@@ -14,7 +14,7 @@ from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
 from .conv_schedule import schedule_rows
 from .dispatch import dispatched
-from .fusion import epilogue_or_self
+from .fusion import cropped, epilogue_or_self, reads_once
 from .gemm import schedule_product
 from .int8 import DOTS, schedule_dots
 from .kinds import is_elementwise, is_product, nodes_after_inlining
@@ -23,7 +23,6 @@ from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
-from .reduction import REDUCTION
 from .shape import INJECTIVE
 from .window import WINDOW
 from .window_schedule import schedule_window
@@ -61,7 +60,7 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
         elif op.tag == DOTS:
             done |= schedule_dots(s, stage, op, target)
         elif op.tag == CONV_ROWS:
-            done |= schedule_rows(s, stage, _cropped(s, stage, done), target)
+            done |= schedule_rows(s, stage, cropped(s, stage, done), target)
         elif op.tag == CONV_CHANNELS:
             done |= schedule_channels(s, stage, epilogue_or_self(s, stage, done), target)
         elif op.tag == WINOGRAD:
@@ -94,7 +93,7 @@ def _inline(s: te.Schedule) -> None:
             continue
         nodes = nodes_after_inlining(stage.op, inlined)
         into = [s.state.stage(name).op for name in readers(s.state)[stage.name]]
-        alone = len(into) == 1 and _reads_once(into[0], stage.op)
+        alone = len(into) == 1 and reads_once(into[0], stage.op)
         # A formula that is read twice is copied twice: without LONG, a chain could grow
         # exponentially.
         if nodes < LONG and (alone or all(map(_can_inline_into, into))):
@@ -102,29 +101,9 @@ def _inline(s: te.Schedule) -> None:
             stage.compute_inline()
 
 
-def _cropped(s: te.Schedule, flat: te.StageView, done: set[str]) -> te.StageView:
-    """Return the stage that crops the rows of pixels in `flat`, with the epilogue inlined in it."""
-    (name,) = readers(s.state)[flat.name]
-    crop = s[name]
-    out = epilogue_or_self(s, crop, done)
-    if out.name != crop.name:
-        crop.compute_inline()
-    return out
-
-
 def _can_inline_into(op: tensor.Operation) -> bool:
     """Return whether elementwise stages may be inlined into `op`."""
     return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag == LAYOUT)
-
-
-def _reads_once(op: tensor.Operation, source: tensor.Operation) -> bool:
-    """Return whether `op` is a reduction that reads each element of `source` once."""
-    if not isinstance(op, te.ComputeOp) or op.tag != REDUCTION:
-        return False
-    loads = [
-        e for e in tensor.loads(op) if isinstance(e.buffer, te.Tensor) and e.buffer.op is source
-    ]
-    return len(loads) == 1 and {*op.axis, *op.reduce_axis} <= {*loads[0].indices}
 
 
 def _is_simple(op: tensor.Operation) -> bool:
