@@ -26,7 +26,7 @@ def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.
 def cropped(s: te.Schedule, flat: te.StageView, done: set[str]) -> te.StageView:
     """Return the stage that crops the rows of pixels in `flat`, with its epilogue inlined."""
     (name,) = schedule.readers(s.state)[flat.name]
-    out = fused(s, s[name], done)
+    out = epilogue_or_self(s, s[name], done)
     if out.name != name:
         s[name].compute_inline()
     return out
