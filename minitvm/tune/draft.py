@@ -169,24 +169,21 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
 def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
     """Describe the register tile of a statement; moves [L, B]: whether a loop moves an access."""
     count = extent.shape[1]
-    inside, copies = np.array([np.broadcast_to(t, count) for t in tile(s)]), unrolled(s)
     vector = np.array([x.kind == "vectorize" for x in s.loops])
+    inside, copies = {n: m for n, m in tile(s).items() if not vector[n]}, unrolled(s)
     wide = registers_per_store(s, target) * np.ones(count)
-    if not any(x.reduce for x in s.loops):
-        inside = np.zeros_like(inside)
-    inside = inside & ~vector[:, None]
-    rows = np.where(inside, extent, 1.0).prod(axis=0)
-    done = [
-        np.asarray(c == x.extent) | (np.asarray(x.extent) == 1)
-        for c, x in zip(copies, s.loops, strict=True)
-    ]
-    whole = np.array([np.broadcast_to(d, count) for d in done]) | ~inside
-    held = whole.all(axis=0) | (np.asarray(target.unroll) & (rows <= LLVM_UNROLLS))
+    rows, held = np.ones(count), np.ones(count, np.bool_)
+    for n, here in inside.items():
+        rows *= np.where(here, extent[n], 1.0)
+        held &= ~here | (copies[n] == s.loops[n].extent)
+    held |= target.unroll & (rows <= LLVM_UNROLLS)
     registers = rows * wide + wide + 1
     loads = np.zeros(count)
     for b, a in enumerate(s.accesses):
         if a.read and not a.write:
-            each = np.where(inside & (moves[:, b] >= 0), extent, 1.0).prod(axis=0)
+            each = np.ones(count)
+            for n, here in inside.items():
+                each *= np.where(here & (moves[n, b] >= 0), extent[n], 1.0)
             loads += each * _per_vector(moves[:, b], extent, vector, wide, target, a.bytes)
     kinds = dict(zip(OPERATIONS, s.operations, strict=True))
     once = sum(s.operations) + (MATH - 1) * (kinds["math"] + kinds["div"])
@@ -194,8 +191,10 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
     loads = np.where(held, loads, np.maximum(loads, 2 * rows * wide))
     strip, open_ = np.ones(count), np.ones(count, np.bool_)
     for n, x in reversed(list(enumerate(s.loops))):
-        open_ = open_ & (x.reduce | inside[n] | vector[n] | (extent[n] == 1))
-        strip *= np.where(open_ & x.reduce, extent[n], 1.0)
+        if x.reduce:
+            strip *= np.where(open_, extent[n], 1.0)
+        elif not vector[n]:
+            open_ = open_ & (inside.get(n, False) | (extent[n] == 1))
     lanes = np.where(vector[:, None], extent, 1.0).prod(axis=0)
     times = extent.prod(axis=0) / (rows * lanes)
     return Core(rows, lanes, wide, registers, held, loads, fma, strip, times)
@@ -221,7 +220,8 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     unit = np.where(near, LINE / sizes[:, 0], 1.0)
     moves, lines = np.empty((loops, len(s.accesses), count)), np.empty((len(BANDWIDTH), count))
     capacity = np.array([getattr(target, name) for name in BANDWIDTH])
-    sets = np.maximum(1, capacity // LINE // np.array([*WAYS.values()]))
+    sets = capacity // LINE // np.array([*WAYS.values()])
+    sets = 1 << np.log2(np.maximum(1, sets)).astype(np.int64)  # as a power of two
     period = np.concatenate([arrays.stride[None], _periods(arrays.stride, sizes, sets)])
     units = np.tile(unit, (len(period), 1))  # the first are lines, whatever the cache
     for f in footprint_chunks(arrays, units, period, np.array([0.0, *sets])):
@@ -235,10 +235,8 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
 def _periods(stride: Floats, sizes: Floats, sets: Ints) -> Floats:
     """Return the steps along each dimension until the sets of each cache repeat, [C, D, N]."""
     step, whole = (stride * sizes).astype(np.int64), (sets * LINE)[:, None, None]
-    jump = np.repeat(np.gcd(step[:, :1], whole), step.shape[1], axis=2)
-    varies = np.any(step != step[:, :1], axis=1)
-    jump[:, varies] = np.gcd(step[varies], whole)
-    return np.where(stride == 1, sets[:, None, None], whole / jump)
+    common = np.minimum(step & -step, whole)  # the greatest common divisor with a power of two
+    return np.where(stride == 1, sets[:, None, None], whole / common)
 
 
 def _share(s: Statement, target: Target) -> float | Floats:

@@ -112,7 +112,9 @@ def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats)
         compiled(kernel.accesses)(
             arrays, f.begin, f.touched[0], f.step, f.run, about, access0, out, ACCESSES
         )
-        compiled(kernel.curve)(logs, f.begin, f.touched[0], sizes, total, intensity1, out, CURVE)
+        compiled(kernel.curve)(
+            arrays.extent, logs, f.begin, f.touched[0], sizes, total, intensity1, out, CURVE
+        )
 
 
 def _numbers(s: Statement, arrays: Packed, times: Floats) -> dict[str, Num]:

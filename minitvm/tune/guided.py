@@ -64,7 +64,9 @@ class GuidedPolicy:
         self.scored = dict[int, list[Described]]()  # rows of each sketch in this round
         self.rng = rng
         self.columns = columns or columns_of(task)
-        self.model = model or Trees(seed=int(rng.integers(1 << 31)))
+        names = self.columns.names
+        prior = names.index(DRAFT) if DRAFT in names else None
+        self.model = model or Trees(seed=int(rng.integers(1 << 31)), prior=prior)
         self.evolution = evolution or Evolution()
         self.epsilon, self.diversity = epsilon, diversity
         self.seen = Seen(self.spaces)

@@ -283,37 +283,37 @@ def marks(
 
 
 def curve(
-    logs: Floats,
-    begin: int,
-    touched: Floats,
-    sizes: Floats,
-    operations: float,
-    first: Ints,
-    out: Floats,
-    points: int,
-) -> None:
+    extent: Floats, logs: Floats, begin: int, touched: Floats, sizes: Floats, operations: float,
+    first: Ints, out: Floats, points: int,
+) -> None:  # fmt: skip
     """Write the curve of arithmetic intensity: operations per byte of the inner loops.
 
     Point k of K is the intensity where the inner loops do total**(k/K) operations, between the
-    loops that do fewer and more, linear in the logarithm. logs [L, N]: log2 of the extents.
+    loops that do fewer and more, linear in the logarithm. extent [L, N] of the loops; logs: its
+    log2.
     """
     loops, count = len(logs), touched.shape[2]
+    if operations == 0.0:
+        return
     size, high = np.zeros(loops + 1), np.zeros(loops + 1)
+    moved = np.zeros((loops + 1, count))
+    for level in range(loops + 1):
+        for b in range(len(sizes)):
+            for i in range(count):
+                moved[level, i] += sizes[b] * touched[level, b, i]
     for i in range(count):
         n = begin + i
-        if first[n] < 0 or operations == 0.0:
+        if first[n] < 0:
             continue
-        work, last = math.log2(operations), -1
+        work, done, last = math.log2(operations), operations, -1
         for level in range(loops, -1, -1):
             if level < loops:
                 if logs[level, n] == 0.0:
                     continue
                 work += logs[level, n]
-            moved = 0.0
-            for b in range(len(sizes)):
-                moved += sizes[b] * touched[level, b, i]
+                done *= extent[level, n]
             last += 1
-            size[last], high[last] = work, 2.0**work / moved
+            size[last], high[last] = work, done / moved[level, i]
         x = 0
         for k in range(points):
             want = work * (k + 1) / points

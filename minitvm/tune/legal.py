@@ -108,18 +108,25 @@ def accumulators(s: Statement, times: Sequence[Num], each: Num) -> Num:
     if not any(x.reduce for x in s.loops):
         return 0
     held: Num = each
-    for x, here, copies in zip(s.loops, tile(s), times, strict=True):
+    for n, here in tile(s).items():
+        x = s.loops[n]
         if x.kind != "vectorize":
-            held = held * np.where(here, np.where(copies == x.extent, x.extent, 0), 1)
+            held = held * np.where(here, x.extent * (times[n] == x.extent), 1)
     return held
 
 
-def tile(s: Statement) -> list[Mask]:
-    """Return for each loop where it is inside the innermost reduce loop that iterates."""
-    found: list[Mask] = []
+def tile(s: Statement) -> dict[int, Mask]:
+    """Return the data loops that may be inside the innermost reduce loop that iterates, and where.
+
+    The keys are the numbers of the loops. There are none if a statement has no reduce loops.
+    """
+    found = dict[int, Mask]()
     inside: Mask = np.asarray(any(x.reduce for x in s.loops))
-    for x in reversed(s.loops):
+    for n, x in reversed(list(enumerate(s.loops))):
         if x.reduce:
             inside = inside & (np.asarray(x.extent) <= 1)
-        found.insert(0, inside & np.asarray(not x.reduce))
+        if not inside.any():
+            break
+        if not x.reduce:
+            found[n] = inside
     return found

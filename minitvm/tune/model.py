@@ -15,6 +15,7 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Loss: TypeAlias = Literal["regression", "rank", "rank-xgb"]
 
 DRAFT = "draft"  # the column with the estimate of the analytic model: -log2 of its seconds
+LEAST = 1 / 64  # slower candidates count as equally slow where trees correct an estimate
 PAIRS = 32  # partners of each sample in one evaluation of the rank loss
 ALL_PAIRS = 256  # up to so many samples, every pair is evaluated
 
@@ -80,14 +81,19 @@ class Trees:
     loss   "regression": squared error of the label; "rank": equation 2 of the AutoTVM paper, which
            counts only the order of pairs; "rank-xgb": xgboost's own pairwise loss
     seed   of the pairs that the rank losses draw
+    prior  the column with an estimate of log2(speed), such as the draft's; None if there is none
+    With a prior, the trees learn what it does not explain: they start from the estimate, the label
+    is its logarithm, and the score is the estimate plus the correction. The best candidates of the
+    draft, which a search measures first, say little about the others; the estimate still does.
     The number of trees is fixed: training does not stop by its error on the training set.
     """
 
     loss: Loss = "regression"
     seed: int = 0
-    trees: int = 60
-    depth: int = 6
-    rate: float = 0.2
+    trees: int = 30
+    depth: int = 4
+    rate: float = 0.3
+    prior: int | None = None
     booster: Any = field(default=None, repr=False)
     kept: Any = field(default=None, repr=False)  # the columns that trees can tell apart
 
@@ -100,7 +106,7 @@ class Trees:
         import xgboost
 
         self.kept = _distinct(features)
-        data = xgboost.DMatrix(features[:, self.kept], label=labels, nthread=1)
+        data = xgboost.DMatrix(features[:, self.kept], nthread=1)
         settings = {
             "tree_method": "hist",
             "max_bin": 64,
@@ -109,6 +115,11 @@ class Trees:
             "nthread": 1,
             "seed": self.seed,
         }
+        if self.prior is not None:
+            estimate, labels = features[:, self.prior], np.log2(np.maximum(labels, LEAST))
+            data.set_base_margin(estimate - np.median(estimate - labels))
+            settings["base_score"] = 0.0  # of the correction
+        data.set_label(labels)
         if self.loss == "rank-xgb":
             data.set_group([len(labels)])
         own = rank_loss(labels, self.seed) if self.loss == "rank" else None
@@ -117,10 +128,15 @@ class Trees:
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates, float32[candidates]."""
         booster = self._trained()
-        return booster.inplace_predict(features[:, self.kept])
+        kept = np.take(features, self.kept, axis=1)  # row by row, as xgboost wants it
+        found = booster.inplace_predict(kept)
+        return found if self.prior is None else found + features[:, self.prior]
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
-        """Return each column's share of the gain of all splits, largest first."""
+        """Return each column's share of the gain of all splits, largest first.
+
+        The prior is not counted, only the splits that correct it.
+        """
         gains = self._trained().get_score(importance_type="total_gain")
         total = sum(gains.values()) or 1.0
         return _largest_first(
@@ -138,8 +154,11 @@ class Trees:
         data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
         parts = booster.predict(data, pred_contribs=True)[0]
         kept: list[int] = self.kept.tolist()
-        named = zip((*(names[n] for n in kept), "(mean)"), parts.tolist(), strict=True)
-        return _largest_first({name: part for name, part in named if part})
+        found = dict(zip((*(names[n] for n in kept), "(mean)"), parts.tolist(), strict=True))
+        if self.prior is not None:
+            name = names[self.prior]
+            found[name] = found.get(name, 0.0) + float(features[0, self.prior])
+        return _largest_first({name: part for name, part in found.items() if part})
 
     def _trained(self) -> Any:
         if self.booster is None:

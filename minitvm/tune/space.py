@@ -263,6 +263,9 @@ def _mixed(x: Keys) -> Keys:
 
 def first_of_each(keys: Keys, seen: Keys) -> Ints:
     """Return the positions of the keys that are not in `seen`, each key once, in order."""
-    _, first = np.unique(keys, return_index=True)
-    fresh = first[~np.isin(keys[first], seen)]
-    return np.sort(fresh)
+    values, first = np.unique(keys, return_index=True)
+    if len(seen):
+        known = np.sort(seen)  # much faster than the stable sort of np.isin
+        at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        first = first[known[at] != values]
+    return np.sort(first)

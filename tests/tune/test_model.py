@@ -113,3 +113,39 @@ def test_columns_that_order_the_samples_equally_are_used_once() -> None:
     assert model.kept.tolist() == [1, 3, 4, 6]
     model.fit(features[:, :1], x)
     assert model.kept.tolist() == [0]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_trees_with_a_prior_correct_it(loss) -> None:
+    """The samples are the best ones of the prior: they say little about the others."""
+    x, y = samples(600)
+    rng = np.random.default_rng(1)
+    estimate = np.log2(y) + rng.normal(0, 0.2, len(y)) + 0.5 * (x[:, 5] > 0.5)  # an error to learn
+    x = np.column_stack([x, estimate + 9]).astype(np.float32)
+    order = np.argsort(-estimate)
+    seen, rest = order[:64], order[64:]
+    prior, plain = tune.Trees(loss, prior=8), tune.Trees(loss)
+    prior.fit(x[seen], y[seen])
+    plain.fit(x[seen], y[seen])
+    found, without, alone = (
+        tune.pairwise_accuracy(score, y[rest])
+        for score in (prior.predict(x[rest]), plain.predict(x[rest]), x[rest, 8])
+    )
+    assert found is not None
+    assert without is not None
+    assert alone is not None
+    assert found > without + 0.02
+    assert loss != "regression" or found > alone + 0.02  # the scale of a rank loss is not log2
+    names = "abcdefghi"
+    parts = prior.explain(x[:1], names)
+    assert sum(parts.values()) == pytest.approx(float(prior.predict(x[:1])[0]), abs=1e-3)
+
+
+def test_a_failure_is_as_slow_as_the_slowest_for_trees_with_a_prior() -> None:
+    x, y = samples(64)
+    x[:, 2] = np.log2(y)
+    y[:8] = 0
+    model = tune.Trees(prior=2)
+    model.fit(x, y)
+    assert np.isfinite(model.predict(x)).all()
+    assert model.predict(x[:8]).max() < model.predict(x[8:]).min()
