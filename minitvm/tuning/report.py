@@ -34,7 +34,7 @@ def report(task: tune.Task, log: tune.Log) -> str:
     best = log.best(task)
     title = f"Tuning of {tune.shown(task)}"
     parts = [f"<h1>{escape(title)}</h1>", _summary(task, reading, best)]
-    parts.append(viz.TuningCurve.from_trials(task, reading.trials).svg())
+    parts.append(_curve(task, reading))
     parts += ["<h2>Failures</h2>", _failures(reading.trials)]
     if best is not None:
         parts += ["<h2>The fastest candidates</h2>", _fastest(task, reading)]
@@ -45,6 +45,15 @@ def report(task: tune.Task, log: tune.Log) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(
         [*parts, "</body></html>\n"]
     )
+
+
+def _curve(task: tune.Task, reading: tune.Reading) -> str:
+    """Draw all trials, the batches, and the speed of the default schedule."""
+    levels = dict[str, float]()
+    if reading.default is not None:
+        levels["default schedule"] = tune.rate(task, reading.default)
+    curve = viz.TuningCurve.from_trials(task, reading.trials, levels, reading.batches)
+    return curve.svg()
 
 
 def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:

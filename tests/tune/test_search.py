@@ -311,6 +311,28 @@ def test_a_search_that_is_done_is_not_done_again(tmp_path) -> None:
     assert again.best.candidate == first.best.candidate
 
 
+def test_early_stopping_counts_the_trials_of_the_log(tmp_path) -> None:
+    found, log = task(), tmp_path / "log.jsonl"
+    first = search(found, trials=32, log=log)
+    since = 32 - 1 - first.trials.index(min(first.trials, key=lambda t: t.seconds))
+    worse = Machine(found, wrong=lambda number: tune.Result((1.0,)))
+    second = search(found, trials=200, early_stopping=since + 5, log=log, machine=worse, seed=1)
+    assert second.ended == "early stopping"
+    assert len(second.trials) == 32 + 5
+    again = search(found, trials=200, early_stopping=since + 5, log=log, machine=Machine(found))
+    assert len(again.trials) == len(second.trials)
+
+
+def test_a_log_says_in_which_batch_a_trial_was_and_how_fast_the_default_is(tmp_path) -> None:
+    found, log = task(), tmp_path / "log.jsonl"
+    search(found, trials=20, log=log)
+    search(found, trials=30, log=log, seed=1)
+    reading = tune.Log(log).read(found)
+    assert reading.batches == (1,) * 16 + (2,) * 4 + (3,) * 10
+    assert reading.default == 2e-3
+    assert tune.Log(tmp_path / "none.jsonl").read(found).default is None
+
+
 def test_a_second_sketch_is_found_in_the_log(tmp_path) -> None:
     found = task(sketch("a"), sketch("b"))
     log = tmp_path / "log.jsonl"
