@@ -148,5 +148,4 @@ def padded(data: te.Tensor, layout: Layout, high: Window, wide: Window) -> Any:
 
 def window_attrs(layout: Layout, high: Window, wide: Window) -> dict[str, Any]:
     """Return the attributes of an operation with tag WINDOW, which its schedule needs."""
-    pairs = tuple((w.kernel, w.stride) for w in (high, wide))
-    return {"layout": layout.name, "windows": pairs}
+    return {"layout": layout.name, "windows": (high, wide)}

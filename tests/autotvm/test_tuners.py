@@ -10,6 +10,7 @@ import pytest
 
 from minitvm import autotvm, driver, te, topi, tune
 from minitvm.autotvm.annealing import Best, anneal
+from minitvm.autotvm.operators import recognised
 from minitvm.autotvm.tuner import (
     GATuner,
     GridSearchTuner,
@@ -177,3 +178,76 @@ def test_a_workload_that_is_not_tuned_is_mentioned_once(matmul: Any) -> None:
 def test_wrong_options_are_refused(matmul: Any, call: Any, why: str) -> None:
     with pytest.raises(ArgumentError, match=why):
         call(autotvm.task.create("test/matmul", (8,)))
+
+
+def conv(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    return topi.conv2d(x, w, 1, 1, layout="NHWC")
+
+
+def depthwise(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    return topi.depthwise_conv2d(x, w, 1, 1, layout="NHWC")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "network"),
+    [
+        ("sum_rows", (6, 100), lambda x: topi.mean(x, axis=1)),
+        ("softmax", (6, 100), lambda x: topi.relu(topi.softmax(x))),
+        ("depthwise_nhwc", (1, 9, 8, 24, 3, 1, 1), lambda x, w: topi.relu(depthwise(x, w))),
+        ("conv2d_nhwc", (1, 9, 8, 24, 16, 3, 1, 1), lambda x, w: topi.relu(conv(x, w))),
+    ],
+)
+def test_a_tuned_operator_is_used_inside_a_network(
+    name: str, shape: Any, network: Any, pretended: Any, tmp_path: Path
+) -> None:
+    task, path = autotvm.task_for(name, shape), tmp_path / "log"
+    log = [autotvm.callback.log_to_file(path)]
+    measurer = pretended(task, lambda cfg: 1e-3 + 1e-6 * cfg.index)
+    RandomTuner(task, rng=np.random.default_rng(6)).tune(12, callbacks=log, measurer=measurer)
+    inputs = [a for a in task.args if isinstance(a.op, te.PlaceholderOp)]
+    out = network(*inputs)
+    with autotvm.apply_history_best(path):
+        s = topi.schedule(out)
+    assert s.steps != topi.schedule(out).steps
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(a.shape).astype("float32") for a in inputs]  # type: ignore[arg-type]
+    wanted, found = (np.empty(out.shape, "float32") for _ in range(2))  # type: ignore[arg-type]
+    driver.build(topi.schedule(out), [*inputs, out])(*arrays, wanted)
+    driver.build(s, [*inputs, out])(*arrays, found)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    measurer.reference_seconds = 1e-4  # the default wins the final turns
+    path.unlink()
+    RandomTuner(task, rng=np.random.default_rng(6)).tune(12, callbacks=log, measurer=measurer)
+    with autotvm.apply_history_best(path):
+        kept = topi.schedule(out)
+    assert kept.steps == topi.schedule(out).steps
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        lambda x, w: topi.sum(x, axis=0),
+        lambda x, w: topi.sum(topi.relu(x), axis=1),
+        lambda x, w: topi.max(x, axis=1),
+        lambda x, w: topi.softmax(x, axis=0),
+        lambda x, w: topi.softmax(topi.relu(x)),
+        lambda x, w: topi.log_softmax(x),
+        lambda x, w: topi.layer_norm(x),
+        lambda x, w: topi.softmax(topi.transpose(x)),
+        lambda x, w: conv(topi.reshape(x, (1, 4, 4, 8)), w),
+        lambda x, w: topi.nn.max_pool2d(topi.reshape(x, (1, 4, 4, 8)), 2, 2, layout="NHWC"),
+        lambda x, w: depthwise(topi.reshape(x, (1, 4, 4, 8)), w),
+    ],
+)
+def test_other_formulas_are_not_taken_for_an_operator(network: Any) -> None:
+    x = te.placeholder((8, 16), name="x")
+    w = te.placeholder((3, 3, 8, 1), name="w", constant=True)
+    assert recognised([network(x, w)]) is None
+
+
+def test_other_types_are_not_taken_for_float32() -> None:
+    x = te.placeholder((8, 16), "float64", name="x")
+    image = te.placeholder((1, 8, 8, 16), "float64", name="image")
+    w = te.placeholder((3, 3, 16, 8), "float64", name="w", constant=True)
+    for out in (topi.sum(x, axis=1), topi.softmax(x), conv(image, w)):
+        assert recognised([out]) is None
