@@ -34,7 +34,7 @@ from .measure import MeasureOptions, Measurer
 from .model import DRAFT, Draft, Floats, Loss, Model, Trees, pairwise_accuracy
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
-from .progress import ProgressLine, shown
+from .progress import ProgressLine, counted, shown
 from .record import (
     Log,
     Reading,

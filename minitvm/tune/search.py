@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
 FINALISTS = 5
+STOPPING = "stopping: the programs under way are being finished; Ctrl-C again ends at once"
 
 
 class Measures(Protocol):
@@ -160,6 +162,7 @@ def _sigint(stop: threading.Event) -> Generator[None]:
 
     def handle(*_: Any) -> None:
         stop.set()
+        print(f"\n{STOPPING}", file=sys.stderr, flush=True)
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, handle)

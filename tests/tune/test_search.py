@@ -178,6 +178,14 @@ def test_the_fastest_are_measured_again_in_turns_with_the_default() -> None:
     assert "x the default" in str(outcome)
 
 
+@pytest.mark.parametrize(
+    ("n", "text"),
+    [(7, "7"), (4096, "4,096"), (4_090_000, "4.1 million"), (3 * 10**9, "3.0 billion")],
+)
+def test_large_numbers_are_readable(n, text) -> None:
+    assert tune.counted(n) == text
+
+
 def test_the_line_in_the_terminal_shows_speed_trials_errors_and_time_left() -> None:
     text = io.StringIO()
     machine = Machine(task(), failing("crash", every=4))
@@ -205,7 +213,7 @@ def test_a_stopped_search_finishes_what_it_began(ahead) -> None:
     assert len(outcome.final) == 5
 
 
-def test_the_first_interrupt_finishes_what_it_began(tmp_path) -> None:
+def test_the_first_interrupt_finishes_what_it_began(tmp_path, capsys) -> None:
     machine, log = Machine(task(), ahead=3), tmp_path / "log.jsonl"
 
     def on(event) -> None:
@@ -216,6 +224,7 @@ def test_the_first_interrupt_finishes_what_it_began(tmp_path) -> None:
     outcome = search(machine.task, machine=machine, trials=1000, log=log, on=on)
     assert signal.getsignal(signal.SIGINT) is before
     assert outcome.ended == "stopped"
+    assert "the programs under way are being finished" in capsys.readouterr().err
     assert len(outcome.trials) == 23
     assert len(tune.Log(log).read(machine.task).trials) == 23
 
