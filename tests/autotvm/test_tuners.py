@@ -1,5 +1,6 @@
 """Tuners: what they propose, what they learn, and which of TVM's faults they do not have."""
 
+import json
 import time
 import warnings
 from pathlib import Path
@@ -251,3 +252,64 @@ def test_other_types_are_not_taken_for_float32() -> None:
     w = te.placeholder((3, 3, 16, 8), "float64", name="w", constant=True)
     for out in (topi.sum(x, axis=1), topi.softmax(x), conv(image, w)):
         assert recognised([out]) is None
+
+
+def test_lines_that_cannot_be_used_are_counted(matmul: Any, pretended: Any, tmp_path: Path) -> None:
+    task, path = autotvm.task.create("test/matmul", (16,)), tmp_path / "log"
+    log = [autotvm.callback.log_to_file(path)]
+    RandomTuner(task).tune(9, callbacks=log, measurer=pretended(task, seconds))
+    lines = path.read_text().splitlines()
+    good = [json.loads(line) for line in lines]
+    strange = [
+        good[0] | {"version": 0},
+        good[0] | {"sketch": "test/matmul@00000000.0"},
+        good[0] | {"values": good[0]["values"] | {"unroll": 5}},
+    ]
+    text = "\n".join([*lines, *map(json.dumps, strange), lines[0][:50]])
+    path.write_text(text)
+    with pytest.warns(UserWarning, match="skipped in log") as told:
+        records = list(autotvm.record.load_from_file(path))
+    assert len(records) == len(lines)
+    for reason in ("of another version", "version of a template", "another space", "broken lines"):
+        assert reason in str(told[0].message)
+    other = XGBTuner(autotvm.task_for("matmul", (32, 32, 32)))
+    with pytest.warns(UserWarning, match="only 0 records of matmul") as told:
+        other.load_history(records)
+    assert "records of other templates are ignored: ['test/matmul']" in str(told[0].message)
+
+
+def test_a_fallback_takes_the_options_of_a_similar_workload(
+    matmul: Any, pretended: Any, tmp_path: Path
+) -> None:
+    task, path = autotvm.task.create("test/matmul", (48,)), tmp_path / "log"
+    log = [autotvm.callback.log_to_file(path)]
+    RandomTuner(task, np.random.default_rng(3)).tune(
+        40, callbacks=log, measurer=pretended(task, seconds)
+    )
+    records = list(autotvm.record.load_from_file(path))
+    cfg = autotvm.FallbackConfigEntity()
+    autotvm.find_template("test/matmul").instantiate(cfg, (32,))
+    cfg.fallback_with_reference_log(records)
+    knobs = autotvm.task.create("test/matmul", (32,)).config_space.space_map
+    fits = [sum(i.config[n] in k.entities for n, k in knobs.items()) for i, _ in records]
+    best = min((-fits[n], r.costs[0], n) for n, (_, r) in enumerate(records))[2]
+    given = records[best][0].config
+    assert cfg["vector"] == given["vector"]
+    assert cfg["unroll"] == given["unroll"]
+    for name in ("tile_y", "tile_x"):
+        assert 32 % cfg[name].size[-1] == 0
+        assert cfg[name].size[-1] <= given[name].size[-1]
+    with pytest.raises(ArgumentError, match="no measurement in it"):
+        cfg.fallback_with_reference_log([])
+
+
+def test_the_help_of_a_knob_lists_its_policies() -> None:
+    for define, words in (
+        (
+            autotvm.ConfigSpace.define_split,
+            ("factors", "power2", "verbose", "candidate", "no_tail"),
+        ),
+        (autotvm.ConfigSpace.define_reorder, ("identity", "all", "interval_all", "interleave")),
+        (autotvm.ConfigSpace.define_annotate, ("try_unroll_vec", "locate_cache", "num_anchor")),
+    ):
+        assert all(word in (define.__doc__ or "") for word in (*words, "cfg."))
