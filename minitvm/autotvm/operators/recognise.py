@@ -70,6 +70,7 @@ def _convolution(op: te.ComputeOp) -> Known:
     if op.tag != "conv_channels" or not _is_float32(op):
         return None
     image, weight = (e.buffer for e in tensor.loads(op))
+    assert isinstance(image, te.Tensor)
     about, data = op.attrs["convolution"], [t for t in _reads(image.op) if _is_input(t)]
     window = _window(about.high, about.wide)
     if about.groups != 1 or len(data) != 1 or not _is_constant(weight) or window is None:
@@ -132,6 +133,7 @@ def _is_float32(op: te.ComputeOp) -> bool:
 
 def _reads(op: tensor.Operation) -> list[te.Tensor]:
     """Return the tensors that an operation reads, each once."""
+    assert isinstance(op, te.ComputeOp)
     found = {id(e.buffer): e.buffer for e in tensor.loads(op)}
     return [t for t in found.values() if isinstance(t, te.Tensor)]
 

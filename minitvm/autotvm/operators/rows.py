@@ -58,6 +58,7 @@ def softmax(rows: int, columns: int) -> Any:
 
 def schedule_softmax(cfg: Config, outs: Sequence[te.Tensor], result: te.Tensor) -> te.Schedule:
     """Schedule `outs`: one softmax, and elementwise stages that read it."""
+    assert isinstance(result.op, te.ComputeOp)
     reads = [e.buffer for e in tensor.loads(result.op)]
     s, out = start(outs, result, keep=[t for t in reads if isinstance(t, te.Tensor)])
     columns = result.shape[-1]
