@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -116,8 +117,8 @@ class ApplyHistoryBest(DispatchContext):
         if (str(target), json.dumps(workload)) in self.set:
             return False
         match self._fastest(target, workload):
-            case tune.Record(final=True, default=float(default), seconds=seconds):
-                return default < seconds
+            case tune.Record(final=True, default=float(default), result=result):
+                return default < statistics.median(result.seconds)  # a single turn may be lucky
             case _:
                 return False
 

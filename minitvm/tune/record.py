@@ -44,7 +44,7 @@ class Record:
     time      when it was measured, in seconds since 1970
     batch     the number of the batch it was proposed in, from 1; 0 if not known
     default   the time of the default schedule: measured before the search, or for a final
-              measurement in the same turns; None if not known
+              measurement, the median of the same turns; None if not known
     """
 
     task: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -311,7 +312,8 @@ class _Running:
         for candidate, result in zip(chosen, results, strict=True):
             trial = Trial(candidate, result, self.clock())
             if self.log is not None:
-                default = min(self.default.seconds, default=None)
+                turns = self.default.seconds
+                default = statistics.median(turns) if turns else None
                 again = record_of(self.task, trial, final=True, default=default)
                 self.log.append(again)
             self.final.append(trial)
