@@ -25,11 +25,14 @@ HANDICAPS = (
 )
 
 
-def arguments(what: str | None, **choices: tuple[str, ...]) -> argparse.Namespace:
+def arguments(
+    what: str | None, files: tuple[str, ...] = (), **choices: tuple[str, ...]
+) -> argparse.Namespace:
     """Parse cases and flags; set the number of threads of all libraries.
 
+    files: further flags with the path of a file
     choices: further flags with their values, of which the first is the default; without values, a
-    flag that is on or off.
+    flag that is on or off
     """
     parser = argparse.ArgumentParser(
         description=what, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -38,6 +41,8 @@ def arguments(what: str | None, **choices: tuple[str, ...]) -> argparse.Namespac
     parser.add_argument("--threads", type=int, default=1, help="threads of all libraries (1)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, under 50 seconds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
+    for name in files:
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE")
     for name, values in choices.items():
         if values:
             parser.add_argument(f"--{name}", choices=values, default=values[0])

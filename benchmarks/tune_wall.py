@@ -135,16 +135,19 @@ class Table:
     """A measurer that looks results up."""
 
     def __init__(self, seconds: dict[tune.Candidate, tune.Result]) -> None:
-        self.seconds = seconds
+        self.seconds, self.reference_seconds = seconds, 1.0
 
-    def measure(self, programs: Iterable[tune.Program]) -> Iterator[tune.Result]:
+    def measure(self, programs: Iterable[tune.CandidateProgram]) -> Iterator[tune.Result]:
         """Yield the result of each program, in order."""
         for program in programs:
-            yield self.seconds[program.args[0]]  # a partial of task.lowered
+            yield self.seconds[program.candidate]
 
-    def final(self, programs: Sequence[tune.Program]) -> list[tune.Result]:
+    def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
         """Return the results, and that of a default that takes a second."""
-        return [*(self.seconds[p.args[0]] for p in programs), tune.Result((1.0,))]
+        return [
+            *(self.seconds[p.candidate] for p in programs),
+            tune.Result((self.reference_seconds,)),
+        ]
 
 
 def needed(task: tune.Task, table: Table, policy: type, seed: int) -> int:

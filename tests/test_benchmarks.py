@@ -23,6 +23,17 @@ def test_gemm_writes_rates_beside_its_peers(tmp_path: Path) -> None:
     assert 0 < row["ours"] <= row["peers"]["fma_peak"]
 
 
+def test_tune_conv_writes_rates_beside_the_default(tmp_path: Path) -> None:
+    file, log = tmp_path / "rows.json", tmp_path / "log.jsonl"
+    flags = ("--quick", "--json", str(file), "--log", str(log))
+    assert "ours/default" in run("tune_conv.py", "C12", *flags)
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["case"], row["unit"]) == ("C12", "GFLOP/s")
+    assert set(row["peers"]) >= {"default", "rows", "fma_peak"}
+    assert row["ours"] > 0
+    assert sum(not json.loads(line)["final"] for line in log.read_text().splitlines()) == 16
+
+
 def test_int8_writes_rates_beside_fp32(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert "ours/fp32" in run("int8.py", "40x32x48", "--quick", "--json", str(file))

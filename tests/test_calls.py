@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import minitvm as tvm
-from minitvm import accesses, autotvm, cachesim, edu, te, testing, tir, topi, viz, vta
+from minitvm import accesses, autotvm, cachesim, edu, te, testing, tir, topi, tune, viz, vta
 
 ROOT = Path(__file__).parent.parent
 SHEET = (ROOT / "docs/calls.md").read_text(encoding="utf-8")
@@ -21,6 +21,7 @@ ROOMS: dict[str, Any] = {
     "viz": viz,
     "accesses": accesses,
     "autotvm": autotvm,
+    "tune": tune,
     "cachesim": cachesim,
     "vta": vta,
     "edu": edu,

@@ -28,7 +28,10 @@ class FallbackWarning(UserWarning):
 
 
 class DispatchContext(ABC):
-    """A source of configurations; use it in a `with` statement."""
+    """A source of configurations; use it in a `with` statement.
+
+    It holds in this thread only: a new thread starts without contexts, and enters its own.
+    """
 
     def __init__(self) -> None:
         self._entered: list[Token[tuple[DispatchContext, ...]]] = []

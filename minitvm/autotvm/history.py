@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -54,12 +55,18 @@ class ApplyHistoryBest(DispatchContext):
         self._hooks.pop().close()
 
     def schedule(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
-        """Return the tuned schedule of topi operators; None for one that the log does not have."""
+        """Return the tuned schedule of topi operators; None where the default one is to be used.
+
+        That is the case if the log does not have the workload, or if the default was faster in the
+        final turns of the search.
+        """
         found = recognised(outs)
-        cfg = None if found is None else self.find(target, found[0])
-        if found is None or cfg is None:
+        if found is None or self._default_is_faster(target, found[0]):
             return None
-        _, heavy, scheduler = found
+        workload, heavy, scheduler = found
+        cfg = self.find(target, workload)
+        if cfg is None:
+            return None
         with target:
             return scheduler(cfg, outs, heavy)
 
@@ -93,12 +100,27 @@ class ApplyHistoryBest(DispatchContext):
         return self.found[key]
 
     def _config(self, target: Target, workload: Workload) -> Config | None:
+        match self._fastest(target, workload):
+            case tune.Record() as record:
+                return config_of(record, target, workload)
+            case other:
+                return other
+
+    def _fastest(self, target: Target, workload: Workload) -> tune.Record | ConfigEntity | None:
         task = json.dumps(workload)
         for name in (str(target), target.kind):
             if (name, task) in self.best:
-                what = self.best[name, task][1]
-                return what if isinstance(what, ConfigEntity) else config_of(what, target, workload)
+                return self.best[name, task][1]
         return None
+
+    def _default_is_faster(self, target: Target, workload: Workload) -> bool:
+        if (str(target), json.dumps(workload)) in self.set:
+            return False
+        match self._fastest(target, workload):
+            case tune.Record(final=True, default=float(default), result=result):
+                return default < statistics.median(result.seconds)  # a single turn may be lucky
+            case _:
+                return False
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
         """Set the configuration of a workload, before those of the log."""

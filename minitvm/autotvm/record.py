@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,19 +19,45 @@ from .task import Task, create
 def load_from_file(filename: str | Path) -> Iterator[Measured]:
     """Yield the measurements of a log as (MeasureInput, MeasureResult).
 
-    Lines that cannot be read are skipped. Raises ArgumentError for a template that does not exist.
+    Broken lines and those of other versions, of this program or of a template, are skipped; at the
+    end a warning says how many. Raises ArgumentError for a template that does not exist.
     """
     tasks: dict[tuple[str, str], Task] = {}
-    for record in tune.Log(filename).records():
-        yield _measured(record, tasks)
+    skipped = Counter[str]()
+    for _, record, fault in tune.Log(filename).lines():
+        task = None if record is None else _task(record, tasks)
+        reason = fault if record is None or task is None else _outdated(record, task)
+        if reason or record is None:
+            skipped[reason] += 1
+        else:
+            yield _measured(record, tasks)
+    if skipped:
+        text = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+        warnings.warn(f"skipped in log {str(filename)!r}: {text}", stacklevel=2)
 
 
-def _measured(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Measured:
+def _outdated(record: tune.Record, task: Task) -> str:
+    """Return why a record cannot be used for a task of its name, or ""."""
+    if f"@{task.template.code_hash}." not in record.sketch:
+        return "lines of another version of a template"
+    try:
+        row_of(task.config_space, record)
+    except ArgumentError:
+        return "lines of another space"
+    return ""
+
+
+def _task(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Task:
+    """Return the task of a record; `tasks` are those that were made before."""
     key = record.task, record.target
     if key not in tasks:
         name, *workload = json.loads(record.task)
         tasks[key] = create(name, workload, record.target)
-    task = tasks[key]
+    return tasks[key]
+
+
+def _measured(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Measured:
+    task = _task(record, tasks)
     space = task.config_space
     config = space.entity(row_of(space, record))
     trial = tune.Trial(task.candidate(config), record.result, record.time)

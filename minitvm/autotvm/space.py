@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -67,7 +67,19 @@ class Config:
     def define_split(
         self, name: str, axis: Any, policy: str = "factors", **options: Any
     ) -> list[VirtualAxis]:
-        """Define a knob that splits a loop; return the parts. Options as in `split_options`."""
+        """Define a knob that splits a loop; return the parts.
+
+            cfg.define_split("tile_x", x, num_outputs=3)
+            xo, xm, xi = cfg["tile_x"].apply(s, C, x)
+
+        axis          a loop of a stage, or its length
+        policy        "factors": parts are divisors of the length; "power2": powers of two;
+                      "verbose": both; "candidate": the sizes candidate=[[-1, 8], [-1, 16]]
+        num_outputs   the number of parts, two if it is not given
+        max_factor    the largest part, except for the outermost, which is -1
+        filter        filter(entity) says whether a split is offered
+        no_tail       whether the parts must divide the length; by default only with "factors"
+        """
         whole = axis if isinstance(axis, VirtualAxis) else VirtualAxis(axis)
         self._add(
             name,
@@ -81,7 +93,16 @@ class Config:
     def define_reorder(
         self, name: str, axes: Sequence[Any], policy: str, **options: Any
     ) -> list[Any]:
-        """Define a knob that reorders loops; return them. Options as in `reorder_options`."""
+        """Define a knob that reorders loops; return them.
+
+            cfg.define_reorder("order", [ko, yi, ki], "interval_all", interval=(0, 2))
+            cfg["order"].apply(s, C, [ko, yi, ki])
+
+        policy     "identity": as they are; "all": every order; "interval_all": every order of the
+                   loops axes[interval[0] : interval[1]]; "candidate": the orders
+                   candidate=[[ko, yi, ki], [yi, ko, ki]]; "interleave": the loops of the chains
+                   spatial=[[y0, y1], [x0, x1]] and reduce=[[k0, k1]] alternate
+        """
         self._add(
             name,
             f"Reorder(policy={policy})",
@@ -92,7 +113,15 @@ class Config:
     def define_annotate(
         self, name: str, axes: Sequence[Any], policy: str, **options: Any
     ) -> list[Any]:
-        """Define a knob that annotates loops; return them. Options as in `annotate_options`."""
+        """Define a knob that annotates loops; return them.
+
+            cfg.define_annotate("inner", [yi, xi], "try_unroll_vec")
+            cfg["inner"].apply(s, C, [yi, xi])
+
+        policy       "none", "unroll", "vec", "unroll_vec", "try_unroll", "try_vec" or
+                     "try_unroll_vec": with "try", each loop may also stay as it is; at most one is
+                     a vector. "locate_cache": the loops at which to compute num_anchor caches
+        """
         self._add(
             name,
             f"Annotate(policy={policy})",
@@ -101,7 +130,11 @@ class Config:
         return list(axes)
 
     def define_knob(self, name: str, candidate: Iterable[Any]) -> None:
-        """Define a knob whose options are the values `candidate`; cfg[name].val is one of them."""
+        """Define a knob whose options are the values `candidate`; cfg[name].val is one of them.
+
+        cfg.define_knob("unroll", [0, 16, 64])
+        s[C].pragma(yo, "auto_unroll_max_step", cfg["unroll"].val)
+        """
         given = list(candidate)
         self._add(name, f"OtherOption({given})", lambda: [OtherOptionEntity(v) for v in given])
 
@@ -285,6 +318,24 @@ def _gene(name: str, entities: tuple[Entity, ...]) -> tune.Gene:
     return tune.choice_gene(name, values)
 
 
+class Measured(Protocol):
+    """The part of a MeasureInput that a fallback configuration needs."""
+
+    @property
+    def task(self) -> tune.Task: ...
+    @property
+    def config(self) -> Config: ...
+
+
+class Outcome(Protocol):
+    """The part of a MeasureResult that a fallback configuration needs."""
+
+    @property
+    def costs(self) -> tuple[float, ...]: ...
+    @property
+    def error_no(self) -> int: ...
+
+
 class FallbackConfigEntity(Config):
     """The configuration of a workload that has not been tuned: the first option of each knob.
 
@@ -301,7 +352,7 @@ class FallbackConfigEntity(Config):
     def define_split(
         self, name: str, axis: Any, policy: str = "factors", **options: Any
     ) -> list[VirtualAxis]:
-        """Define a knob that splits a loop; return the parts. Options as in `split_options`."""
+        """Define a knob that splits a loop; return the parts. See `Config.define_split`."""
         self.lengths[name] = VirtualAxis(axis).length
         return super().define_split(name, axis, policy, **options)
 
@@ -323,3 +374,34 @@ class FallbackConfigEntity(Config):
             sizes.append(max(d for d in divisors(left) if d <= most))
             left //= sizes[-1]
         self.chosen[name] = SplitEntity(tuple(reversed(sizes)))
+
+    def fallback_with_reference_log(self, ref_log: Iterable[tuple[Measured, Outcome]]) -> None:
+        """Take the options of the measured configuration that fits best; call it after the knobs.
+
+            if cfg.is_fallback:
+                cfg.fallback_with_reference_log(autotvm.record.load_from_file("other.log"))
+
+        ref_log   measurements of the same template, mostly of other workloads; others are ignored
+        A configuration fits best if most of its options are options here too, and among such ones
+        if it is the fastest in operations per second. Splits that are none here are taken as upper
+        bounds, as by `fallback_split`.
+        """
+        found = [(i, r) for i, r in ref_log if not r.error_no and self._has_knobs_of(i.config)]
+        if not found:
+            why = "no measurement in it has succeeded and has the knobs of this template"
+            raise ArgumentError("fallback_with_reference_log", why, "a log of this template")
+        best, _ = max(found, key=lambda m: (self._fit(m[0]), m[0].task.flops / min(m[1].costs)))
+        for name, entity in best.config.chosen.items():
+            if entity in self.space.space_map[name].entities:
+                self.chosen[name] = entity
+            elif isinstance(entity, SplitEntity):
+                self.fallback_split(name, (-1, *entity.size[1:]))
+
+    def _has_knobs_of(self, cfg: Config) -> bool:
+        here, there = ({n: e.tag for n, e in c.chosen.items()} for c in (self, cfg))
+        return here == there
+
+    def _fit(self, given: Measured) -> int:
+        """Return how many options of a configuration are options here too."""
+        knobs = self.space.space_map
+        return sum(e in knobs[name].entities for name, e in given.config.chosen.items())

@@ -131,10 +131,16 @@ class Target:
         return entered[-1] if entered else Target("llvm")
 
     def __enter__(self) -> Target:
+        """Make this the current target of this thread until the end of the `with` statement.
+
+        As with all context variables of Python, a new thread starts without it: use the `with`
+        statement inside the function that the thread runs.
+        """
         _entered.set((*_entered.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Make the target that was current before the current one again."""
         _entered.set(_entered.get()[:-1])
 
     def lanes(self, dtype: str) -> int:

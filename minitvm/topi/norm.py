@@ -11,6 +11,7 @@ from .elementwise import ELEMENTWISE
 from .operands import check_vector, checks_arguments
 from .reduction import REDUCTION, dimension, dimensions, fold_over
 
+SOFTMAX = "softmax"  # the attribute of the stage of a softmax: the dimensions that it is along
 ROW = "row"  # the tag of stages that read statistics of their row and are scheduled row by row
 
 
@@ -20,7 +21,11 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     over = dimensions("softmax", x, axis)
     _, e, total = _exponentials(x, over)
     return te.compute(
-        x.shape, lambda *i: e(*i) / total(*_without(i, over)), name="T_softmax", tag=ROW
+        x.shape,
+        lambda *i: e(*i) / total(*_without(i, over)),
+        name="T_softmax",
+        tag=ROW,
+        attrs={SOFTMAX: over},
     )
 
 

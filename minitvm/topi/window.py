@@ -153,5 +153,4 @@ def padded_pixel(data: te.Tensor, layout: Layout, high: Window, wide: Window) ->
 
 def window_attrs(layout: Layout, high: Window, wide: Window) -> dict[str, Any]:
     """Return the attributes from which the schedule of an operation with tag WINDOW is made."""
-    pairs = tuple((w.kernel, w.stride) for w in (high, wide))
-    return {"layout": layout.name, "windows": pairs}
+    return {"layout": layout.name, "windows": (high, wide)}

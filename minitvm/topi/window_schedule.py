@@ -130,7 +130,8 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     if len(found) < 3 or tir.prove_equal(op.shape[0], 0):
         return None
     weighted = len({e.buffer for e in tensor.loads(op)}) > 1
-    return Sizes(found[0], found[1], found[2], op.attrs["windows"], weighted)
+    rows, columns = ((w.kernel, w.stride) for w in op.attrs["windows"])
+    return Sizes(found[0], found[1], found[2], (rows, columns), weighted)
 
 
 def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axis], list[te.Axis]]:

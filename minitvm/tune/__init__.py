@@ -3,6 +3,14 @@
 outcome = tune.run(task, seconds=60, log="matmul.jsonl")     the same call resumes
 f = driver.build(task.lowered(outcome.best.candidate))
 search = tune.Search(task, seconds=60).start()               the same in a thread
+
+To add    write
+a policy  a class with the methods of Policy (policy.py); pass it to `run`
+a model   a class with the methods of Model (model.py); pass it to GuidedPolicy as `model`
+a column  its name in features.py, the number in kernel.py and slowly in oracle.py, which a test
+          compares; raise VERSION in features.py
+a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its number in TVM in
+          autotvm/measure.py
 """
 
 # pyright: reportUnusedImport=false
@@ -34,7 +42,7 @@ from .measure import MeasureOptions, Measurer
 from .model import DRAFT, Draft, Floats, Loss, Model, Trees, pairwise_accuracy
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
-from .progress import ProgressLine, shown
+from .progress import ProgressLine, counted, shown
 from .record import (
     Log,
     Reading,

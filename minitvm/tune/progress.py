@@ -70,6 +70,16 @@ class ProgressLine:
         return min(1.0, max(shares))
 
 
+def counted(n: int) -> str:
+    """Return a large number for people: 4,096 or 4.1 million."""
+    if n >= 10**15:
+        return f"{n:.2g}"
+    for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if n >= size:
+            return f"{n / size:.1f} {name}"
+    return f"{n:,}"
+
+
 def shown(task: Task) -> str:
     """Return the name of a task and its workload, for people: matmul(512, 512, 512, float32)."""
     return f"{task.name}({', '.join(str(value) for value in task.workload)})"

@@ -25,7 +25,7 @@ from .space import Gene
 from .task import Candidate, Task
 from .trial import ErrorKind, Result
 
-VERSION = 1
+VERSION = 2
 MACHINE = ("cpu", "vector_bytes", "l1", "l2", "l3")  # facts of the host that times depend on
 
 
@@ -42,6 +42,9 @@ class Record:
     steps     the steps of the schedule, as JSON values
     final     whether it was measured in turns with other programs, when the search was over
     time      when it was measured, in seconds since 1970
+    batch     the number of the batch it was proposed in, from 1; 0 if not known
+    default   the time of the default schedule: measured before the search, or for a final
+              measurement, the median of the same turns; None if not known
     """
 
     task: str
@@ -55,6 +58,8 @@ class Record:
     flops: float
     time: float
     final: bool = False
+    batch: int = 0
+    default: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -62,7 +67,9 @@ class Record:
         return self.result.best
 
 
-def record_of(task: Task, trial: Trial, *, final: bool = False) -> Record:
+def record_of(
+    task: Task, trial: Trial, *, final: bool = False, batch: int = 0, default: float | None = None
+) -> Record:
     """Return the record of a trial on this machine."""
     sketch = task.sketches[trial.candidate.sketch]
     row = trial.candidate.row
@@ -81,6 +88,8 @@ def record_of(task: Task, trial: Trial, *, final: bool = False) -> Record:
         task.flops,
         trial.time,
         final,
+        batch,
+        default,
     )
 
 
@@ -192,6 +201,8 @@ def from_line(line: str) -> Record:
             float(given["flops"]),
             float(given["time"]),
             bool(given["final"]),
+            int(given["batch"]),
+            None if given["default"] is None else float(given["default"]),
         )
     except (KeyError, TypeError, ValueError) as e:
         raise ValueError("broken lines") from e
@@ -213,11 +224,15 @@ class Reading:
     trials    of the task, in the order of the log
     final     the measurements of the best candidates at the end of earlier searches
     skipped   how many other lines there are, by reason
+    batches   the number of the batch of each trial
+    default   the shortest time of the default schedule; None if the log has none
     """
 
     trials: tuple[Trial, ...]
     final: tuple[Trial, ...]
     skipped: Mapping[str, int]
+    batches: tuple[int, ...]
+    default: float | None
 
 
 class Log:
@@ -269,6 +284,7 @@ class Log:
         and left in the file. If a candidate was measured twice, both trials are returned.
         """
         trials, final = list[Trial](), list[Trial]()
+        batches, defaults = list[int](), list[float]()
         skipped, here = Counter[str](), machine_facts(task.target)
         for _, record, fault in self.lines():
             reason = fault or _other(record, task, here)
@@ -280,8 +296,11 @@ class Log:
             except ArgumentError:
                 skipped["lines of another space"] += 1
                 continue
+            defaults += [] if record.default is None else [record.default]
             (final if record.final else trials).append(Trial(candidate, record.result, record.time))
-        return Reading(tuple(trials), tuple(final), dict(skipped))
+            batches += [] if record.final else [record.batch]
+        default = min(defaults, default=None)
+        return Reading(tuple(trials), tuple(final), dict(skipped), tuple(batches), default)
 
     def best(self, task: Task) -> Trial | None:
         """Return the fastest candidate of a task on this machine, or None if all failed.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -25,10 +27,16 @@ from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
 FINALISTS = 5
+STOPPING = "stopping: the programs under way are being finished; Ctrl-C again ends at once"
 
 
 class Measures(Protocol):
     """What a search needs of a Measurer."""
+
+    @property
+    def reference_seconds(self) -> float:
+        """Return the time of one call of the default schedule."""
+        ...
 
     def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
         """Yield the result of each program, in order."""
@@ -45,7 +53,7 @@ class Limits:
 
     trials           trials of the task, including those that the log had before
     seconds          wall time; programs that are being built or run are finished
-    early_stopping   trials without an improvement
+    early_stopping   trials without an improvement, those that the log had before included
     failures         programs in a row that fail in the same way
     """
 
@@ -155,6 +163,7 @@ def _sigint(stop: threading.Event) -> Generator[None]:
 
     def handle(*_: Any) -> None:
         stop.set()
+        print(f"\n{STOPPING}", file=sys.stderr, flush=True)
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, handle)
@@ -183,11 +192,12 @@ class _Running:
     clock: Callable[[], float]
     begin: float
     trials: list[Trial] = field(default_factory=list[Trial])
-    started: list[Candidate] = field(default_factory=list[Candidate])
+    started: list[tuple[Candidate, int]] = field(default_factory=list[tuple[Candidate, int]])
     rounds: list[Round] = field(default_factory=list[Round])
     final: list[Trial] = field(default_factory=list[Trial])
     default: Result | None = None
     earlier: int = 0
+    batches: int = 0  # that the log had
     learned: int = 0  # trials that the policy knows
     reported: int = 0  # rounds
     ended: End | None = None
@@ -198,9 +208,12 @@ class _Running:
     def start(self) -> None:
         """Read the log."""
         if self.log is not None:
-            self.trials += self.log.read(self.task).trials
-        self.earlier = self.improved = len(self.trials)
+            reading = self.log.read(self.task)
+            self.trials += reading.trials
+            self.batches = max(reading.batches, default=0)
+        self.earlier = len(self.trials)
         self.best = fastest(self.trials)
+        self.improved = 0 if self.best is None else self.trials.index(self.best) + 1
         limits = self.limits
         self.on(Started(self.task, tuple(self.trials), limits.trials, limits.seconds))
 
@@ -232,7 +245,7 @@ class _Running:
                     self.ended = self.over()
                     if self.ended is not None:
                         return
-                    self.started.append(candidate)
+                    self.started.append((candidate, self.batches + len(self.rounds)))
                     yield CandidateProgram(self.task, candidate)
             self.ended = self.over() or "exhausted"
         except Exception as e:
@@ -260,7 +273,7 @@ class _Running:
         try:
             for result in workers.measure(self.programs()):
                 self._report_rounds()
-                self._keep(result)
+                self._keep(result, workers.reference_seconds)
         except KeyboardInterrupt:
             self.ended = "stopped"
             self.stop.set()
@@ -268,12 +281,12 @@ class _Running:
         if self.failure is not None:
             raise self.failure
 
-    def _keep(self, result: Result) -> None:
+    def _keep(self, result: Result, default: float) -> None:
         """Record the result of the next program."""
-        candidate = self.started[len(self.trials) - self.earlier]
+        candidate, batch = self.started[len(self.trials) - self.earlier]
         trial = Trial(candidate, result, self.clock())
         if self.log is not None:
-            self.log.append(record_of(self.task, trial))
+            self.log.append(record_of(self.task, trial, batch=batch, default=default))
         self.trials.append(trial)
         if not result.error and (self.best is None or trial.seconds < self.best.seconds):
             self.best, self.improved = trial, len(self.trials)
@@ -299,7 +312,10 @@ class _Running:
         for candidate, result in zip(chosen, results, strict=True):
             trial = Trial(candidate, result, self.clock())
             if self.log is not None:
-                self.log.append(record_of(self.task, trial, final=True))
+                turns = self.default.seconds
+                default = statistics.median(turns) if turns else None
+                again = record_of(self.task, trial, final=True, default=default)
+                self.log.append(again)
             self.final.append(trial)
 
     def outcome(self) -> Outcome:

@@ -135,6 +135,11 @@ class TableMeasurer:
         self.table = table
         self._places = [_places(table, sketch.space) for sketch in task.sketches]
 
+    @property
+    def reference_seconds(self) -> float:
+        """Return the time of the default schedule."""
+        return float(self.table.about["default"])
+
     def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
         """Yield the result of each program, in order."""
         for program in programs:
@@ -143,7 +148,7 @@ class TableMeasurer:
     def final(self, programs: Sequence[Program]) -> list[Result]:
         """Return the results of the programs, then that of the default schedule."""
         found = [self.result(_candidate(p)) for p in programs]
-        return [*found, Result((float(self.table.about["default"]),))]
+        return [*found, Result((self.reference_seconds,))]
 
     def row(self, candidate: Candidate) -> tuple[int, ...]:
         """Return the row of the table's space that a candidate of the task stands for."""

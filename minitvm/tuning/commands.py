@@ -58,15 +58,19 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_budget(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--seconds", type=float, help=f"wall time ({SECONDS:g} without --trials)")
-    p.add_argument("--trials", type=int, help="trials, including those in the log")
-    p.add_argument("--early-stopping", type=int, help="trials without an improvement")
-    p.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    budget = p.add_argument_group("budget", "the search ends at whatever limit it reaches first")
+    usual = f"{SECONDS:g} if neither --seconds nor --trials is given"
+    about = f"wall time of this command in seconds, without the final comparison ({usual})"
+    budget.add_argument("--seconds", type=float, help=about)
+    budget.add_argument("--trials", type=int, help="measured candidates, those in the log included")
+    about = "end after so many trials in a row without a faster one, those in the log included"
+    budget.add_argument("--early-stopping", type=int, metavar="TRIALS", help=about)
+    budget.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
 
 
 def main(words: Sequence[str], say: Say = print) -> None:
     """Run a `tune` command with these arguments; `say` prints one line or paragraph."""
-    given = parser().parse_args(words)
+    given = parser().parse_args(_with_shape(words))
     match given.verb:
         case "resume":
             record = last_record(given.log)
@@ -85,12 +89,23 @@ def main(words: Sequence[str], say: Say = print) -> None:
             search(task, log, given, say)
 
 
+def _with_shape(words: Sequence[str]) -> list[str]:
+    """Join --shape and its value, because argparse takes "-4,8" for an option."""
+    found = list[str]()
+    for word in words:
+        if found[-1:] == ["--shape"]:
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
+
+
 def search(task: tune.Task, log: Path, given: argparse.Namespace, say: Say) -> tune.Outcome:
     """Run or continue a search, and tell how it ended."""
     seconds = SECONDS if given.seconds is None and given.trials is None else given.seconds
     book = tune.Log(log)
     reading = book.read(task)
-    say(f"{tune.shown(task)} for {task.target}: {task.size:.3g} candidates; log {log}")
+    say(f"{tune.shown(task)} for {task.target}: {tune.counted(task.size)} candidates; log {log}")
     if reading.trials:
         say(f"continuing after {len(reading.trials)} trials")
     for reason, count in reading.skipped.items():

@@ -13,7 +13,9 @@ from minitvm import tune, viz
 from minitvm.base import ArgumentError
 
 TOP = 10  # candidates in the table
+FEWEST = 8  # trials, for a statement about the accuracy of a model
 BARS = 12  # columns in the charts
+EFFECTS = "what each column adds to the predicted speed of the best (fastest trial: 1)"
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
 background:#fff}
@@ -34,7 +36,7 @@ def report(task: tune.Task, log: tune.Log) -> str:
     best = log.best(task)
     title = f"Tuning of {tune.shown(task)}"
     parts = [f"<h1>{escape(title)}</h1>", _summary(task, reading, best)]
-    parts.append(viz.TuningCurve.from_trials(task, reading.trials).svg())
+    parts.append(_curve(task, reading))
     parts += ["<h2>Failures</h2>", _failures(reading.trials)]
     if best is not None:
         parts += ["<h2>The fastest candidates</h2>", _fastest(task, reading)]
@@ -45,6 +47,15 @@ def report(task: tune.Task, log: tune.Log) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(
         [*parts, "</body></html>\n"]
     )
+
+
+def _curve(task: tune.Task, reading: tune.Reading) -> str:
+    """Draw all trials, the batches, and the speed of the default schedule."""
+    levels = dict[str, float]()
+    if reading.default is not None:
+        levels["default schedule"] = tune.rate(task, reading.default)
+    curve = viz.TuningCurve.from_trials(task, reading.trials, levels, reading.batches)
+    return curve.svg()
 
 
 def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
@@ -77,7 +88,7 @@ def _summary(task: tune.Task, reading: tune.Reading, best: tune.Trial | None) ->
     text = (
         f"{len(trials)} trials ({failed} failed) from {when[0]} to {when[1]}; {speed}. "
         f"A trial took {build * 1e3:.0f} ms to build and {run * 1e3:.0f} ms to run on average. "
-        f"The space has {task.size:.3g} candidates in {len(task.sketches)} sketches."
+        f"The space has {tune.counted(task.size)} candidates in {len(task.sketches)} sketches."
     )
     skipped = "".join(f" The log also has {n} {reason}." for reason, n in reading.skipped.items())
     return f"<p>{escape(text + skipped)}</p>"
@@ -123,17 +134,31 @@ def _model(task: tune.Task, trials: Sequence[tune.Trial], best: tune.Trial) -> l
     sketches = [t.candidate.sketch for t in (*trials, best)]
     seen = np.concatenate([columns.of(n, row) for n, row in zip(sketches, rows, strict=True)])
     labels = tune.labels_of(trials)
+    accuracy = _accuracy(seen[:-1], labels)
     model.fit(seen[:-1], labels)
-    accuracy = tune.pairwise_accuracy(model.predict(seen[:-1]), labels)
     shares = dict(islice(model.importance(columns.names).items(), BARS))
     effects = dict(islice(model.explain(seen[-1:], columns.names).items(), BARS))
-    fit = "" if accuracy is None else f" It orders {accuracy:.0%} of their pairs correctly."
+    fit = (
+        ""
+        if accuracy is None
+        else f" Trained on every second trial only, they order {accuracy:.0%} of the pairs of the "
+        "other trials correctly; guessing would give 50%."
+    )
     text = f"What boosted trees, trained on the {len(trials)} trials of this log, look at.{fit}"
     return [
         f"<p>{escape(text)}</p>",
-        viz.svg(viz.shares_scene(shares, "share of the gain of all splits")),
-        viz.svg(viz.shares_scene(effects, "what each column adds to the score of the best")),
+        viz.svg(viz.shares_scene(shares, "share of the gain of all splits (all columns: 1)")),
+        viz.svg(viz.shares_scene(effects, EFFECTS)),
     ]
+
+
+def _accuracy(features: tune.Floats, labels: tune.Floats) -> float | None:
+    """Return the pairwise accuracy on half of the trials, after training on the other half."""
+    if len(labels) < FEWEST:
+        return None
+    model = tune.Trees()
+    model.fit(features[::2], labels[::2])
+    return tune.pairwise_accuracy(model.predict(features[1::2]), labels[1::2])
 
 
 def _machine(task: tune.Task) -> str:

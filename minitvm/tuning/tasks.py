@@ -13,7 +13,8 @@ from minitvm.base import ArgumentError, TVMError
 def sizes(text: str) -> tuple[int, ...]:
     """Return the numbers of --shape: "512,512,512" or "512x512x512"."""
     if not re.fullmatch(r"\d+([,x]\d+)*", text):
-        raise ArgumentError(f"--shape {text}", "not a list of numbers", "--shape 512,512,512")
+        why = "not a list of numbers without signs"
+        raise ArgumentError(f"--shape {text}", why, "--shape 512,512,512")
     return tuple(int(n) for n in re.split("[,x]", text))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minitvm import tune
@@ -18,7 +18,7 @@ from .visual import Visual
 
 PAUSE = 0.3  # seconds at least between two drawings
 WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
-BATCH = 16  # recorded trials do not say in which batch they were measured
+BATCH = 16  # trials of a batch, where nothing else is known
 
 
 class TuningCurve(Visual):
@@ -55,13 +55,18 @@ class TuningCurve(Visual):
         task: tune.Task,
         trials: Iterable[tune.Trial],
         levels: Mapping[str, float] | None = None,
+        batches: Sequence[int] | None = None,
     ) -> TuningCurve:
-        """Return a curve of recorded trials, in the order of measuring."""
+        """Return a curve of recorded trials, in the order of measuring.
+
+        batches   the number of the batch of each trial; by default a batch has 16 trials
+        """
         curve = cls.__new__(cls)
         curve._prepare(task, levels)
         curve._search = None
         for n, trial in enumerate(trials):
-            curve._points.append(_point(task, trial, n // BATCH))
+            batch = n // BATCH if batches is None else batches[n]
+            curve._points.append(_point(task, trial, batch))
         curve._status = _summary(curve._points)
         Visual.__init__(curve)
         return curve

@@ -1,5 +1,6 @@
 """Tuners: what they propose, what they learn, and which of TVM's faults they do not have."""
 
+import json
 import time
 import warnings
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from minitvm import autotvm, driver, te, topi, tune
 from minitvm.autotvm.annealing import Best, anneal
+from minitvm.autotvm.operators import recognised
 from minitvm.autotvm.tuner import (
     GATuner,
     GridSearchTuner,
@@ -177,3 +179,137 @@ def test_a_workload_that_is_not_tuned_is_mentioned_once(matmul: Any) -> None:
 def test_wrong_options_are_refused(matmul: Any, call: Any, why: str) -> None:
     with pytest.raises(ArgumentError, match=why):
         call(autotvm.task.create("test/matmul", (8,)))
+
+
+def conv(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    return topi.conv2d(x, w, 1, 1, layout="NHWC")
+
+
+def depthwise(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    return topi.depthwise_conv2d(x, w, 1, 1, layout="NHWC")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "network"),
+    [
+        ("sum_rows", (6, 100), lambda x: topi.mean(x, axis=1)),
+        ("softmax", (6, 100), lambda x: topi.relu(topi.softmax(x))),
+        ("depthwise_nhwc", (1, 9, 8, 24, 3, 1, 1), lambda x, w: topi.relu(depthwise(x, w))),
+        ("conv2d_nhwc", (1, 9, 8, 24, 16, 3, 1, 1), lambda x, w: topi.relu(conv(x, w))),
+    ],
+)
+def test_a_tuned_operator_is_used_inside_a_network(
+    name: str, shape: Any, network: Any, pretended: Any, tmp_path: Path
+) -> None:
+    task, path = autotvm.task_for(name, shape), tmp_path / "log"
+    log = [autotvm.callback.log_to_file(path)]
+    measurer = pretended(task, lambda cfg: 1e-3 + 1e-6 * cfg.index)
+    RandomTuner(task, rng=np.random.default_rng(6)).tune(12, callbacks=log, measurer=measurer)
+    inputs = [a for a in task.args if isinstance(a.op, te.PlaceholderOp)]
+    out = network(*inputs)
+    with autotvm.apply_history_best(path):
+        s = topi.schedule(out)
+    assert s.steps != topi.schedule(out).steps
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(a.shape).astype("float32") for a in inputs]  # type: ignore[arg-type]
+    wanted, found = (np.empty(out.shape, "float32") for _ in range(2))  # type: ignore[arg-type]
+    driver.build(topi.schedule(out), [*inputs, out])(*arrays, wanted)
+    driver.build(s, [*inputs, out])(*arrays, found)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    measurer.reference_seconds = 1e-4  # the default wins the final turns
+    path.unlink()
+    RandomTuner(task, rng=np.random.default_rng(6)).tune(12, callbacks=log, measurer=measurer)
+    with autotvm.apply_history_best(path):
+        kept = topi.schedule(out)
+    assert kept.steps == topi.schedule(out).steps
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        lambda x, w: topi.sum(x, axis=0),
+        lambda x, w: topi.sum(topi.relu(x), axis=1),
+        lambda x, w: topi.max(x, axis=1),
+        lambda x, w: topi.softmax(x, axis=0),
+        lambda x, w: topi.softmax(topi.relu(x)),
+        lambda x, w: topi.log_softmax(x),
+        lambda x, w: topi.layer_norm(x),
+        lambda x, w: topi.softmax(topi.transpose(x)),
+        lambda x, w: conv(topi.reshape(x, (1, 4, 4, 8)), w),
+        lambda x, w: topi.nn.max_pool2d(topi.reshape(x, (1, 4, 4, 8)), 2, 2, layout="NHWC"),
+        lambda x, w: depthwise(topi.reshape(x, (1, 4, 4, 8)), w),
+    ],
+)
+def test_other_formulas_are_not_taken_for_an_operator(network: Any) -> None:
+    x = te.placeholder((8, 16), name="x")
+    w = te.placeholder((3, 3, 8, 1), name="w", constant=True)
+    assert recognised([network(x, w)]) is None
+
+
+def test_other_types_are_not_taken_for_float32() -> None:
+    x = te.placeholder((8, 16), "float64", name="x")
+    image = te.placeholder((1, 8, 8, 16), "float64", name="image")
+    w = te.placeholder((3, 3, 16, 8), "float64", name="w", constant=True)
+    for out in (topi.sum(x, axis=1), topi.softmax(x), conv(image, w)):
+        assert recognised([out]) is None
+
+
+def test_lines_that_cannot_be_used_are_counted(matmul: Any, pretended: Any, tmp_path: Path) -> None:
+    task, path = autotvm.task.create("test/matmul", (16,)), tmp_path / "log"
+    log = [autotvm.callback.log_to_file(path)]
+    RandomTuner(task).tune(9, callbacks=log, measurer=pretended(task, seconds))
+    lines = path.read_text().splitlines()
+    good = [json.loads(line) for line in lines]
+    strange = [
+        good[0] | {"version": 0},
+        good[0] | {"sketch": "test/matmul@00000000.0"},
+        good[0] | {"values": good[0]["values"] | {"unroll": 5}},
+    ]
+    text = "\n".join([*lines, *map(json.dumps, strange), lines[0][:50]])
+    path.write_text(text)
+    with pytest.warns(UserWarning, match="skipped in log") as told:
+        records = list(autotvm.record.load_from_file(path))
+    assert len(records) == len(lines)
+    for reason in ("of another version", "version of a template", "another space", "broken lines"):
+        assert reason in str(told[0].message)
+    other = XGBTuner(autotvm.task_for("matmul", (32, 32, 32)))
+    with pytest.warns(UserWarning, match="only 0 records of matmul") as told:
+        other.load_history(records)
+    assert "records of other templates are ignored: ['test/matmul']" in str(told[0].message)
+
+
+def test_a_fallback_takes_the_options_of_a_similar_workload(
+    matmul: Any, pretended: Any, tmp_path: Path
+) -> None:
+    task, path = autotvm.task.create("test/matmul", (48,)), tmp_path / "log"
+    log = [autotvm.callback.log_to_file(path)]
+    RandomTuner(task, np.random.default_rng(3)).tune(
+        40, callbacks=log, measurer=pretended(task, seconds)
+    )
+    records = list(autotvm.record.load_from_file(path))
+    cfg = autotvm.FallbackConfigEntity()
+    autotvm.find_template("test/matmul").instantiate(cfg, (32,))
+    cfg.fallback_with_reference_log(records)
+    knobs = autotvm.task.create("test/matmul", (32,)).config_space.space_map
+    fits = [sum(i.config[n] in k.entities for n, k in knobs.items()) for i, _ in records]
+    best = min((-fits[n], r.costs[0], n) for n, (_, r) in enumerate(records))[2]
+    given = records[best][0].config
+    assert cfg["vector"] == given["vector"]
+    assert cfg["unroll"] == given["unroll"]
+    for name in ("tile_y", "tile_x"):
+        assert 32 % cfg[name].size[-1] == 0
+        assert cfg[name].size[-1] <= given[name].size[-1]
+    with pytest.raises(ArgumentError, match="no measurement in it"):
+        cfg.fallback_with_reference_log([])
+
+
+def test_the_help_of_a_knob_lists_its_policies() -> None:
+    for define, words in (
+        (
+            autotvm.ConfigSpace.define_split,
+            ("factors", "power2", "verbose", "candidate", "no_tail"),
+        ),
+        (autotvm.ConfigSpace.define_reorder, ("identity", "all", "interval_all", "interleave")),
+        (autotvm.ConfigSpace.define_annotate, ("try_unroll_vec", "locate_cache", "num_anchor")),
+    ):
+        assert all(word in (define.__doc__ or "") for word in (*words, "cfg."))

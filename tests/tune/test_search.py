@@ -178,6 +178,14 @@ def test_the_fastest_are_measured_again_in_turns_with_the_default() -> None:
     assert "x the default" in str(outcome)
 
 
+@pytest.mark.parametrize(
+    ("n", "text"),
+    [(7, "7"), (4096, "4,096"), (4_090_000, "4.1 million"), (3 * 10**9, "3.0 billion")],
+)
+def test_large_numbers_are_readable(n, text) -> None:
+    assert tune.counted(n) == text
+
+
 def test_the_line_in_the_terminal_shows_speed_trials_errors_and_time_left() -> None:
     text = io.StringIO()
     machine = Machine(task(), failing("crash", every=4))
@@ -205,7 +213,7 @@ def test_a_stopped_search_finishes_what_it_began(ahead) -> None:
     assert len(outcome.final) == 5
 
 
-def test_the_first_interrupt_finishes_what_it_began(tmp_path) -> None:
+def test_the_first_interrupt_finishes_what_it_began(tmp_path, capsys) -> None:
     machine, log = Machine(task(), ahead=3), tmp_path / "log.jsonl"
 
     def on(event) -> None:
@@ -216,6 +224,7 @@ def test_the_first_interrupt_finishes_what_it_began(tmp_path) -> None:
     outcome = search(machine.task, machine=machine, trials=1000, log=log, on=on)
     assert signal.getsignal(signal.SIGINT) is before
     assert outcome.ended == "stopped"
+    assert "the programs under way are being finished" in capsys.readouterr().err
     assert len(outcome.trials) == 23
     assert len(tune.Log(log).read(machine.task).trials) == 23
 
@@ -309,6 +318,28 @@ def test_a_search_that_is_done_is_not_done_again(tmp_path) -> None:
     assert machine.finals == 0
     assert log.stat().st_size == size
     assert again.best.candidate == first.best.candidate
+
+
+def test_early_stopping_counts_the_trials_of_the_log(tmp_path) -> None:
+    found, log = task(), tmp_path / "log.jsonl"
+    first = search(found, trials=32, log=log)
+    since = 32 - 1 - first.trials.index(min(first.trials, key=lambda t: t.seconds))
+    worse = Machine(found, wrong=lambda number: tune.Result((1.0,)))
+    second = search(found, trials=200, early_stopping=since + 5, log=log, machine=worse, seed=1)
+    assert second.ended == "early stopping"
+    assert len(second.trials) == 32 + 5
+    again = search(found, trials=200, early_stopping=since + 5, log=log, machine=Machine(found))
+    assert len(again.trials) == len(second.trials)
+
+
+def test_a_log_says_in_which_batch_a_trial_was_and_how_fast_the_default_is(tmp_path) -> None:
+    found, log = task(), tmp_path / "log.jsonl"
+    search(found, trials=20, log=log)
+    search(found, trials=30, log=log, seed=1)
+    reading = tune.Log(log).read(found)
+    assert reading.batches == (1,) * 16 + (2,) * 4 + (3,) * 10
+    assert reading.default == 2e-3
+    assert tune.Log(tmp_path / "none.jsonl").read(found).default is None
 
 
 def test_a_second_sketch_is_found_in_the_log(tmp_path) -> None:

@@ -48,6 +48,7 @@ def test_the_same_command_continues(log: Path) -> None:
     text = said(*SEARCH, "--trials", "8", "--log", str(log))
     assert "continuing after 6 trials" in text
     assert "2 trials in" in text
+    assert re.search(r": [\d,.]+( [mb]illion)? candidates", text)
     assert "0 trials in" in said("resume", str(log), "--trials", "8")
     trials = [record for record in tune.Log(log).records() if not record.final]
     assert len({(r.sketch, r.row) for r in trials}) == len(trials) == 8
@@ -64,6 +65,8 @@ def test_a_report_is_one_page(log: Path, tmp_path: Path) -> None:
         "Machine",
         "GFLOP/s",
         "te.create_schedule",
+        "level:default schedule",
+        "Trained on every second trial only",
     ):
         assert part in text
 
@@ -87,6 +90,7 @@ def test_a_log_is_shown_and_maintained(log: Path, tmp_path: Path) -> None:
     [
         (("matmul", "--shape", "64,64", "--trials", "1"), "it must be m, n, k"),
         (("matmul", "--shape", "sixty", "--trials", "1"), "not a list of numbers"),
+        (("matmul", "--shape", "-4,8,8", "--trials", "1"), "not a list of numbers without signs"),
         (("matmul", "--shape", "0,8,8", "--trials", "1"), "at least 1"),
         ((*SEARCH, "--trials", "0"), "trials is 0"),
         ((*SEARCH, "--seconds", "-1"), "seconds is -1"),
@@ -103,6 +107,14 @@ def test_mistakes_are_explained(words, message, tmp_path, monkeypatch, capsys) -
     assert command_line.main(["tune", *words]) == 1
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_help_says_how_budgets_work_together(capsys) -> None:
+    with pytest.raises(SystemExit):
+        tuning.main(["matmul", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the search ends at whatever limit it reaches first" in text
+    assert "60 if neither --seconds nor --trials is given" in text
 
 
 def test_an_unknown_operator_is_refused(capsys) -> None:

@@ -2,4 +2,5 @@
 
 # pyright: reportUnusedImport=false
 
-from .table import OPERATORS, Operator, recognised, task_for
+from .recognise import recognised
+from .table import OPERATORS, Operator, task_for

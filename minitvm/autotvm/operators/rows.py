@@ -9,14 +9,16 @@ for i:                                 parallel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from minitvm import te, topi
+from minitvm import te, tensor, topi
 from minitvm.base import Target
 
 from ..dispatch import get_config
 from ..space import Config
 from ..templates import template
+from .stages import start
 
 FEW = (1, 2, 4, 8)
 
@@ -26,14 +28,24 @@ def sum_rows(rows: int, columns: int) -> Any:
     """Add the elements of each row of x [rows, columns]."""
     x = te.placeholder((rows, columns), name="x")
     out = topi.sum(x, axis=1)
-    s, cfg = te.create_schedule(out.op), get_config()
+    return schedule_sum(get_config(), [out], out), [x, out]
+
+
+def schedule_sum(cfg: Config, outs: Sequence[te.Tensor], total: te.Tensor) -> te.Schedule:
+    """Schedule `outs`: one sum of rows, and elementwise stages that read it."""
+    s, out = start(outs, total)
+    columns = topi.stages.reduce_axes_of(s[total])[0].extent
+    assert isinstance(columns, int)
     _define(cfg, columns)
-    partials = _fold(cfg, s, s[out], columns)
-    row = topi.stages.axes_of(s[out])[0]
-    _attach(s, partials, s[out], row)
+    partials = _fold(cfg, s, s[total], columns)
+    row = topi.stages.axes_of(out)[0]
+    if out.name != s[total].name:
+        s[total].set_scope("local")
+        s[total].compute_at(out, row)
+    _attach(s, partials, s[total], topi.stages.axes_of(s[total])[0])
     if Target.current().num_cores > 1:
-        s[out].parallel(row)
-    return s, [x, out]
+        out.parallel(row)
+    return s
 
 
 @template("softmax")
@@ -41,26 +53,35 @@ def softmax(rows: int, columns: int) -> Any:
     """Compute the softmax of each row of x [rows, columns]."""
     x = te.placeholder((rows, columns), name="x")
     out = topi.softmax(x)
-    s, cfg = te.create_schedule(out.op), get_config()
+    return schedule_softmax(get_config(), [out], out), [x, out]
+
+
+def schedule_softmax(cfg: Config, outs: Sequence[te.Tensor], result: te.Tensor) -> te.Schedule:
+    """Schedule `outs`: one softmax, and elementwise stages that read it."""
+    assert isinstance(result.op, te.ComputeOp)
+    reads = [e.buffer for e in tensor.loads(result.op)]
+    s, out = start(outs, result, keep=[t for t in reads if isinstance(t, te.Tensor)])
+    columns = result.shape[-1]
+    assert isinstance(columns, int)
     _define(cfg, columns)
     cfg.define_knob("keep_exp", [0, 1])
-    lanes, row = Target.current().lanes(out.dtype), topi.stages.axes_of(s[out])[0]
+    lanes, row = Target.current().lanes(result.dtype), topi.stages.axes_of(out)[0]
     for stage in reversed(s.stages):  # readers first
         op = stage.op
-        if stage.is_output or not isinstance(op, te.ComputeOp):
+        if stage.is_output or stage.is_inlined or not isinstance(op, te.ComputeOp):
             continue
         if not op.reduce_axis and not cfg["keep_exp"].val:
             stage.compute_inline()
             continue
         partials = _fold(cfg, s, stage, columns) if op.reduce_axis else []
-        stage.compute_at(s[out], row)
+        stage.compute_at(out, row)
         if not op.reduce_axis:
             _vectorize(cfg, stage, lanes)
         _attach(s, partials, stage, None)
-    _vectorize(cfg, s[out], lanes)
+    _vectorize(cfg, out, lanes)
     if Target.current().num_cores > 1:
-        s[out].parallel(row)
-    return s, [x, out]
+        out.parallel(row)
+    return s
 
 
 def _define(cfg: Config, columns: int) -> None:

@@ -1,25 +1,19 @@
-"""The operators that have templates: by name, with the shapes of their tasks, and by formula."""
+"""The operators that have templates, with the shapes of their tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from minitvm import te, tensor
 from minitvm.base import ArgumentError, Target
 
-from ..dispatch import Workload
-from ..space import Config
 from ..task import Task, create
 from ..templates import TEMPLATES, Template
-from .convolutions import conv2d_nchwc, conv2d_nhwc, schedule_conv
-from .products import dense, matmul, schedule_product
+from .convolutions import conv2d_nchwc, conv2d_nhwc
+from .products import dense, matmul
 from .rows import softmax, sum_rows
-from .stages import right_load
 from .windows import depthwise_nhwc
-
-Scheduler: TypeAlias = Callable[[Config, Sequence[te.Tensor], te.Tensor], te.Schedule]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,68 +63,3 @@ def complete(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     every = OPERATORS[name].template.make.__code__.co_argcount
     missing = every - len(args)
     return (*args, *defaults[len(defaults) - missing :]) if missing else args
-
-
-Found: TypeAlias = tuple[Workload, te.Tensor, Scheduler] | None
-
-
-def recognised(outs: Sequence[te.Tensor]) -> Found:
-    """Return the workload of `outs`, its heavy tensor, and what schedules it; None if unknown.
-
-    Only elementwise stages of the same shape may read the heavy tensor. Products and convolutions
-    with constant weights are known.
-    """
-    ops = tensor.producers_first(tuple(t.op for t in outs))
-    heavy = [o for o in ops if isinstance(o, te.ComputeOp) and o.reduction is not None]
-    if len(outs) != 1 or len(heavy) != 1:
-        return None
-    (op,) = heavy
-    before = {id(o) for o in tensor.producers_first((op,))}
-    after = [o for o in ops if id(o) not in before and isinstance(o, te.ComputeOp)]
-    if any(o.shape != op.shape for o in after):
-        return None
-    found = _product(op) if op.tag == "matmul" else None
-    found = _convolution(op) if op.tag == "conv_channels" else found
-    if found is None or not all(type(n) in (int, str, bool) for n in found[0]):
-        return None
-    return found
-
-
-def _product(op: te.ComputeOp) -> Found:
-    reads = [e.buffer for e in tensor.loads(op)]
-    if len(op.axis) != 2 or not all(_is_input(t) for t in reads):
-        return None
-    load = right_load(op)
-    workload = (*op.shape, op.reduce_axis[0].extent, str(op.dtypes[0]))
-    if load.indices[-1] is op.axis[-1]:
-        return ("matmul", *workload), op.output(0), schedule_product
-    return ("dense", *workload, _is_constant(load.buffer)), op.output(0), schedule_product
-
-
-def _convolution(op: te.ComputeOp) -> Found:
-    image, weight = (e.buffer for e in tensor.loads(op))
-    about, data = op.attrs["convolution"], [t for t in _inputs(image) if _is_input(t)]
-    high, wide = about.high, about.wide
-    square = (high.kernel, high.stride, high.before) == (wide.kernel, wide.stride, wide.before)
-    even = high.before == high.after and wide.before == wide.after
-    plain = about.groups == 1 and high.dilation == wide.dilation == 1
-    if not (square and even and plain and len(data) == 1 and _is_constant(weight)):
-        return None
-    sizes = about.batch, high.size, wide.size, about.inputs, about.outputs
-    window = high.kernel, high.stride, high.before
-    if about.layout == "NHWC":
-        return ("conv2d_nhwc", *sizes, *window), op.output(0), schedule_conv
-    return ("conv2d_nchwc", *sizes, *window, op.shape[-1]), op.output(0), schedule_conv
-
-
-def _inputs(image: Any) -> list[te.Tensor]:
-    """Return the tensors that the padded image reads."""
-    return [e.buffer for e in tensor.loads(image.op) if isinstance(e.buffer, te.Tensor)]
-
-
-def _is_input(t: Any) -> bool:
-    return isinstance(t, te.Tensor) and isinstance(t.op, te.PlaceholderOp)
-
-
-def _is_constant(t: Any) -> bool:
-    return isinstance(t, te.Tensor) and isinstance(t.op, te.PlaceholderOp) and t.op.constant

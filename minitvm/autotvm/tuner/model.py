@@ -119,10 +119,16 @@ class XGBTuner(Tuner):
         """Learn from measurements of the same template, also of other workloads.
 
         The model made from them counts less with each measurement of this task. Records of other
-        templates are ignored, and all are if there are fewer than `min_seed_records`.
+        templates are ignored, and all are if there are fewer than `min_seed_records`; a warning
+        says so.
         """
-        name = self.task.name
-        given = [(i, r) for i, r in data_set if i.task.name == name and not r.error_no]
+        name, every = self.task.name, list(data_set)
+        ours = [(i, r) for i, r in every if i.task.name == name]
+        if len(ours) < len(every):
+            others = sorted({i.task.name for i, _ in every} - {name})
+            text = f"{len(every) - len(ours)} records of other templates are ignored: {others}"
+            warnings.warn(text, stacklevel=2)
+        given = [(i, r) for i, r in ours if not r.error_no]
         if len(given) < min_seed_records:
             text = f"only {len(given)} records of {name}, {min_seed_records} are needed: ignored"
             warnings.warn(text, stacklevel=2)

@@ -1,0 +1,87 @@
+"""Tune the convolutions of ResNet-18 in NHWC, then compare them with untuned ones and torch.
+
+    python benchmarks/tune_conv.py [--quick] [--json FILE] [--cold] [--log FILE] [C1 ... C12]
+
+Each layer gets 64 trials of the default policy, from an empty log. Then `apply_history_best` and
+topi.schedule build it, as a user would: the default schedule is kept where the final turns of the
+search found no faster one. Batch 1, one thread, constant weights; rates in GFLOP/s.
+
+--quick   two layers, 16 trials each
+--cold    each call reads weights that are not in the caches, as in a network; in the search too
+--log     keep the trials: layers that it has are not searched again
+
+The peers: "default" is topi's schedule in NHWC without a log, "rows" the default in NCHW; torch as
+in conv.py, if it is installed: "faster packed" is the faster of its two layouts with weights that
+oneDNN has packed beforehand; fma_peak is the peak of multiply-adds.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from _common import Row, arguments, best_seconds, geometric_mean, report
+
+flags = arguments(__doc__, files=("log",), cold=())
+
+import numpy as np
+from _conv import FASTER, LAYERS, drawn, laid_out, ours, theirs, torch_or_none
+
+from minitvm import autotvm, testing, tune
+
+torch = torch_or_none()
+TARGET = "llvm -num-cores=1"
+TRIALS = 16 if flags.quick else 64
+QUICK = ("C6", "C12")
+RATIOS = ("default", "rows", FASTER, "fma_peak")
+
+
+def tuned(name: str, log: Path) -> tune.Outcome:
+    """Search for the schedule of a layer."""
+    layer = LAYERS[name]
+    shape = (1, layer.size, layer.size, *layer[1:], layer.pad)
+    task = autotvm.task_for("conv2d_nhwc", shape, TARGET)
+    options, rng = tune.MeasureOptions(cold=flags.cold), np.random.default_rng(0)
+    return tune.run(task, trials=TRIALS, log=log, measure=options, rng=rng)
+
+
+def compared(name: str, log: Path, rounds: int) -> Row:
+    """Measure the tuned kernel and its peers in turns."""
+    layer = LAYERS[name]
+    x, w = drawn(layer)
+    with autotvm.apply_history_best(log) as history:
+        run, y = ours(layer, x, w, TARGET, layout="NHWC", cold=flags.cold)
+    assert history.best
+    default, expected = ours(layer, x, w, TARGET, layout="NHWC", cold=flags.cold)
+    rows, _ = ours(layer, x, w, TARGET, method="rows", cold=flags.cold)
+    peers = {} if torch is None else theirs(torch, layer, x, w, cold=flags.cold)
+    run()
+    default()
+    testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-2)
+    if torch is not None:
+        wanted = laid_out(peers["torch"]().numpy(), "NHWC")
+        testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-2)
+    peak, peak_flops = testing.fma_run(1)
+    runs = {"ours": run, "default": default, "rows": rows, **peers, "fma_peak": peak}
+    seconds = best_seconds(runs, rounds)
+    flops = 2 * y.size * layer.inputs * layer.kernel**2
+    rates = {who: flops / t / 1e9 for who, t in seconds.items()}
+    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
+    if torch is not None:
+        rates[FASTER] = max(rates["packed"], rates["packed last"])
+    return Row(name, 1, "GFLOP/s", rates.pop("ours"), rates)
+
+
+if __name__ == "__main__":
+    if torch is not None:
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+    measured = list[Row]()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(flags.log or f"{folder}/log.jsonl")
+        for name in flags.cases or (QUICK if flags.quick else LAYERS):
+            print(f"{name}: {tuned(name, log)}", file=sys.stderr, flush=True)
+            measured.append(compared(name, log, 7 if flags.quick else 21))
+    ratios = [r for r in RATIOS if r in measured[0].peers]
+    report(measured, flags.json, tuple(ratios))
+    for peer in ratios:
+        print(f"geometric mean of ours/{peer}: {geometric_mean(measured, peer):.2f}")

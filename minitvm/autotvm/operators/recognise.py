@@ -1,0 +1,146 @@
+"""Recognise by its formula which operator a network of stages is, for a tuned schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from minitvm import te, tensor, tir, topi
+
+from ..dispatch import Workload
+from ..space import Config
+from .convolutions import schedule_conv
+from .products import schedule_product
+from .rows import schedule_softmax, schedule_sum
+from .stages import right_load
+from .windows import schedule_windows
+
+FLOAT32 = "float32"  # the only type of templates that have no argument for it
+Scheduler: TypeAlias = Callable[[Config, Sequence[te.Tensor], te.Tensor], te.Schedule]
+Found: TypeAlias = tuple[Workload, te.Tensor, Scheduler] | None
+
+
+def recognised(outs: Sequence[te.Tensor]) -> Found:
+    """Return the workload of `outs`, its heavy tensor, and what schedules it; None if unknown.
+
+    Known are products, convolutions in NHWC and NCHWc and depthwise ones in NHWC, with constant
+    weights, sums of rows and softmax. Only elementwise stages of the same shape may read the heavy
+    tensor.
+    """
+    ops = tensor.producers_first(tuple(t.op for t in outs))
+    op = _heavy(ops)
+    if len(outs) != 1 or op is None:
+        return None
+    before = {id(o) for o in tensor.producers_first((op,))}
+    after = [o for o in ops if id(o) not in before and isinstance(o, te.ComputeOp)]
+    if any(o.shape != op.shape or o.tag == topi.norm.ROW for o in after):
+        return None
+    for about in (_product, _convolution, _depthwise, _row_sum, _softmax):
+        found = about(op)
+        if found is not None and all(type(n) in (int, str, bool) for n in found[0]):
+            return found[0], op.output(0), found[1]
+    return None
+
+
+Known: TypeAlias = tuple[Workload, Scheduler] | None
+
+
+def _heavy(ops: Sequence[tensor.Operation]) -> te.ComputeOp | None:
+    """Return the only reduction, or the stage of a softmax, which reads two; otherwise None."""
+    computed = [o for o in ops if isinstance(o, te.ComputeOp)]
+    sums = [o for o in computed if o.reduction is not None]
+    rows = [o for o in computed if o.tag == topi.norm.ROW]
+    if len(sums) == 2 and len(rows) == 1:
+        return rows[0]
+    return sums[0] if len(sums) == 1 else None
+
+
+def _product(op: te.ComputeOp) -> Known:
+    reads = [e.buffer for e in tensor.loads(op)]
+    if op.tag != "matmul" or len(op.axis) != 2 or not all(_is_input(t) for t in reads):
+        return None
+    load = right_load(op)
+    workload = (*op.shape, op.reduce_axis[0].extent, str(op.dtypes[0]))
+    if load.indices[-1] is op.axis[-1]:
+        return ("matmul", *workload), schedule_product
+    return ("dense", *workload, _is_constant(load.buffer)), schedule_product
+
+
+def _convolution(op: te.ComputeOp) -> Known:
+    if op.tag != "conv_channels" or not _is_float32(op):
+        return None
+    image, weight = (e.buffer for e in tensor.loads(op))
+    assert isinstance(image, te.Tensor)
+    about, data = op.attrs["convolution"], [t for t in _reads(image.op) if _is_input(t)]
+    window = _window(about.high, about.wide)
+    if about.groups != 1 or len(data) != 1 or not _is_constant(weight) or window is None:
+        return None
+    sizes = about.batch, about.high.size, about.wide.size, about.inputs, about.outputs
+    if about.layout == "NHWC":
+        return ("conv2d_nhwc", *sizes, *window), schedule_conv
+    return ("conv2d_nchwc", *sizes, *window, op.shape[-1]), schedule_conv
+
+
+def _depthwise(op: te.ComputeOp) -> Known:
+    if op.tag != "window" or not _is_float32(op) or op.attrs["layout"] != "NHWC":
+        return None
+    reads, window = _reads(op), _window(*op.attrs["windows"])
+    weights = [t for t in reads if _is_constant(t)]
+    if len(reads) != 2 or len(weights) != 1 or not all(map(_is_input, reads)) or window is None:
+        return None
+    (data,) = (t for t in reads if t is not weights[0])
+    if weights[0].shape != (window[0], window[0], data.shape[3], 1):
+        return None
+    return ("depthwise_nhwc", *data.shape, *window), schedule_windows
+
+
+def _row_sum(op: te.ComputeOp) -> Known:
+    r = op.reduction
+    if op.tag != topi.reduction.REDUCTION or r is None or not _is_float32(op):
+        return None
+    source = r.sources[0]
+    if r.reducer is not tensor.SUM or not isinstance(source, tir.Load):
+        return None
+    if not _is_input(source.buffer) or not _are(source.indices, (*op.axis, *op.reduce_axis)):
+        return None
+    return ("sum_rows", *source.buffer.shape), schedule_sum
+
+
+def _softmax(op: te.ComputeOp) -> Known:
+    along, last = op.attrs.get(topi.norm.SOFTMAX), len(op.axis) - 1
+    stages = tensor.producers_first((op,))  # x, the maximum, exp, its sum, and their quotient
+    if along != [last] or last != 1 or len(stages) != 5 or not _is_float32(op):
+        return None
+    return ("softmax", *op.shape), schedule_softmax
+
+
+def _window(high: Any, wide: Any) -> tuple[int, int, int] | None:
+    """Return kernel, stride and padding if they are alike on all sides, without dilation."""
+    alike = (high.kernel, high.stride, high.before) == (wide.kernel, wide.stride, wide.before)
+    even = high.before == high.after and wide.before == wide.after
+    plain = high.dilation == wide.dilation == 1
+    return (high.kernel, high.stride, high.before) if alike and even and plain else None
+
+
+def _are(indices: Sequence[Any], axes: Sequence[te.Axis]) -> bool:
+    """Return whether indices are these axes: two of them, in this order."""
+    return len(indices) == len(axes) == 2 and all(map(lambda i, a: i is a, indices, axes))
+
+
+def _is_float32(op: te.ComputeOp) -> bool:
+    return {FLOAT32, *op.dtypes, *(e.buffer.dtype for e in tensor.loads(op))} == {FLOAT32}
+
+
+def _reads(op: tensor.Operation) -> list[te.Tensor]:
+    """Return the tensors that an operation reads, each once."""
+    assert isinstance(op, te.ComputeOp)
+    found = {id(e.buffer): e.buffer for e in tensor.loads(op)}
+    return [t for t in found.values() if isinstance(t, te.Tensor)]
+
+
+def _is_input(t: Any) -> bool:
+    return isinstance(t, te.Tensor) and isinstance(t.op, te.PlaceholderOp)
+
+
+def _is_constant(t: Any) -> bool:
+    return isinstance(t, te.Tensor) and isinstance(t.op, te.PlaceholderOp) and t.op.constant
