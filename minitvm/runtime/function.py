@@ -70,7 +70,7 @@ class Function:
     ) -> None:
         self.func = func
         self.name = func.name
-        self._main = run
+        self._main = run  # its arguments: those of the function, packed constants, symbolic sizes
         self._prepack = prepack
         self._run = run if prepack is None else packing(func, prepack._main, run)
         self._sources = sources
@@ -84,21 +84,6 @@ class Function:
 
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
-
-    @property
-    def main(self) -> Run:
-        """The code: its arguments are those of the function, packed constants, symbolic sizes."""
-        return self._main
-
-    @property
-    def prepack(self) -> Function | None:
-        """The function that packs the constants, if there is one."""
-        return self._prepack
-
-    @property
-    def address(self) -> int | None:
-        """The address of the machine code; None if Python runs this function."""
-        return self._main.address if isinstance(self._main, NativeRun) else None
 
     def bind(self, **constants: Any) -> Function:
         """Return this function without its constants: g = f.bind(W=w), then g(a, c).
@@ -134,7 +119,7 @@ class Function:
 
         Raises BuildError if functions of its target cannot be stored, or if constants are bound.
         """
-        write(path, self.packed("export"))
+        write(path, pack(self._stored("export")))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
         """Pickle the function in the format of export(); unpickling does not compile it again.
@@ -142,11 +127,7 @@ class Function:
         Raises BuildError if functions of its target cannot be stored. Unpickling runs the code in
         the pickle: load only what you trust.
         """
-        return unpickled, (self.packed("pickle"),)
-
-    def packed(self, verb: str) -> bytes:
-        """Return the bytes of the exported function; errors say that `verb` is impossible."""
-        return pack(self._stored(verb))
+        return unpickled, (pack(self._stored("pickle")),)
 
     def _stored(self, verb: str) -> Package:
         if self._package is None and self.func.packed and self._prepack is None:
@@ -220,6 +201,21 @@ def load(path: File) -> Function:
     was made for another CPU, operating system or version.
     """
     return loaded(read(path), f"load({str(path)!r})")
+
+
+def code_of(f: Function) -> tuple[Run, Run | None]:
+    """Return the code of `f`, which takes packed constants as arguments, and of what packs them."""
+    return f._main, f._prepack and f._prepack._main
+
+
+def address_of(f: Function) -> int | None:
+    """Return the address of the machine code of `f`; None if Python runs it."""
+    return f._main.address if isinstance(f._main, NativeRun) else None
+
+
+def exported(f: Function) -> bytes:
+    """Return the bytes that f.export writes to a file."""
+    return pack(f._stored("export"))
 
 
 def unpickled(data: bytes) -> Function:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .aligned import Array
+from .function import address_of, code_of
 from .jit import compile_ir
 from .loading import address, failed
 from .network import Call, Library, Place, elements
@@ -22,7 +23,7 @@ class CompiledCalls:
 
     def __init__(self, calls: Sequence[Call], lib: Library, arena: Array) -> None:
         self._calls, self._lib, self._arena = calls, lib, arena
-        self._kernels = _table(f.address or 0 for f in lib.kernels)
+        self._kernels = _table(address_of(f) or 0 for f in lib.kernels)
         self._where = address(arena)
         self._run = _entry(network_ir(calls), 6)
         self.know((), ())
@@ -68,7 +69,7 @@ class PythonCalls:
 
     def __init__(self, calls: Sequence[Call], lib: Library, arena: Array) -> None:
         self._rows = [
-            (lib.kernels[call.kernel].main, _arguments(call, lib, arena)) for call in calls
+            (code_of(lib.kernels[call.kernel])[0], _arguments(call, lib, arena)) for call in calls
         ]
 
         self.know((), ())
