@@ -2,3 +2,4 @@
 
 # pyright: reportUnusedImport=false
 from .fuse import fuse
+from .split import split_concatenate
