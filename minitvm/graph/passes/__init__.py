@@ -2,6 +2,7 @@
 
 # pyright: reportUnusedImport=false
 from .batch_norm import fold_batch_norm
+from .concatenate import split_concatenate
 from .fold import fold_constants
 from .formula import choose_formulas
 from .fuse import fuse
