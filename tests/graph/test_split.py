@@ -16,7 +16,7 @@ def network(lines: str, inputs: str = INPUTS) -> graph.Graph:
 
 
 def lines_of(net: graph.Graph) -> list[str]:
-    return [line.split("  #")[0].strip() for line in graph.text(net).splitlines()[1:]]
+    return [line.split("  #")[0].strip() for line in str(net).splitlines()[1:]]
 
 
 FIRE = """\

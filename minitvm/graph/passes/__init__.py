@@ -2,7 +2,6 @@
 
 # pyright: reportUnusedImport=false
 from .batch_norm import fold_batch_norm
-from .concatenate import split_concatenate
 from .fold import fold_constants
 from .formula import choose_formulas
 from .fuse import fuse
@@ -10,3 +9,4 @@ from .layout import assign_layouts
 from .parallel import merge_parallel
 from .same import merge_same
 from .simplify import simplify
+from .split import split_concatenate

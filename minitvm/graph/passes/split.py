@@ -25,13 +25,11 @@ def split_concatenate(graph: Graph) -> Graph:
     A convolution is split if its partial results are smaller than the concatenated tensor.
     """
     readers, outputs = graph.readers(), set(graph.outputs)
-    nodes = iter(graph.nodes)
     joined = set[Node]()  # new concatenates with one reader
 
-    def change(node: Node) -> Node:
-        was = next(nodes)
+    def change(node: Node, old: Node) -> Node:
         new = _split(node, joined)
-        if new.op == "concatenate" and len(readers[was]) == 1 and was not in outputs:
+        if new.op == "concatenate" and len(readers[old]) == 1 and old not in outputs:
             joined.add(new)
         return new
 
