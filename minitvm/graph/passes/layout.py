@@ -78,9 +78,7 @@ def _cheapest(graph: Graph, target: Target) -> set[Node]:
 
     for node, readers in graph.readers().items():
         me = number[node]
-        kernel = any(
-            x is node and not _is_image(r, k) for r in readers for k, x in enumerate(r.inputs)
-        )
+        kernel = any(r.op in IMAGES and node in r.inputs[1:] for r in readers)
         fixed = kernel or (node in graph.outputs and len(node.type.shape) == 4)
         if fixed or not _can_move(node):
             edge(0, me, NEVER * SCALE)
