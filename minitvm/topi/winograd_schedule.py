@@ -28,8 +28,8 @@ from minitvm.base import Target, divisors
 from .convolution import CONVOLUTION, TILE, Convolution
 from .gemm import WORTH_THREADS
 from .stages import axes_of, reduce_axes_of
+from .tile import AHEAD
 
-AHEAD = 4096  # bytes of U between a request and its use: longer than the last cache takes
 U_CYCLES = 1.5  # cycles for which loading one vector of U delays the multiply-adds
 V_CYCLES = 0.25  # for one element of V, which is in the first-level cache
 LOOP_CYCLES = 1  # for the loop itself
