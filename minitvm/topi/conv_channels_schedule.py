@@ -16,7 +16,7 @@ from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
 from .layouts import Layout, layout_of
 from .stages import axes_of, has_iterations, reduce_axes_of, reduction_length
-from .tile import Tile
+from .tile import AHEAD, Tile
 
 
 def schedule_channels(
@@ -37,7 +37,8 @@ def schedule_channels(
           out[n, yo + yi, xo + xi, oo + oi] = tile[yi, xi, oi]
 
     If weights are much larger than the image, the loop over panels is outermost, and the whole
-    image is padded before it.
+    image is padded before it. Large weights are requested before they are used: in a network, they
+    come from the last cache or from memory.
     """
     op = conv.op
     assert isinstance(op, te.ComputeOp)
@@ -60,7 +61,9 @@ def schedule_channels(
         out.unroll(axis)
     out.vectorize(inner[-1])
     acc.compute_at(out, xo)
-    _sum(acc, layout, tile, op)
+    term = _sum(acc, layout, tile, op)
+    if z.weights > target.l2 // 4:
+        acc.prefetch(packed.op.output(0), term, max(1, AHEAD // (tile.channels * z.item)))
     row = yo
     if threads:
         row = out.fuse(*panels, n, yo) if outside else out.fuse(n, yo)
@@ -129,8 +132,8 @@ def _tiles(
     return n, panels, yo, xo, [yi, xi, *channels[:-1], *vectors]
 
 
-def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> None:
-    """Schedule the loops that compute a tile.
+def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> te.Axis:
+    """Schedule the loops that compute a tile; return the innermost one that is not unrolled.
 
     Kernel elements and input channels are outside, unrolled pixels and vectors inside. In NCHWc, a
     block of input channels is added up for all kernel elements before the next. The loops over kx
@@ -145,10 +148,11 @@ def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> Non
     acc.reorder(n, *panels, yo, xo, *terms, *inner)
     pixel = layout.block or _operands(op)[0].shape[3]  # elements from one pixel to the next
     if op.attrs[CONVOLUTION].wide.dilation == 1 and tir.prove_equal(pixel, c.extent):
-        acc.fuse(kx, c)
+        c = acc.fuse(kx, c)
     for axis in inner[:-1]:
         acc.unroll(axis)
     acc.vectorize(inner[-1])
+    return c
 
 
 def _blocks_of(layout: Layout, channels: tir.Index) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+AHEAD = 4096  # bytes of weights between a request and its use: longer than the last cache takes
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:

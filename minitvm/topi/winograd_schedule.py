@@ -19,16 +19,17 @@ only a few times. U is therefore packed by panel, so that it is read in order, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from minitvm import schedule, te, tensor
-from minitvm.base import Target
+from minitvm import schedule, te, tensor, tir
+from minitvm.base import Target, divisors
 
 from .convolution import CONVOLUTION, TILE, Convolution
 from .gemm import WORTH_THREADS
 from .stages import axes_of, reduce_axes_of
+from .tile import AHEAD
 
-AHEAD = 4096  # bytes of U between a request and its use: longer than the last cache takes
 U_CYCLES = 1.5  # cycles for which loading one vector of U delays the multiply-adds
 V_CYCLES = 0.25  # for one element of V, which is in the first-level cache
 LOOP_CYCLES = 1  # for the loop itself
@@ -69,7 +70,8 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     row = (tile + 2) ** 2 * across * (inputs + outputs) * conv.dtype.bytes
     total = batch * down
     cores = target.num_cores if parallel else 1
-    block = _block(total, row, products * conv.dtype.bytes, target.l2, cores)
+    sizes = divisors(total) if batch > 1 else range(1, total + 1)  # see _output
+    block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2, cores)
     rows, vectors = _register_tile(block * across, outputs, lanes, target.vector_registers)
     far = inputs * vectors * lanes * conv.dtype.bytes > target.l1 // 2
     return Plan(block, rows, vectors * lanes, lanes, data_lanes, far, parallel)
@@ -80,10 +82,11 @@ def _lanes(channels: int, most: int) -> int:
     return min(most, 1 << (max(1, channels).bit_length() - 1))
 
 
-def _block(total: int, row: int, u: int, cache: int, cores: int) -> int:
+def _block(total: int, sizes: Iterable[int], row: int, u: int, cache: int, cores: int) -> int:
     """Choose the number of rows of tiles in a block by the bytes that miss the second-level cache.
 
-    total: all rows of tiles. row: the bytes of V and M for one of them. u: the bytes of U.
+    total: all rows of tiles. sizes: the numbers of rows to choose from. row: the bytes of V and M
+    for one of them. u: the bytes of U.
 
     If U, V and M of a block fit, nothing misses. Otherwise each block reads U again, and writes and
     reads the part of V and M that does not fit.
@@ -95,8 +98,10 @@ def _block(total: int, row: int, u: int, cache: int, cores: int) -> int:
         return -(-total // block) * (u + 2 * max(0, block * row - cache))
 
     most = max(1, -(-total // cores))
-    best = min(range(1, most + 1), key=lambda block: (missing(block), -block))
-    return -(-most // -(-most // best))  # blocks of nearly equal size
+    fits = [n for n in sizes if n <= most]
+    best = min(fits, key=lambda block: (missing(block), -block))
+    equal = -(-most // -(-most // best))  # blocks of nearly equal size
+    return equal if equal in fits else best
 
 
 def _register_tile(tiles: int, outputs: int, lanes: int, registers: int) -> tuple[int, int]:
@@ -156,12 +161,17 @@ def _reads(op: tensor.Operation) -> list[te.Tensor]:
 def _output(
     s: te.Schedule, stage: te.StageView, out: te.StageView, half: te.Tensor, tile: int, p: Plan
 ) -> te.Axis:
-    """Schedule both output transforms and the epilogue; return the loop over blocks."""
+    """Schedule both output transforms and the epilogue; return the loop over blocks.
+
+    The rows of several images are one loop, which blocks divide: of an uneven block, it would not
+    be known that its rows do not go back to the first image, so it would compute all of V and M.
+    """
     n, y, x, o = axes_of(out)
     row, yi = out.split(y, factor=tile)
     column, xi = out.split(x, factor=tile)
     oo, oi = out.split(o, factor=p.lanes)
-    block, row = out.split(out.fuse(n, row), factor=p.block)
+    rows = row if tir.prove_equal(n.extent, 1) else out.fuse(n, row)
+    block, row = out.split(rows, factor=p.block)
     out.reorder(block, row, column, oo, yi, xi, oi)
     if p.parallel:
         out.parallel(block)

@@ -174,6 +174,16 @@ def test_constant_weights_are_packed_once() -> None:
     assert (got == 72).all()
 
 
+@pytest.mark.parametrize(("outputs", "requests"), [(64, False), (4096, True)])
+def test_large_weights_are_requested_before_they_are_used(outputs: int, requests: bool) -> None:
+    target = tvm.Target("llvm -num-cores=1")
+    object.__setattr__(target, "l2", 1 << 20)
+    x = te.placeholder((1, 7, 7, 64), name="x")
+    w = te.placeholder((1, 1, 64, outputs), name="w", constant=True)
+    y = topi.conv2d(x, w, layout="NHWC")
+    assert ("prefetch" in str(tvm.lower(topi.schedule(y, target), [x, w, y]))) is requests
+
+
 def test_rows_of_pixels_are_copied_once() -> None:
     x, w = te.placeholder((1, 20, 20, 16), name="x"), te.placeholder((3, 3, 16, 16), name="w")
     out = topi.conv2d(x, w, 1, 1, layout="NHWC")

@@ -10,7 +10,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, tensor, tir, topi
-from minitvm.topi.convolution import GROWTH, Convolution, best_formula, best_tile
+from minitvm.topi.convolution import CONVOLUTION, GROWTH, Convolution, best_formula, best_tile
 from minitvm.topi.window import Window
 from minitvm.topi.winograd import TRANSFORMS
 from minitvm.topi.winograd_schedule import Plan, plan
@@ -95,6 +95,24 @@ def test_every_target_computes_it(tile: int) -> None:
 def test_blocks_of_tiles_run_in_parallel() -> None:
     case = (1, 34, 34, 64, 64)
     assert run(case, (1, 1, 1, 1), 2, "NHWC", "llvm -num-cores=2", 1) < 2e-6
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "channels", "tile"),
+    [(1, 28, 128, 2), (1, 55, 16, 4), (1, 7, 512, 4), (3, 28, 128, 2), (2, 7, 512, 2)],
+)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_block_computes_only_its_own_tiles(
+    batch: int, size: int, channels: int, tile: int, cores: int
+) -> None:
+    target = tvm.Target(f"llvm -num-cores={cores}")
+    x = place(batch, size, size, channels)
+    w = place(3, 3, channels, 64, name="W", constant=True)
+    out = topi.nn.conv2d_winograd(x, w, 1, tile)
+    block = plan(out.op.attrs[CONVOLUTION], tile, target).block
+    lowered = tvm.lower(topi.schedule(out, target), [x, w, out], target=target)
+    arrays = [n.buffer for n in tir.walk(lowered.body) if isinstance(n, tir.Allocate)]
+    assert max(b.shape[2] for b in arrays if b.name == "V") == block * -(-size // tile)
 
 
 def test_what_follows_may_be_a_reduction_or_several_readers() -> None:
