@@ -32,7 +32,7 @@ def from_onnx(
     found = read(model)
     scope = Scope(Builder(name or found.name or "onnx"))
     values: dict[str, Value] = {}
-    for each in _inputs(found, dict(shapes or {})):
+    for each in _inputs(found, shapes or {}):
         scope.taken.add(each.name)
         values[each.name] = scope.b.input(each.name, _fixed(each), each.dtype)
     for key, array in found.constants.items():
@@ -52,23 +52,25 @@ def from_onnx(
     return _graph(scope, [_output(values, scope, each) for each in found.outputs])
 
 
-def _inputs(model: Model, shapes: dict[str, Sequence[int]]) -> Iterator[Declared]:
+def _inputs(model: Model, shapes: Mapping[str, Sequence[int]]) -> Iterator[Declared]:
     """Yield the inputs with the given shapes."""
+    known = [each.name for each in model.inputs]
+    for key in shapes:
+        if key not in known:
+            why = f"the inputs of the model are {', '.join(map(repr, known)) or 'none'}"
+            raise GraphError(f"shapes[{key!r}]", why)
     for each in model.inputs:
-        given = shapes.pop(each.name, None)
+        given = shapes.get(each.name)
         if given is None:
             yield each
             continue
         sizes = tuple(given)
-        known = each.sizes if each.sizes is not None else ("",) * len(sizes)
-        pairs = zip(known, sizes, strict=False)
-        if len(known) != len(sizes) or any(isinstance(a, int) and a != b for a, b in pairs):
-            why = f"shapes gives it {list(sizes)}, but the model {_shown(known)}"
+        declared = each.sizes if each.sizes is not None else ("",) * len(sizes)
+        pairs = zip(declared, sizes, strict=False)
+        if len(declared) != len(sizes) or any(isinstance(a, int) and a != b for a, b in pairs):
+            why = f"shapes gives it {list(sizes)}, but the model {_shown(declared)}"
             raise GraphError(f"input {each.name!r}", why)
         yield replace(each, sizes=sizes)
-    for key in shapes:
-        known = ", ".join(repr(each.name) for each in model.inputs)
-        raise GraphError(f"shapes[{key!r}]", f"the inputs of the model are {known or 'none'}")
 
 
 def _shown(sizes: Sequence[int | str]) -> str:

@@ -83,12 +83,13 @@ def _model(onnx: Any, what: str, model: Any, folder: Path | None) -> Model:
         raise GraphError(what, "it has sparse constants, which cannot be read")
     constants: dict[str, Array] = {}
     for each in graph.initializer:
-        named = f"constant {each.name!r}"
-        if not each.name or each.name in constants:
+        key = _text(each.name)
+        named = f"constant {key!r}"
+        if not key or key in constants:
             raise GraphError(named, "constants must have names, and no two the same one")
-        constants[each.name] = _array(onnx, named, each, folder)
+        constants[key] = _array(onnx, named, each, folder)
     return Model(
-        graph.name,
+        _text(graph.name),
         tuple(_declared("input", v) for v in graph.input if v.name not in constants),
         constants,
         tuple(_call(onnx, k, node, versions[0], folder) for k, node in enumerate(graph.node)),
@@ -96,8 +97,14 @@ def _model(onnx: Any, what: str, model: Any, folder: Path | None) -> Model:
     )
 
 
+def _text(value: Any) -> str:
+    """Return a string of a model; protobuf gives bytes for one that is not UTF-8."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
 def _declared(kind: str, value: Any) -> Declared:
-    what = f"{kind} {value.name!r}"
+    name = _text(value.name)
+    what = f"{kind} {name!r}"
     if value.type.WhichOneof("value") != "tensor_type":
         raise GraphError(what, "it is not a tensor")
     tensor = value.type.tensor_type
@@ -106,29 +113,30 @@ def _declared(kind: str, value: Any) -> Declared:
     sizes = None
     if tensor.HasField("shape"):
         sizes = tuple(
-            d.dim_value if d.WhichOneof("value") == "dim_value" else d.dim_param
+            d.dim_value if d.WhichOneof("value") == "dim_value" else _text(d.dim_param)
             for d in tensor.shape.dim
         )
-    return Declared(value.name, TYPES[tensor.elem_type], sizes)
+    return Declared(name, TYPES[tensor.elem_type], sizes)
 
 
 def _call(onnx: Any, at: int, node: Any, opset: int, folder: Path | None) -> Call:
-    outputs = tuple(map(str, node.output))
-    name = str(node.name) or next((out for out in outputs if out), f"#{at}")
-    what = f"node {name!r} ({node.op_type})"
-    if node.domain not in DOMAINS:
-        why = f"its operator is of the domain {node.domain!r}, not one of ONNX's own"
+    op, domain = _text(node.op_type), _text(node.domain)
+    inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
+    name = _text(node.name) or next((out for out in outputs if out), f"#{at}")
+    what = f"node {name!r} ({op})"
+    if domain not in DOMAINS:
+        why = f"its operator is of the domain {domain!r}, not one of ONNX's own"
         raise GraphError(what, why, "export the model with standard operators only")
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, "")
+        schema = onnx.defs.get_schema(op, opset, "")
     except onnx.defs.SchemaError as e:
-        raise GraphError(what, f"operator set {opset} has no operator {node.op_type}") from e
-    attrs = {a.name: _attribute(onnx, what, a, folder) for a in node.attribute}
+        raise GraphError(what, f"operator set {opset} has no operator {op}") from e
+    attrs = {_text(a.name): _attribute(onnx, what, a, folder) for a in node.attribute}
     for fault in _faults(schema, node, attrs):
         raise GraphError(what, fault)
     last = len(schema.inputs) - 1
-    formals = tuple(_formal(schema.inputs[min(k, last)]) for k in range(len(node.input)))
-    return Call(node.op_type, name, tuple(map(str, node.input)), outputs, attrs, formals)
+    formals = tuple(_formal(schema.inputs[min(k, last)]) for k in range(len(inputs)))
+    return Call(op, name, inputs, outputs, attrs, formals)
 
 
 def _formal(formal: Any) -> Formal:
