@@ -149,6 +149,15 @@ CASES = [
     case("AveragePool", I, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
     case("AveragePool", I, kernel_shape=[3, 3], pads=[1, 1, 0, 0], count_include_pad=1),
     case("AveragePool", I, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+    case(
+        "AveragePool",
+        (1, 2, 8, 8),
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        pads=[1, 0, 1, 0],
+        count_include_pad=1,
+    ),
+    case("AveragePool", (1, 2, 5, 6, 7), kernel_shape=[3, 2, 2], pads=[1] * 6, count_include_pad=1),
     case("AveragePool", (1, 4, 9), kernel_shape=[3], strides=[2], pads=[1, 1]),
     case("AveragePool", (1, 2, 5, 6, 7), kernel_shape=[3, 2, 2], pads=[1] * 6),
     case("GlobalAveragePool", I),
@@ -249,3 +258,27 @@ def test_numbers_keep_their_rank() -> None:
     (found,) = graph.evaluate(net, weights(3))
     assert found.shape == () == net.params["k"].shape
     assert graph.parse(str(net)) == net
+
+
+def test_a_last_step_past_the_padding_does_not_count_in_means() -> None:
+    nodes = [
+        helper.make_node(
+            "AveragePool",
+            ["x"],
+            ["y"],
+            kernel_shape=[3, 3],
+            strides=[2, 2],
+            pads=[1, 1, 1, 1],
+            ceil_mode=1,
+            count_include_pad=1,
+        )
+    ]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 1, k, k))
+        for n, k in (("x", 4), ("y", 3))
+    ]
+    draft = helper.make_graph(nodes, "one", ends[:1], ends[1:])
+    model = helper.make_model(draft, opset_imports=[helper.make_opsetid("", 19)])
+    (found,) = graph.evaluate(graph.from_onnx(model), np.ones((1, 1, 4, 4), np.float32))
+    wanted = np.array([[4, 6, 2], [6, 9, 3], [2, 3, 1]]) / [[9, 9, 6], [9, 9, 6], [6, 6, 4]]
+    np.testing.assert_allclose(found[0, 0], wanted, 1e-6)

@@ -42,3 +42,4 @@ def test_what_torch_exports_computes_what_the_builder_says(name, dynamo, rng) ->
     assert [x.name for x in found.inputs] == [x.name for x in net.inputs]
     for y, z in zip(graph.evaluate(found, *inputs), graph.evaluate(net, *inputs), strict=True):
         np.testing.assert_allclose(y, z, 1e-4, 1e-4 * np.abs(z).max())
+    assert len(graph.optimized(found).calls) == len(graph.optimized(net).calls)

@@ -177,11 +177,13 @@ def pool(at: Place, x: Value, op: str) -> Value:
     at.only(dilations=(1,) * rank)
     kernel = at.attrs["kernel_shape"]
     seen = window(at, shape_of(x)[2:], kernel)
-    if op == "avg_pool2d" and at.attrs.get("count_include_pad", 0) and any(seen.edges):
+    ceil, counted = at.attrs.get("ceil_mode", 0), at.attrs.get("count_include_pad", 0)
+    if op == "avg_pool2d" and ceil and counted and any(seen.edges):
+        # means count this padding, but not what is added below for the last step
         x = at.make("pad", x, pad_before=(0, 0, *seen.before), pad_after=(0, 0, *seen.after))
         zeros = (0,) * rank
         seen = Window(kernel, seen.strides, seen.dilations, zeros, zeros)
-    if at.attrs.get("ceil_mode", 0):
+    if ceil:
         seen = _ceiled(seen, shape_of(x)[2:])
     if rank == 1:
         return _lines(at, _pool2d(at, _images(at, x), flat(seen), op))
@@ -204,7 +206,8 @@ def _ceiled(seen: Window, sizes: Sizes) -> Window:
 
 def _pool2d(at: Place, x: Value, seen: Window, op: str) -> Value:
     given: dict[str, Any] = {"kernel": short(seen.kernel), "strides": short(seen.strides)}
-    if op == "avg_pool2d" and any(seen.edges):
+    counted = at.attrs.get("count_include_pad", 0) and not at.attrs.get("ceil_mode", 0)
+    if op == "avg_pool2d" and any(seen.edges) and not counted:
         given["count_include_pad"] = False
     return at.make(op, x, **given, **_padding(seen))
 
