@@ -6,6 +6,7 @@ from .builder import Builder
 from .compile import build, compile
 from .evaluate import evaluate
 from .node import Graph, Node, TensorType
+from .onnx import from_onnx
 from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
 from .pipeline import PASSES, optimized

@@ -37,7 +37,7 @@ class Builder:
 
     def param(self, name: str, value: Any) -> Node:
         """Add a parameter: a tensor whose value is known before the calls."""
-        array = np.ascontiguousarray(value)
+        array = np.asarray(value, order="C")  # np.ascontiguousarray makes numbers vectors
         node = self._leaf(Node(PARAM, (), tensor_type(array.shape, array.dtype.name), name=name))
         self._params[name] = array
         return node

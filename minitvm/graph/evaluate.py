@@ -33,7 +33,7 @@ def value_of(node: Node, inputs: Sequence[Array], dtype: str = "") -> Array:
         value = np.asarray(OPERATORS[node.op].reference(*inputs, **node.attrs))
     if dtype and node.type.dtype.is_float:
         return value.astype(dtype)
-    return np.ascontiguousarray(value, node.type.dtype.numpy)
+    return np.asarray(value, node.type.dtype.numpy, order="C")
 
 
 def _outputs(

@@ -35,7 +35,7 @@ class TensorType:
         return self.elements * self.dtype.bytes
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{self.dtype}[{', '.join(map(str, self.shape)) or '()'}]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ CASES = {  # operator -> shapes of its inputs, attributes
     "avg_pool2d": [(X, {"kernel": 3, "strides": 2, "padding": 1, "count_include_pad": False})],
     "batch_matmul": [((3, 4, 5), (3, 5, 6), {})],
     "batch_norm": [(X, (8,), (8,), (8,), (8,), {})],
+    "broadcast_to": [((6, 1), {"shape": (2, 6, 5)}), ((6,), {"shape": (6, 6)})],
     "clip": [(X, {"a_min": 0.2, "a_max": 0.6})],
     "cast": [(X, {"dtype": "int32"})],
     "concatenate": [((2, 3), (2, 5), {"axis": 1}), ((2, 3), (2, 3), (2, 3), {})],

@@ -236,6 +236,7 @@ def _two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
 add, subtract, multiply, divide = map(_two, (np.add, np.subtract, np.multiply, np.divide))
 maximum, minimum, power = map(_two, (np.maximum, np.minimum, np.power))
 equal, less, greater = map(_two, (np.equal, np.less, np.greater))
+less_equal, greater_equal = map(_two, (np.less_equal, np.greater_equal))
 
 
 def _fold(over: Callable[..., Array]) -> Callable[..., Array]:
@@ -293,6 +294,11 @@ def silu(x: Array) -> Array:
 def reshape(x: Array, shape: Sequence[int]) -> Array:
     """Return x with another shape."""
     return x.reshape(shape)
+
+
+def broadcast_to(x: Array, shape: Sequence[int]) -> Array:
+    """Repeat x along dimensions of size 1, and along new first ones, to this shape."""
+    return np.broadcast_to(x, shape)
 
 
 def concatenate(*tensors: Array, axis: int = 0) -> Array:

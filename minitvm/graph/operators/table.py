@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitvm import te, topi
@@ -23,6 +23,18 @@ def _identity(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, x, name="T_identity", tag="elementwise")
 
 
+def _broadcast_to(x: te.Tensor, shape: Sequence[int]) -> te.Tensor:
+    """Repeat x along its dimensions of size 1, and along new first ones, to this shape."""
+    rest = len(shape) - x.ndim
+    if rest < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[rest:], strict=True)):
+        raise GraphError(f"broadcast_to {list(shape)}", f"{x.name} does not broadcast to it")
+
+    def body(*i: Any) -> Any:
+        return x(*(0 if n == 1 else at for n, at in zip(x.shape, i[rest:], strict=True)))
+
+    return te.compute(tuple(shape), body, name="T_broadcast_to", tag="injective")
+
+
 def _take(x: te.Tensor, indices: te.Tensor, axis: int | None = None) -> te.Tensor:
     """Return the elements of x at `indices` along `axis`, as topi.take does."""
     return topi.take(x, indices, axis)
@@ -34,6 +46,7 @@ def _pad(x: te.Tensor, pad_before: Any, pad_after: Any = None, pad_value: float 
 
 
 FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has other arguments
+    "broadcast_to": _broadcast_to,
     "concatenate": _concatenate,
     "identity": _identity,
     "pad": _pad,
@@ -54,15 +67,15 @@ ELEMENTS = (
     *("relu", "rsqrt", "sigmoid", "silu", "sqrt", "tanh"),
 )
 PAIRS = (
-    *("add", "divide", "equal", "greater", "less", "maximum", "minimum", "multiply", "power"),
-    *("subtract", "where"),
+    *("add", "divide", "equal", "greater", "greater_equal", "less", "less_equal", "maximum"),
+    *("minimum", "multiply", "power", "subtract", "where"),
 )
 ALL = (
     *_operators(Fusion.ELEMENTWISE, "any", *ELEMENTS),
     *_operators(Fusion.BROADCAST, "any", *PAIRS),
     *_operators(Fusion.BROADCAST, "axis", "batch_norm"),
     *_operators(Fusion.INJECTIVE, "axis", "concatenate", "pad", "strided_slice"),
-    *_operators(Fusion.INJECTIVE, "fixed", "reshape", "take", "transpose"),
+    *_operators(Fusion.INJECTIVE, "fixed", "broadcast_to", "reshape", "take", "transpose"),
     *_operators(Fusion.REDUCTION, "axis", "max", "mean", "sum"),
     *_operators(Fusion.ANCHOR, "images", "avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d"),
     *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", "conv3d"),

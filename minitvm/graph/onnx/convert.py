@@ -1,0 +1,173 @@
+"""from_onnx: an ONNX model becomes a Graph, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from minitvm.base import GraphError
+
+from ..builder import Builder
+from ..node import INPUT, Graph, Node
+from .model import Call, Declared, Model
+from .place import Place, Scope, Value, shape_of, type_of
+from .read import read
+from .table import OPERATORS
+
+
+def from_onnx(
+    model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, name: str = ""
+) -> Graph:
+    """Return the network of an ONNX model; its constants become parameters.
+
+    model   a path, bytes, or an onnx.ModelProto, of operator set 13 to 22
+    shapes  the shapes of inputs that the model leaves open: {"x": (1, 3, 224, 224)}
+    name    of the network; by default the model's
+
+    What depends on constants and shapes alone is computed here. Raises GraphError, which names the
+    node and the reason, for anything that cannot be read. Nothing in the model is executed, and
+    data in other files is read from below the model's folder only.
+    """
+    found = read(model)
+    scope = Scope(Builder(name or found.name or "onnx"))
+    values: dict[str, Value] = {}
+    for each in _inputs(found, shapes or {}):
+        scope.taken.add(each.name)
+        values[each.name] = scope.b.input(each.name, _fixed(each), each.dtype)
+    for key, array in found.constants.items():
+        scope.named(array, key)
+        values[key] = array
+    later = {out: call for call in found.calls for out in call.outputs}
+    for call in found.calls:
+        inputs = [_value(values, later, call, each) for each in call.inputs]
+        for fault in _faults(call, inputs):
+            raise GraphError(str(call), fault)
+        for out, value in _results(call, inputs, scope):
+            if out in values:
+                raise GraphError(str(call), f"it computes {out!r}, which the model has already")
+            values[out] = value
+            if not isinstance(value, Node):
+                scope.named(value, out)
+    return _graph(scope, [_output(values, scope, each) for each in found.outputs])
+
+
+def _inputs(model: Model, shapes: Mapping[str, Sequence[int]]) -> Iterator[Declared]:
+    """Yield the inputs with the given shapes."""
+    known = [each.name for each in model.inputs]
+    for key in shapes:
+        if key not in known:
+            why = f"the inputs of the model are {', '.join(map(repr, known)) or 'none'}"
+            raise GraphError(f"shapes[{key!r}]", why)
+    for each in model.inputs:
+        given = shapes.get(each.name)
+        if given is None:
+            yield each
+            continue
+        sizes = tuple(given)
+        declared = each.sizes if each.sizes is not None else ("",) * len(sizes)
+        pairs = zip(declared, sizes, strict=False)
+        if len(declared) != len(sizes) or any(isinstance(a, int) and a != b for a, b in pairs):
+            why = f"shapes gives it {list(sizes)}, but the model {_shown(declared)}"
+            raise GraphError(f"input {each.name!r}", why)
+        yield replace(each, sizes=sizes)
+
+
+def _shown(sizes: Sequence[int | str]) -> str:
+    return f"[{', '.join(str(n) or '?' for n in sizes)}]"
+
+
+def _fixed(declared: Declared) -> tuple[int, ...]:
+    """Return the shape of an input; GraphError if it is not fixed."""
+    what = f"input {declared.name!r}"
+    fix = f"from_onnx(model, shapes={{{declared.name!r}: (1, 3, 224, 224)}})"
+    if declared.sizes is None:
+        raise GraphError(what, "the model does not say its shape", fix)
+    sizes: list[int] = []
+    for k, n in enumerate(declared.sizes):
+        if isinstance(n, str):
+            named = f" ({n!r})" if n else ""
+            why = f"its dimension {k}{named} is dynamic: its shape is {_shown(declared.sizes)}"
+            raise GraphError(what, why, fix)
+        if n < 1:
+            raise GraphError(what, f"its dimension {k} has {n} elements", fix)
+        sizes.append(n)
+    return tuple(sizes)
+
+
+def _value(
+    values: Mapping[str, Value], later: Mapping[str, Call], call: Call, name: str
+) -> Value | None:
+    """Return an input of a node; None if it is left out."""
+    if not name:
+        return None
+    if name in values:
+        return values[name]
+    if name in later:
+        why = f"it reads {name!r} before {later[name]} computes it: the graph has a cycle or is "
+        raise GraphError(str(call), why + "not in order")
+    raise GraphError(str(call), f"it reads {name!r}: no input, constant or node has that name")
+
+
+def _faults(call: Call, inputs: Sequence[Value | None]) -> Iterator[str]:
+    """Yield what is wrong with the inputs of a node: one is missing, or of another type."""
+    bound: dict[str, str] = {}
+    for k, (value, formal) in enumerate(zip(inputs, call.formals, strict=True)):
+        if value is None:
+            if not formal.optional:
+                yield f"its input {k} is missing"
+            continue
+        kind = str(type_of(value).dtype)
+        if kind not in formal.dtypes:
+            yield f"its input {k} is {kind}, which {call.op} does not take"
+        if bound.setdefault(formal.kind, kind) != kind:
+            yield f"its inputs are {bound[formal.kind]} and {kind}; they must have one element type"
+
+
+def _results(
+    call: Call, inputs: Sequence[Value | None], scope: Scope
+) -> Iterator[tuple[str, Value]]:
+    """Yield the outputs of a node that have names."""
+    function = OPERATORS.get(call.op)
+    if function is None:
+        raise GraphError(str(call), "graphs do not have this operator", "graph.onnx.OPERATORS")
+    while inputs and inputs[-1] is None:
+        inputs = inputs[:-1]
+    try:
+        found = function(Place(call, scope), *inputs)
+    except GraphError as e:
+        if e.args[0] == str(call):
+            raise
+        raise GraphError(str(call), f"{e.args[0]}: {e.args[1]}", e.args[2]) from e
+    except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as e:
+        raise GraphError(str(call), f"its inputs or attributes do not fit: {e}") from e
+    results = found if isinstance(found, tuple) else (found,)
+    for k, out in enumerate(call.outputs):
+        if out and k >= len(results):
+            raise GraphError(str(call), f"its output {k}, {out!r}, is not supported")
+        if out:
+            yield out, results[k]
+
+
+def _output(values: Mapping[str, Value], scope: Scope, declared: Declared) -> Node:
+    """Return the node of an output, compared with what the model declares."""
+    what = f"output {declared.name!r}"
+    if declared.name not in values:
+        raise GraphError(what, "no input, constant or node of the model has that name")
+    node = scope.node(values[declared.name], declared.name)
+    sizes = declared.sizes if declared.sizes is not None else shape_of(node)
+    pairs = list(zip(sizes, shape_of(node), strict=False))
+    differ = any(isinstance(a, int) and a != b for a, b in pairs) or len(sizes) != len(
+        shape_of(node)
+    )
+    if differ or declared.dtype != str(node.type.dtype):
+        why = f"it is {node.type}, but the model declares {declared.dtype}{_shown(sizes)}"
+        raise GraphError(what, why)
+    return node if not node.is_leaf else scope.b.call("identity", node, name=declared.name)
+
+
+def _graph(scope: Scope, outputs: Sequence[Node]) -> Graph:
+    """Return the network, with the parameters that it needs."""
+    graph = scope.b.graph(*outputs)
+    used = {node.name for node in graph.nodes if node.op != INPUT}
+    return replace(graph, params={k: v for k, v in graph.params.items() if k in used})

@@ -1,0 +1,162 @@
+"""ONNX operators on elements: arithmetic, comparisons, activations."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+
+import numpy as np
+
+from .model import TYPES
+from .place import Array, Place, Value, shape_of, type_of
+
+SWAPPED = ("add", "multiply", "maximum", "minimum", "equal")  # a op b is b op a
+
+
+def pair(at: Place, op: str, a: Value, b: Value) -> Value:
+    """Apply an operator to two values; a constant number becomes an attribute."""
+    if op in SWAPPED and _is_number(a, b):
+        a, b = b, a
+    if not isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and _is_number(b, a):
+        return at.make(op, a, b=b.item())
+    return at.make(op, a, b)
+
+
+def _is_number(value: Value, other: Value) -> bool:
+    """Whether a value is one finite number, which does not add dimensions to the other."""
+    if not isinstance(value, np.ndarray) or value.size != 1 or isinstance(other, np.ndarray):
+        return False
+    return value.ndim <= len(shape_of(other)) and math.isfinite(value.item())
+
+
+def divide(at: Place, a: Value, b: Value) -> Value:
+    """Div: integers are constants, and their quotient is rounded towards zero."""
+    if type_of(a).dtype.is_float:
+        return pair(at, "divide", a, b)
+    x, y = at.constant(a, "integer dividend"), at.constant(b, "integer divisor")
+    if not y.all():
+        raise at.refusal("it divides by zero")
+    return (np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))).astype(x.dtype)
+
+
+def power(at: Place, a: Value, b: Value) -> Value:
+    """Pow; x ** 2 is a product and x ** .5 a square root."""
+    exponent = b.item() if isinstance(b, np.ndarray) and _is_number(b, a) else None
+    if exponent == 2:
+        return at.make("multiply", a, a)
+    if not type_of(a).dtype.is_float:
+        x, y = at.constant(a, "integer base"), at.constant(b, "exponent")
+        return np.asarray(np.power(x, y), x.dtype)
+    if exponent == 0.5:
+        return at.make("sqrt", a)
+    if type_of(b).dtype != type_of(a).dtype:
+        b = at.make("cast", b, dtype=str(type_of(a).dtype))
+    return pair(at, "power", a, b)
+
+
+def many(at: Place, op: str, *values: Value) -> Value:
+    """Apply an operator of two values to all of them, from left to right."""
+    return reduce(lambda a, b: pair(at, op, a, b), values)
+
+
+def mean(at: Place, *values: Value) -> Value:
+    """Return the mean of the inputs."""
+    count = np.asarray(len(values), type_of(values[0]).dtype.numpy)
+    return pair(at, "divide", many(at, "add", *values), count)
+
+
+def where(at: Place, condition: Value, x: Value, y: Value) -> Value:
+    """Return x where the condition is true, else y."""
+    return at.make("where", condition, x, y)
+
+
+def logical_and(at: Place, a: Value, b: Value) -> Value:
+    """Return whether both are true."""
+    return at.make("where", a, b, np.asarray(False))
+
+
+def logical_or(at: Place, a: Value, b: Value) -> Value:
+    """Return whether one of them is true."""
+    return at.make("where", a, np.asarray(True), b)
+
+
+def logical_not(at: Place, x: Value) -> Value:
+    """Return whether x is false."""
+    return pair(at, "equal", x, np.asarray(False))
+
+
+def cast(at: Place, x: Value) -> Value:
+    """Cast, to the element type that `to` numbers."""
+    if at.attrs["to"] not in TYPES:
+        raise at.refusal(f"its element type {at.attrs['to']} is not supported")
+    return at.make("cast", x, dtype=TYPES[at.attrs["to"]])
+
+
+def clip(at: Place, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    """Clip between two bounds, each of which may be left out or computed."""
+    if _finite(low) and _finite(high):
+        lower, upper = at.constant(low, "bound").item(), at.constant(high, "bound").item()
+        return at.make("clip", x, a_min=min(lower, upper), a_max=upper)
+    x = x if low is None else pair(at, "maximum", x, low)
+    return x if high is None else pair(at, "minimum", x, high)
+
+
+def _finite(bound: Value | None) -> bool:
+    return isinstance(bound, np.ndarray) and bound.size == 1 and math.isfinite(bound.item())
+
+
+def _scaled(at: Place, x: Value, factor: float, shift: float = 0.0) -> Value:
+    kind = type_of(x).dtype.numpy
+    y = pair(at, "multiply", x, np.asarray(factor, kind))
+    return pair(at, "add", y, np.asarray(shift, kind)) if shift else y
+
+
+def hard_sigmoid(at: Place, x: Value, alpha: float = 0.2, beta: float = 0.5) -> Value:
+    """Return alpha * x + beta, limited to 0 .. 1."""
+    alpha, beta = at.attrs.get("alpha", alpha), at.attrs.get("beta", beta)
+    return at.make("clip", _scaled(at, x, alpha, beta), a_min=0.0, a_max=1.0)
+
+
+def hard_swish(at: Place, x: Value) -> Value:
+    """Return x * (x / 6 + 1/2 limited to 0 .. 1)."""
+    return at.make("multiply", x, hard_sigmoid(at, x, 1 / 6, 0.5))
+
+
+def leaky_relu(at: Place, x: Value) -> Value:
+    """Return x where it is positive, else alpha * x."""
+    return at.make("leaky_relu", x, alpha=at.attrs.get("alpha", 0.01))
+
+
+def prelu(at: Place, x: Value, slope: Value) -> Value:
+    """Return x where it is positive, else slope * x."""
+    zero = np.asarray(0, type_of(x).dtype.numpy)
+    negative = pair(at, "multiply", pair(at, "minimum", x, zero), slope)
+    return pair(at, "add", at.make("relu", x), negative)
+
+
+def softplus(at: Place, x: Value) -> Value:
+    """Return log(1 + exp(x)) as max(x, 0) + log(1 + exp(-abs(x))), which cannot overflow."""
+    one = np.asarray(1, type_of(x).dtype.numpy)
+    tail = at.make("exp", at.make("negative", at.make("abs", x)))
+    return at.make("add", at.make("relu", x), at.make("log", pair(at, "add", tail, one)))
+
+
+def gelu(at: Place, x: Value) -> Value:
+    """Return x * Phi(x), or its approximation by a tanh."""
+    if at.attrs.get("approximate", "none") == "none":
+        return at.make("gelu", x)
+    at.only(approximate="tanh")
+    cube = at.make("multiply", at.make("multiply", x, x), x)
+    inner = _scaled(at, at.make("add", x, _scaled(at, cube, 0.044715)), math.sqrt(2 / math.pi))
+    return at.make("multiply", x, _scaled(at, at.make("tanh", inner), 0.5, 0.5))
+
+
+def reciprocal(at: Place, x: Value) -> Value:
+    """Return 1 / x."""
+    return at.make("divide", np.asarray(1, type_of(x).dtype.numpy), x)
+
+
+def rounded(at: Place, x: Value) -> Value:
+    """Floor or Ceil of a constant, as the arithmetic of shapes has it."""
+    array: Array = at.constant(x, "input")
+    return np.asarray(np.floor(array) if at.call.op == "Floor" else np.ceil(array), array.dtype)

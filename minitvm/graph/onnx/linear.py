@@ -1,0 +1,143 @@
+"""ONNX operators that are products, sums and normalisations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .elements import pair
+from .place import Array, Place, Value, shape_of, type_of
+
+
+def matmul(at: Place, a: Value, b: Value) -> Value:
+    """MatMul of any ranks, as numpy does it."""
+    left, right = shape_of(a), shape_of(b)
+    if not left or not right:
+        raise at.refusal("a number has no matrix product")
+    rows = at.reshape(a, (1, *left)) if len(left) == 1 else a
+    columns = at.reshape(b, (*right, 1)) if len(right) == 1 else b
+    if shape_of(rows)[-1] != shape_of(columns)[-2]:
+        raise at.refusal(f"{list(left)} times {list(right)}: the inner sizes differ")
+    y = _product(at, rows, columns)
+    *batch, m, n = shape_of(y)
+    sides = (*((m,) if len(left) > 1 else ()), *((n,) if len(right) > 1 else ()))
+    return at.reshape(y, (*batch, *sides))
+
+
+def _product(at: Place, a: Value, b: Value) -> Value:
+    *batch, m, k = shape_of(a)
+    *others, _, n = shape_of(b)
+    if not others:  # one matrix: all rows of `a` at once
+        rows = at.reshape(a, (math.prod(batch) * m, k))
+        return at.reshape(_dense(at, rows, b), (*batch, m, n))
+    try:
+        both = np.broadcast_shapes(tuple(batch), tuple(others))
+    except ValueError as e:
+        raise at.refusal(f"batches {batch} and {others} do not fit each other") from e
+    x, y = _batched(at, a, both, (m, k)), _batched(at, b, both, (k, n))
+    return at.reshape(at.make("batch_matmul", x, y), (*both, m, n))
+
+
+def _batched(at: Place, x: Value, both: tuple[int, ...], matrix: tuple[int, int]) -> Value:
+    """Return matrices [B, *matrix], with B the product of `both`, or 1."""
+    batch = shape_of(x)[:-2]
+    if math.prod(batch) not in (1, math.prod(both)):
+        x, batch = at.make("broadcast_to", x, shape=(*both, *matrix)), both
+    return at.reshape(x, (math.prod(batch), *matrix))
+
+
+def _dense(at: Place, x: Value, w: Value) -> Value:
+    """Return x [M, K] times w [K, N]; constant weights become those of a dense layer."""
+    if isinstance(w, np.ndarray):
+        return at.make("dense", x, at.make("transpose", w, axes=(1, 0)))
+    return at.make("matmul", x, w)
+
+
+def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:
+    """Gemm: alpha * a @ b + beta * c, with a and b transposed if it says so."""
+    if len(shape_of(a)) != 2 or len(shape_of(b)) != 2:
+        raise at.refusal(f"{list(shape_of(a))} and {list(shape_of(b))} are not matrices")
+    turned = [bool(at.attrs.get(key, 0)) for key in ("transA", "transB")]
+    kind = type_of(a).dtype.numpy
+    scale, weight = (np.asarray(at.attrs.get(key, 1.0), kind) for key in ("alpha", "beta"))
+    x = at.make("transpose", a, axes=(1, 0)) if turned[0] else a
+    if isinstance(b, np.ndarray) or turned[1]:
+        w = b if turned[1] else at.make("transpose", b, axes=(1, 0))
+        simple = c is not None and scale == 1 == weight and shape_of(c) == shape_of(w)[:1]
+        y = at.make("dense", x, w, *([c] if simple and c is not None else []))
+        c = None if simple else c
+    else:
+        y = at.make("matmul", x, b)
+    y = y if scale == 1 else pair(at, "multiply", y, scale)
+    if c is None:
+        return y
+    total = pair(at, "add", y, c if weight == 1 else pair(at, "multiply", c, weight))
+    if shape_of(total) != shape_of(y):
+        raise at.refusal(f"its c {list(shape_of(c))} does not fit {list(shape_of(y))}")
+    return total
+
+
+def batch_norm(
+    at: Place, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
+) -> Value:
+    """BatchNormalization, as it is computed when a network is used and not trained."""
+    at.only(training_mode=0)
+    vectors = (scale, bias, mean, variance)
+    return at.make("batch_norm", x, *vectors, **_epsilon(at))
+
+
+def _epsilon(at: Place) -> dict[str, Any]:
+    """Return the attribute epsilon, which the model keeps with the precision of float32."""
+    value = float(f"{at.attrs.get('epsilon', 1e-5):.7g}")
+    return {} if value == 1e-5 else {"epsilon": value}
+
+
+def layer_norm(at: Place, x: Value, scale: Value, bias: Value | None = None) -> Value:
+    """LayerNormalization of all dimensions from `axis` on."""
+    shape = shape_of(x)
+    axis = at.axis(at.attrs.get("axis", -1), len(shape))
+    n = math.prod(shape[axis:])
+    given = [scale] if bias is None else [scale, bias]
+    if any(math.prod(shape_of(v)) != n for v in given):
+        raise at.refusal(f"its scale and bias do not have the {n} elements of a row")
+    vectors = [at.reshape(v, (n,)) for v in given]
+    rows = at.reshape(x, (*shape[:axis], n))
+    return at.reshape(at.make("layer_norm", rows, *vectors, **_epsilon(at)), shape)
+
+
+def softmax(at: Place, x: Value, op: str) -> Value:
+    """Softmax and LogSoftmax along `axis`."""
+    axis, rank = at.attrs.get("axis", -1), len(shape_of(x))
+    given = {} if at.axis(axis, rank) == rank - 1 else {"axis": axis}
+    return at.make(op, x, **given)
+
+
+def reduced(at: Place, x: Value, axes: Value | None = None, *, op: str) -> Value:
+    """Reduce dimensions: those of `axes`, an input or an attribute, or all."""
+    rank = len(shape_of(x))
+    dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
+    if not dims and at.attrs.get("noop_with_empty_axes", 0):
+        return x
+    places = tuple(sorted(at.axis(d, rank) for d in dims)) or tuple(range(rank))
+    if not places:
+        return x
+    keeps = {"keepdims": True} if at.attrs.get("keepdims", 1) else {}
+    if op == "min":  # the largest of -x
+        return at.make("negative", at.make("max", at.make("negative", x), axis=places, **keeps))
+    return at.make(op, x, axis=places, **keeps)
+
+
+def product(at: Place, x: Value, axes: Value | None = None) -> Value:
+    """ReduceProd of a constant, as the arithmetic of shapes has it."""
+    array: Array = at.constant(x, "input")
+    dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
+    places = tuple(at.axis(d, array.ndim) for d in dims) or None
+    keeps = bool(at.attrs.get("keepdims", 1))
+    return np.asarray(np.prod(array, places, keepdims=keeps), array.dtype)
+
+
+def norm2(at: Place, x: Value, axes: Value | None = None) -> Value:
+    """ReduceL2: the square root of the sum of squares."""
+    return at.make("sqrt", reduced(at, at.make("multiply", x, x), axes, op="sum"))

@@ -1,0 +1,69 @@
+"""The records of an ONNX model: what read.py makes of a file, and convert.py of them a Graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..node import Array
+
+TYPES = {  # TensorProto.DataType -> element type; the others have no numpy type
+    **{1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"},
+    **{9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"},
+}
+DTYPES = {  # what definitions of operators call them, where it is not the name above
+    **{"tensor(float)": "float32", "tensor(double)": "float64"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """An input or output as the model declares it.
+
+    sizes   a string is the name of a dimension that is not fixed; "" has no name. None if the
+            model does not say how many dimensions there are
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """What ONNX's definition of an operator says of one input.
+
+    dtypes  the element types that it may have
+    kind    the name of its type in the definition; inputs of the same kind have the same type
+    """
+
+    dtypes: frozenset[str]
+    kind: str
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One node of the model; an empty name of an input or output is one that is left out."""
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    formals: tuple[Formal, ...]  # one for each input
+
+    def __str__(self) -> str:
+        return f"node {self.name!r} ({self.op})"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model: its inputs, constants and nodes in the order of the file, and its outputs."""
+
+    name: str
+    inputs: tuple[Declared, ...]
+    constants: Mapping[str, Array]
+    calls: tuple[Call, ...]
+    outputs: tuple[Declared, ...]

@@ -1,0 +1,130 @@
+"""What the functions of operators work with: values, and the place of a node in the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.base import GraphError
+
+from ..builder import Builder
+from ..evaluate import value_of
+from ..node import PARAM, Array, Node, TensorType, tensor_type
+from ..operators import call
+from .model import Call
+
+Value: TypeAlias = Node | Array  # an array is a constant
+LARGEST = 1 << 28  # elements of a constant that a model may have us compute
+
+
+def type_of(value: Value) -> TensorType:
+    """Return the type of a value."""
+    if isinstance(value, Node):
+        return value.type
+    return tensor_type(value.shape, value.dtype.name)
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    """Return the shape of a value."""
+    return value.type.shape if isinstance(value, Node) else value.shape
+
+
+@dataclass(slots=True)
+class Scope:
+    """The network so far: its Builder, and the names of constants that may become parameters."""
+
+    b: Builder
+    names: dict[int, str] = field(default_factory=dict[int, str])  # id of an array -> its name
+    kept: list[Array] = field(default_factory=list[Array])  # so that no id is given twice
+    params: dict[int, Node] = field(default_factory=dict[int, Node])
+    taken: set[str] = field(default_factory=set[str])
+
+    def named(self, array: Array, name: str) -> None:
+        """Give a constant a name unless it has one."""
+        if id(array) not in self.names:
+            self.names[id(array)] = name
+            self.kept.append(array)
+
+    def node(self, value: Value, name: str) -> Node:
+        """Return the node of a value; a constant becomes a parameter, `name` if it has none."""
+        if isinstance(value, Node):
+            return value
+        if id(value) not in self.params:
+            self.named(value, name)
+            base = self.names[id(value)] or name
+            tries = (base, *(f"{base}.{k}" for k in range(2, len(self.taken) + 3)))
+            name = next(t for t in tries if t not in self.taken)
+            self.taken.add(name)
+            self.params[id(value)] = self.b.param(name, value)
+        return self.params[id(value)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One node of the model, where its operator's function adds nodes to the network."""
+
+    call: Call
+    scope: Scope
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes that the model gives."""
+        return self.call.attrs
+
+    def refusal(self, why: str, fix: str = "") -> GraphError:
+        """Return the error that names this node."""
+        return GraphError(str(self.call), why, fix)
+
+    def make(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """Apply an operator of graphs: to constants at once, in numpy; else add a node."""
+        if any(isinstance(x, Node) for x in inputs):
+            nodes = [self.scope.node(x, f"{self.call.name}.constant") for x in inputs]
+            return self.scope.b.call(op, *nodes, name=self.call.name, **attrs)
+        arrays = cast("tuple[Array, ...]", inputs)
+        leaves = [Node(PARAM, (), type_of(x), name="constant") for x in arrays]
+        node = call(op, *leaves, **attrs)
+        self.limit(node.type.shape)
+        value = value_of(node, arrays)
+        source = self.scope.names.get(id(arrays[0])) if arrays else None
+        if source:
+            self.scope.named(value, f"{source}.{op}")
+        return value
+
+    def limit(self, shape: tuple[int, ...]) -> None:
+        """Refuse to compute a constant that is very large."""
+        if np.prod(shape, dtype=float) > LARGEST:
+            raise self.refusal(f"it makes a constant of shape {list(shape)}, which is too large")
+
+    def constant(self, value: Value | None, what: str) -> Array:
+        """Return the value of an input that must be constant."""
+        if not isinstance(value, np.ndarray):
+            why = f"its {what} must be constant" if value is not None else f"it has no {what}"
+            raise self.refusal(why, 'fix the shapes of inputs: shapes={"x": (1, 3, 224, 224)}')
+        return value
+
+    def ints(self, value: Value | None, what: str) -> tuple[int, ...]:
+        """Return the integers of an input that must be constant."""
+        array = self.constant(value, what)
+        if array.dtype.kind not in "iu":
+            raise self.refusal(f"its {what} must be integers, not {array.dtype}")
+        return tuple(int(n) for n in array.reshape(-1))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return a dimension counted from the first, of a tensor of `rank` dimensions."""
+        if not -rank <= axis < rank:
+            raise self.refusal(f"it has axis {axis}, but the tensor has {rank} dimensions")
+        return axis % rank
+
+    def only(self, **allowed: Any) -> None:
+        """Refuse attributes with other values than these, which are their defaults."""
+        for key, value in allowed.items():
+            given = self.attrs.get(key, value)
+            if given != value:
+                raise self.refusal(f"its attribute {key}={given!r} is not supported, only {value}")
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Return x with another shape."""
+        return x if shape_of(x) == shape else self.make("reshape", x, shape=shape)

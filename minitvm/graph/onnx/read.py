@@ -1,0 +1,207 @@
+"""Read ONNX models: the only file that imports `onnx`, whose Any stays here.
+
+Nothing in a model is executed. The file is parsed, each node is compared with the definition of
+its operator, and what is left are the plain records of model.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.base import GraphError
+
+from ..node import Array
+from .external import external_bytes
+from .model import DTYPES, TYPES, Call, Declared, Formal, Model
+
+OPSETS = range(13, 23)
+DOMAINS = ("", "ai.onnx")  # two names of the standard operators
+
+
+def read(source: Any) -> Model:
+    """Return the model of a path, of bytes or of an onnx.ModelProto."""
+    onnx = _imported()
+    folder: Path | None = None
+    if isinstance(source, str | os.PathLike):
+        path = Path(cast("str | os.PathLike[str]", source))
+        what, folder = f"model {path.name!r}", path.parent
+        try:
+            source = path.read_bytes()
+        except OSError as e:
+            raise GraphError(what, f"it cannot be read: {e.strerror or e}") from e
+    else:
+        what = "ONNX model"
+    if isinstance(source, bytes | bytearray):
+        source = _parsed(onnx, what, bytes(source))
+    if not isinstance(source, onnx.ModelProto):
+        why = f"it is {type(source).__name__}, not a path, bytes or an onnx.ModelProto"
+        raise GraphError(what, why)
+    try:
+        return _model(onnx, what, source, folder)
+    except (UnicodeDecodeError, OverflowError) as e:
+        raise GraphError(what, f"it is malformed: {e}") from e
+
+
+def _imported() -> Any:
+    """Return the module onnx; GraphError if it cannot be imported."""
+    try:
+        import onnx
+    except ImportError as e:
+        why = f"the package onnx cannot be imported: {e}"
+        raise GraphError("graph.from_onnx", why, "pip install 'minitvm[onnx]'") from e
+    return cast("Any", onnx)
+
+
+def _parsed(onnx: Any, what: str, data: bytes) -> Any:
+    from google.protobuf.message import DecodeError  # comes with onnx
+
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, ValueError) as e:
+        why = f"it is not an ONNX model, or is malformed or truncated: {e}"
+        raise GraphError(what, why) from e
+    return model
+
+
+def _model(onnx: Any, what: str, model: Any, folder: Path | None) -> Model:
+    graph = model.graph
+    if not model.ir_version or not graph.output:
+        raise GraphError(what, "it is malformed or truncated: it has no version or no outputs")
+    versions = [v.version for v in model.opset_import if v.domain in DOMAINS]
+    if len(versions) != 1 or versions[0] not in OPSETS:
+        why = f"its operator set is {', '.join(map(str, versions)) or 'not given'}"
+        fix = "onnx.version_converter.convert_version(model, 18)"
+        raise GraphError(what, f"{why}; {OPSETS[0]} to {OPSETS[-1]} can be read", fix)
+    if graph.sparse_initializer:
+        raise GraphError(what, "it has sparse constants, which cannot be read")
+    constants: dict[str, Array] = {}
+    for each in graph.initializer:
+        key = _text(each.name)
+        named = f"constant {key!r}"
+        if not key or key in constants:
+            raise GraphError(named, "constants must have names, and no two the same one")
+        constants[key] = _array(onnx, named, each, folder)
+    return Model(
+        _text(graph.name),
+        tuple(_declared("input", v) for v in graph.input if v.name not in constants),
+        constants,
+        tuple(_call(onnx, k, node, versions[0], folder) for k, node in enumerate(graph.node)),
+        tuple(_declared("output", v) for v in graph.output),
+    )
+
+
+def _text(value: Any) -> str:
+    """Return a string of a model; protobuf gives bytes for one that is not UTF-8."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _declared(kind: str, value: Any) -> Declared:
+    name = _text(value.name)
+    what = f"{kind} {name!r}"
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise GraphError(what, "it is not a tensor")
+    tensor = value.type.tensor_type
+    if tensor.elem_type not in TYPES:
+        raise GraphError(what, f"its element type {tensor.elem_type} is not supported")
+    sizes = None
+    if tensor.HasField("shape"):
+        sizes = tuple(
+            d.dim_value if d.WhichOneof("value") == "dim_value" else _text(d.dim_param)
+            for d in tensor.shape.dim
+        )
+    return Declared(name, TYPES[tensor.elem_type], sizes)
+
+
+def _call(onnx: Any, at: int, node: Any, opset: int, folder: Path | None) -> Call:
+    op, domain = _text(node.op_type), _text(node.domain)
+    inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
+    name = _text(node.name) or next((out for out in outputs if out), f"#{at}")
+    what = f"node {name!r} ({op})"
+    if domain not in DOMAINS:
+        why = f"its operator is of the domain {domain!r}, not one of ONNX's own"
+        raise GraphError(what, why, "export the model with standard operators only")
+    try:
+        schema = onnx.defs.get_schema(op, opset, "")
+    except onnx.defs.SchemaError as e:
+        raise GraphError(what, f"operator set {opset} has no operator {op}") from e
+    attrs = {_text(a.name): _attribute(onnx, what, a, folder) for a in node.attribute}
+    for fault in _faults(schema, node, attrs):
+        raise GraphError(what, fault)
+    last = len(schema.inputs) - 1
+    formals = tuple(_formal(schema.inputs[min(k, last)]) for k in range(len(inputs)))
+    return Call(op, name, inputs, outputs, attrs, formals)
+
+
+def _formal(formal: Any) -> Formal:
+    """Return what a definition says of an input."""
+    types = cast("list[str]", list(formal.types))
+    names = (DTYPES.get(t, t.removeprefix("tensor(").removesuffix(")")) for t in types)
+    return Formal(frozenset(names), formal.type_str, formal.option.name == "Optional")
+
+
+def _faults(schema: Any, node: Any, attrs: dict[str, Any]) -> Iterator[str]:
+    """Yield what the definition of an operator does not allow in a node."""
+    for kind, given, least, most in (
+        ("inputs", len(node.input), schema.min_input, schema.max_input),
+        ("outputs", len(node.output), schema.min_output, schema.max_output),
+    ):
+        if not least <= given <= most:
+            limits = str(least) if least == most else f"{least} to {most}"
+            yield f"it has {given} {kind}, not {limits}"
+    if len(attrs) != len(node.attribute):
+        yield "it has an attribute twice"
+    for a in node.attribute:
+        if a.name not in schema.attributes:
+            yield f"its operator has no attribute {a.name!r}"
+        elif a.type != schema.attributes[a.name].type.value:
+            yield f"its attribute {a.name!r} is of another type than the operator's"
+    for a in schema.attributes.values():
+        if a.required and a.name not in attrs:
+            yield f"its attribute {a.name!r} is missing"
+
+
+def _attribute(onnx: Any, what: str, a: Any, folder: Path | None) -> Any:
+    kinds = onnx.AttributeProto
+    match a.type:
+        case kinds.FLOAT:
+            return float(a.f)
+        case kinds.INT:
+            return int(a.i)
+        case kinds.STRING:
+            return a.s.decode()
+        case kinds.FLOATS:
+            return tuple(map(float, a.floats))
+        case kinds.INTS:
+            return tuple(map(int, a.ints))
+        case kinds.TENSOR:
+            return _array(onnx, f"{what}, attribute {a.name!r}", a.t, folder)
+        case kinds.GRAPH | kinds.GRAPHS:
+            why = "it has a subgraph: control flow cannot be compiled"
+            raise GraphError(what, why, "export the model without branches and loops")
+        case _:
+            raise GraphError(what, f"its attribute {a.name!r} is of a type that cannot be read")
+
+
+def _array(onnx: Any, what: str, tensor: Any, folder: Path | None) -> Array:
+    """Return the value of a TensorProto."""
+    shape = tuple(map(int, tensor.dims))
+    if tensor.data_type not in TYPES:
+        raise GraphError(what, f"its element type {tensor.data_type} is not supported")
+    if min(shape, default=0) < 0:
+        raise GraphError(what, f"its shape {list(shape)} has negative sizes")
+    kind = np.dtype(TYPES[tensor.data_type])
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        given = {str(entry.key): str(entry.value) for entry in tensor.external_data}
+        data = external_bytes(what, folder, given, math.prod(shape) * kind.itemsize)
+        return np.frombuffer(data, kind.newbyteorder("<")).astype(kind).reshape(shape)
+    try:
+        return np.asarray(onnx.numpy_helper.to_array(tensor), kind).reshape(shape)
+    except (ValueError, TypeError) as e:
+        raise GraphError(what, f"its data does not fit its shape {list(shape)}: {e}") from e

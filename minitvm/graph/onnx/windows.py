@@ -1,0 +1,228 @@
+"""ONNX operators on windows of images: convolutions and poolings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .place import Place, Value, shape_of
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window and its steps, in the last dimensions of an image, and the padding around it."""
+
+    kernel: Sizes
+    strides: Sizes
+    dilations: Sizes
+    before: Sizes
+    after: Sizes
+
+    @property
+    def edges(self) -> Sizes:
+        """The padding, first of all dimensions before, then after."""
+        return (*self.before, *self.after)
+
+
+def short(values: Sizes) -> Any:
+    """Return equal numbers as one."""
+    return values[0] if len(set(values)) == 1 else values
+
+
+def options(**given: tuple[Sizes, int]) -> dict[str, Any]:
+    """Return the attributes that are not their defaults."""
+    return {k: short(v) for k, (v, default) in given.items() if short(v) != default}
+
+
+def window(at: Place, sizes: Sizes, kernel: Sizes) -> Window:
+    """Return the window that the attributes of a node describe."""
+    rank = len(kernel)
+    if at.attrs.get("kernel_shape", kernel) != kernel or len(sizes) != rank:
+        raise at.refusal(f"its kernel {list(kernel)} does not fit images of size {list(sizes)}")
+    ones = (1,) * rank
+    strides, dilations = at.attrs.get("strides", ones), at.attrs.get("dilations", ones)
+    pads = at.attrs.get("pads", (0,) * (2 * rank))
+    lengths = (len(strides), len(dilations), len(pads)) != (rank, rank, 2 * rank)
+    if lengths or min((*kernel, *strides, *dilations)) < 1 or min(pads) < 0:
+        why = f"kernel {kernel}, strides {strides}, dilations {dilations} and pads {pads}"
+        raise at.refusal(f"{why} do not fit {rank} dimensions")
+    before, after = pads[:rank], pads[rank:]
+    match at.attrs.get("auto_pad", "NOTSET"):
+        case "NOTSET":
+            pass
+        case "VALID":
+            before = after = (0,) * rank
+        case "SAME_UPPER" | "SAME_LOWER" as auto:
+            reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+            whole = [
+                max(0, (-(-n // s) - 1) * s + r - n)
+                for n, s, r in zip(sizes, strides, reach, strict=True)
+            ]
+            less, more = tuple(t // 2 for t in whole), tuple(t - t // 2 for t in whole)
+            before, after = (less, more) if auto == "SAME_UPPER" else (more, less)
+        case other:
+            raise at.refusal(f"its attribute auto_pad={other!r} is not one of ONNX's")
+    return Window(kernel, strides, dilations, before, after)
+
+
+def flat(w: Window) -> Window:
+    """Return a window of one dimension as one of images of height 1."""
+    return Window((1, *w.kernel), (1, *w.strides), (1, *w.dilations), (0, *w.before), (0, *w.after))
+
+
+def _images(at: Place, x: Value) -> Value:
+    """Return x [N, C, W] as [N, C, 1, W]."""
+    n, c, wide = shape_of(x)
+    return at.reshape(x, (n, c, 1, wide))
+
+
+def _rank(at: Place, x: Value, allowed: str, highest: int) -> int:
+    rank = len(shape_of(x)) - 2
+    if not 1 <= rank <= highest:
+        why = f"its input has shape {list(shape_of(x))}; images have {allowed} dimensions"
+        raise at.refusal(why + " after batch and channels")
+    return rank
+
+
+def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
+    """Conv of 1, 2 or 3 dimensions."""
+    rank = _rank(at, x, "1 to 3", 3)
+    if len(shape_of(w)) != rank + 2:
+        raise at.refusal(f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}")
+    seen = window(at, shape_of(x)[2:], shape_of(w)[2:])
+    groups = at.attrs.get("group", 1)
+    if shape_of(x)[1] != shape_of(w)[1] * groups or shape_of(w)[0] % groups:
+        why = f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}"
+        raise at.refusal(f"{why} with {groups} groups")
+    if rank == 3:
+        return _bias(at, _conv3d(at, x, w, seen, groups), bias)
+    if rank == 1:
+        x, w, seen = _images(at, x), _images(at, w), flat(seen)
+    given = options(strides=(seen.strides, 1), dilation=(seen.dilations, 1), groups=((groups,), 1))
+    y = _bias(at, at.make("conv2d", x, w, **given, **_padding(seen)), bias)
+    return _lines(at, y) if rank == 1 else y
+
+
+def _padding(seen: Window) -> dict[str, Any]:
+    """Return the attribute `padding` of images, unless there is none."""
+    if any(seen.edges):
+        same = seen.before == seen.after
+        return {"padding": short(seen.before) if same else seen.edges}
+    return {}
+
+
+def _conv3d(at: Place, x: Value, w: Value, seen: Window, groups: int) -> Value:
+    if groups != 1:
+        raise at.refusal(f"convolutions of 3 dimensions have one group, not {groups}")
+    if seen.before != seen.after:
+        x = at.make("pad", x, pad_before=(0, 0, *seen.before), pad_after=(0, 0, *seen.after))
+        padding: Sizes = (0, 0, 0)
+    else:
+        padding = seen.before
+    given = options(strides=(seen.strides, 1), padding=(padding, 0), dilation=(seen.dilations, 1))
+    return at.make("conv3d", x, w, **given)
+
+
+def _bias(at: Place, y: Value, bias: Value | None) -> Value:
+    """Add a number to each channel."""
+    if bias is None:
+        return y
+    _, channels, *sizes = shape_of(y)
+    if shape_of(bias) != (channels,):
+        raise at.refusal(f"its bias has shape {list(shape_of(bias))}, not [{channels}]")
+    return at.make("add", y, at.reshape(bias, (channels, *([1] * len(sizes)))))
+
+
+def _lines(at: Place, y: Value) -> Value:
+    """Return images [N, C, 1, W] as [N, C, W]."""
+    n, c, _, wide = shape_of(y)
+    return at.reshape(y, (n, c, wide))
+
+
+def conv_transpose(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
+    """ConvTranspose of 1 or 2 dimensions."""
+    rank = _rank(at, x, "1 or 2", 2)
+    at.only(group=1, dilations=(1,) * rank)
+    sizes, kernel = shape_of(x)[2:], shape_of(w)[2:]
+    seen = window(at, sizes, kernel)
+    extra = at.attrs.get("output_padding", (0,) * rank)
+    auto = at.attrs.get("auto_pad", "NOTSET")
+    wanted = at.attrs.get("output_shape")
+    if wanted is None and auto.startswith("SAME"):
+        wanted = tuple(n * s for n, s in zip(sizes, seen.strides, strict=True))
+    before, after = seen.before, seen.after
+    if wanted is not None:
+        full = zip(sizes, seen.strides, kernel, extra, wanted, strict=True)
+        whole = [s * (n - 1) + e + k - out for n, s, k, e, out in full]
+        less, more = tuple(t // 2 for t in whole), tuple(t - t // 2 for t in whole)
+        before, after = (less, more) if auto == "SAME_UPPER" else (more, less)
+    after = tuple(a - e for a, e in zip(after, extra, strict=True))
+    missing = tuple(max(0, -a) for a in after)  # rows that no pixel contributes to
+    seen = Window(kernel, seen.strides, seen.dilations, before, tuple(max(0, a) for a in after))
+    if rank == 1:
+        x, w, seen, missing = _images(at, x), _images(at, w), flat(seen), (0, *missing)
+    given = options(strides=(seen.strides, 1))
+    y = at.make("conv2d_transpose", x, w, **given, **_padding(seen))
+    if any(missing):
+        y = at.make("pad", y, pad_before=(0,) * 4, pad_after=(0, 0, *missing))
+    y = _bias(at, y, bias)
+    return _lines(at, y) if rank == 1 else y
+
+
+def pool(at: Place, x: Value, op: str) -> Value:
+    """MaxPool and AveragePool of 1 to 3 dimensions."""
+    rank = _rank(at, x, "1 to 3", 3)
+    at.only(dilations=(1,) * rank)
+    kernel = at.attrs["kernel_shape"]
+    seen = window(at, shape_of(x)[2:], kernel)
+    ceil, counted = at.attrs.get("ceil_mode", 0), at.attrs.get("count_include_pad", 0)
+    if op == "avg_pool2d" and ceil and counted and any(seen.edges):
+        # means count this padding, but not what is added below for the last step
+        x = at.make("pad", x, pad_before=(0, 0, *seen.before), pad_after=(0, 0, *seen.after))
+        zeros = (0,) * rank
+        seen = Window(kernel, seen.strides, seen.dilations, zeros, zeros)
+    if ceil:
+        seen = _ceiled(seen, shape_of(x)[2:])
+    if rank == 1:
+        return _lines(at, _pool2d(at, _images(at, x), flat(seen), op))
+    return _pool2d(at, x, seen, op) if rank == 2 else _pool3d(at, x, seen, op)
+
+
+def _ceiled(seen: Window, sizes: Sizes) -> Window:
+    """Return the window with padding for a last step that goes past the end of the image.
+
+    A step that begins past the end, in the padding, is left out.
+    """
+    after: list[int] = []
+    parts = zip(sizes, seen.kernel, seen.strides, seen.before, seen.after, strict=True)
+    for n, k, s, b, a in parts:
+        steps = -(-(n + b + a - k) // s)
+        steps -= steps * s >= n + b
+        after.append(max(0, steps * s + k - n - b))
+    return Window(seen.kernel, seen.strides, seen.dilations, seen.before, tuple(after))
+
+
+def _pool2d(at: Place, x: Value, seen: Window, op: str) -> Value:
+    given: dict[str, Any] = {"kernel": short(seen.kernel), "strides": short(seen.strides)}
+    counted = at.attrs.get("count_include_pad", 0) and not at.attrs.get("ceil_mode", 0)
+    if op == "avg_pool2d" and any(seen.edges) and not counted:
+        given["count_include_pad"] = False
+    return at.make(op, x, **given, **_padding(seen))
+
+
+def _pool3d(at: Place, x: Value, seen: Window, op: str) -> Value:
+    """Pool height and width, then depth: a maximum or a mean of equal windows allows this."""
+    n, c, d, h, w = shape_of(x)
+    parts = (seen.kernel, seen.strides, seen.dilations, seen.before, seen.after)
+    y = _pool2d(at, at.reshape(x, (n, c * d, h, w)), Window(*(each[1:] for each in parts)), op)
+    h, w = shape_of(y)[2:]
+    depth = Window(*((each[0], k) for each, k in zip(parts, (1, 1, 1, 0, 0), strict=True)))
+    y = _pool2d(at, at.reshape(y, (n, c, d, h * w)), depth, op)
+    return at.reshape(y, (n, c, shape_of(y)[2], h, w))
+
+
+def global_pool(at: Place, x: Value, op: str) -> Value:
+    """Reduce all dimensions after batch and channels."""
+    return at.make(op, x, axis=tuple(range(2, len(shape_of(x)))), keepdims=True)
