@@ -1,7 +1,7 @@
 """Networks: a graph of operators, rewritten step by step and compiled to one function."""
 
 # pyright: reportUnusedImport=false
-from . import networks
+from . import networks, passes
 from .builder import Builder
 from .compile import build, compile
 from .counts import Counts, bytes_moved, counts, operators_of
