@@ -11,7 +11,7 @@ from .kinds import ink
 from .scene import Group, Line, Rect, Shape, Text, clipped
 
 LINE, SIZE = 15, 12  # pixels: from line to line in a box, and the size of the text
-GAP, BETWEEN = 10, 18  # pixels between boxes in a row, and between rows
+GAP, BETWEEN = 10, 22  # pixels between boxes in a row, and between rows
 WIDEST, PASSING = 190, 12  # pixels: the widest box, and the place for a line that passes by
 EDGE = 4  # pixels around the text of a box
 

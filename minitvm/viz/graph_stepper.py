@@ -19,7 +19,7 @@ from .pass_explorer import LINE, MARGIN, WIDTH, PassBox, about, strip
 from .scene import Line, Rect, Scene, Shape, Text, wrapped
 from .visual import Visual
 
-HEIGHT = 520  # pixels of the drawn part of a network, at most
+HEIGHT = 660  # pixels of the drawn part of a network, at most
 MOST_LINES = 25  # of the text
 COLUMN = (WIDTH - 3 * MARGIN) / 2
 UNITS = {"bytes": (1e6, "MB moved"), "multiplications": (1e6, "M multiplications")}
@@ -179,7 +179,7 @@ class GraphStepper(Visual):
         head = Text(left, top + 12, f"{side} {self._now.name}{shown}", size=12, bold=True)
         marks = dict.fromkeys(marked, kind)
         outputs = frozenset(version.outputs)
-        shapes, y = network(net, rows, left, top + 14, COLUMN, marks, side, outputs)
+        shapes, y = network(net, rows, left, top + 18, COLUMN, marks, side, outputs)
         return [head, *shapes], y
 
     def _left_row(self) -> int:
