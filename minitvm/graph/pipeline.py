@@ -70,6 +70,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold_batch_norm", _alone(passes.fold_batch_norm)),
     ("merge_same", _alone(passes.merge_same)),
     ("merge_parallel", _alone(passes.merge_parallel)),
+    ("split_concatenate", _alone(passes.split_concatenate)),
     ("assign_layouts", _assign_layouts),
     ("cancel_transposes", _alone(passes.simplify)),
     ("fold_weights", _alone(passes.fold_constants)),

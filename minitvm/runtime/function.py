@@ -70,11 +70,11 @@ class Function:
     ) -> None:
         self.func = func
         self.name = func.name
-        self._main = run
-        self._prepack = prepack
-        self._run = run if prepack is None else packing(func, prepack._main, run)
+        self.main = run  # its arguments: those of the function, packed constants, symbolic sizes
+        self.prepack = prepack
+        self._run = run if prepack is None else packing(func, prepack.main, run)
         self._sources = sources
-        self._package = package  # returns the package that export() writes
+        self.package = package  # returns the package that export() writes
         self._checked = (arguments or Arguments(func)).checked
 
     @property
@@ -85,21 +85,6 @@ class Function:
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
 
-    @property
-    def main(self) -> Run:
-        """The code: its arguments are those of the function, packed constants, symbolic sizes."""
-        return self._main
-
-    @property
-    def prepack(self) -> Function | None:
-        """The function that packs the constants, if there is one."""
-        return self._prepack
-
-    @property
-    def address(self) -> int | None:
-        """The address of the machine code; None if Python runs this function."""
-        return self._main.address if isinstance(self._main, NativeRun) else None
-
     def bind(self, **constants: Any) -> Function:
         """Return this function without its constants: g = f.bind(W=w), then g(a, c).
 
@@ -107,8 +92,8 @@ class Function:
         calls of g compute the rest. The arrays must not change afterwards. Raises ArgumentError
         unless an array that fits is given for each constant.
         """
-        prepack = None if self._prepack is None else self._prepack._main
-        func, run = bound(self.func, prepack, self._main, constants)
+        prepack = None if self.prepack is None else self.prepack.main
+        func, run = bound(self.func, prepack, self.main, constants)
         return Function(func, run, self._sources)
 
     def check(self, *args: Any) -> None:
@@ -125,16 +110,16 @@ class Function:
             fix = f"one of {', '.join(self._sources)}"
             raise ArgumentError(f"source({kind!r})", "the function has no such source", fix)
         text = self._sources[kind]()
-        if self._prepack is None or kind == "tir":
+        if self.prepack is None or kind == "tir":
             return text
-        return f"{self._prepack.source(kind)}\n\n{text}"
+        return f"{self.prepack.source(kind)}\n\n{text}"
 
     def export(self, path: File) -> None:
         """Write the compiled function to the file `path`, which tvm.load(path) can read.
 
         Raises BuildError if functions of its target cannot be stored, or if constants are bound.
         """
-        write(path, self.packed("export"))
+        write(path, pack(stored(self, "export")))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
         """Pickle the function in the format of export(); unpickling does not compile it again.
@@ -142,26 +127,7 @@ class Function:
         Raises BuildError if functions of its target cannot be stored. Unpickling runs the code in
         the pickle: load only what you trust.
         """
-        return unpickled, (self.packed("pickle"),)
-
-    def packed(self, verb: str) -> bytes:
-        """Return the bytes of the exported function; errors say that `verb` is impossible."""
-        return pack(self._stored(verb))
-
-    def _stored(self, verb: str) -> Package:
-        if self._package is None and self.func.packed and self._prepack is None:
-            why, fix = (
-                "its constants are bound",
-                "the function that build returned; bind after load",
-            )
-            raise BuildError(f"{verb} of {self.name}", why, fix)
-        if self._package is None:
-            why = "functions of this target cannot be stored"
-            raise BuildError(f"{verb} of {self.name}", why, "target llvm, numba or python")
-        package = self._package()
-        if self._prepack is None:
-            return package
-        return replace(package, prepack=self._prepack._stored(verb))
+        return unpickled, (pack(stored(self, "pickle")),)
 
     def time_evaluator(
         self,
@@ -220,6 +186,38 @@ def load(path: File) -> Function:
     was made for another CPU, operating system or version.
     """
     return loaded(read(path), f"load({str(path)!r})")
+
+
+def code_of(f: Function) -> tuple[Run, Run | None]:
+    """Return the code of `f`, which takes packed constants as arguments, and of what packs them."""
+    return f.main, f.prepack and f.prepack.main
+
+
+def address_of(f: Function) -> int | None:
+    """Return the address of the machine code of `f`; None if Python runs it."""
+    return f.main.address if isinstance(f.main, NativeRun) else None
+
+
+def stored(f: Function, verb: str) -> Package:
+    """Return what is stored of `f`; BuildError, which names `verb`, if it cannot be stored."""
+    if f.package is None and f.func.packed and f.prepack is None:
+        why, fix = (
+            "its constants are bound",
+            "the function that build returned; bind after load",
+        )
+        raise BuildError(f"{verb} of {f.name}", why, fix)
+    if f.package is None:
+        why = "functions of this target cannot be stored"
+        raise BuildError(f"{verb} of {f.name}", why, "target llvm, numba or python")
+    package = f.package()
+    if f.prepack is None:
+        return package
+    return replace(package, prepack=stored(f.prepack, verb))
+
+
+def exported(f: Function) -> bytes:
+    """Return the bytes that f.export writes to a file."""
+    return pack(stored(f, "export"))
 
 
 def unpickled(data: bytes) -> Function:

@@ -13,7 +13,7 @@ from minitvm import tir
 from minitvm.base import BuildError, DType
 
 from .aligned import CACHE_LINE
-from .function import Function
+from .function import Function, address_of
 
 Space: TypeAlias = Literal["arena", "input", "output", "param", "constant"]
 
@@ -94,7 +94,7 @@ class Library:
     @property
     def is_native(self) -> bool:
         """Whether all kernels are machine code."""
-        return all(f.address is not None for f in self.kernels)
+        return all(address_of(f) is not None for f in self.kernels)
 
 
 @dataclass(frozen=True, slots=True)

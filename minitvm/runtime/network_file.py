@@ -16,7 +16,7 @@ from minitvm.base import dtype
 
 from .aligned import Array, empty_aligned
 from .export import File, Json, opened, read, sealed, write
-from .function import loaded
+from .function import exported, loaded
 from .network import Call, Library, NetworkPlan, Place, TensorSpec
 from .network_module import NetworkModule, create
 
@@ -28,7 +28,7 @@ def export_network(path: File, module: NetworkModule) -> None:
 
     Raises BuildError if kernels of its target cannot be stored.
     """
-    kernels = [f.packed("export") for f in module.lib.kernels]
+    kernels = [exported(f) for f in module.lib.kernels]
     params = module.params
     header = {
         "plan": plan_to_json(module.plan),

@@ -12,6 +12,7 @@ from minitvm.base import ArgumentError
 
 from .aligned import CACHE_LINE, Array, empty_aligned
 from .arguments import as_array
+from .function import code_of
 from .loading import address
 from .nd import Device, NDArray
 from .network import Library, NetworkPlan, TensorSpec, check_plan, elements, packings
@@ -165,9 +166,10 @@ class NetworkModule:
             if changed.isdisjoint(packing.params) or any(n in self._missing for n in names):
                 continue
             kernel = self.lib.kernels[packing.kernel]
-            assert kernel.prepack is not None
+            _, prepack = code_of(kernel)
+            assert prepack is not None
             packed = [empty_aligned((elements(b),), b.dtype.numpy) for b in kernel.func.packed]
-            kernel.prepack.main([*(self._params[n] for n in packing.params), *packed])
+            prepack([*(self._params[n] for n in packing.params), *packed])
             self._constants[packing.first : packing.first + len(packed)] = packed
         self._calls.know(self._params, self._constants)
 

@@ -4,13 +4,15 @@ Compiled code hands a loop to `parallel_launch(body, closure, extent)`, which ru
 `body(closure, begin, end)` over chunks of range(extent) on several threads and returns when all
 are done. Threads take the next chunk from one atomic counter, so a slow or late thread does not
 delay the others. Chunks run as native code, without Python's global lock; Python only wakes the
-workers, and puts the caller to sleep while others finish the last chunks.
+workers, and puts the caller to sleep while others finish the last chunks. Workers that have just
+finished a loop take the next one without Python (team.py).
 """
 
 import contextlib
 import ctypes
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +21,7 @@ from typing import Any
 from minitvm.base import ArgumentError, host
 
 from .jit import NativeCode, compile_ir
+from .team import LAUNCH_IR, LINGER_IR, MAX_HELPERS, WORDS
 
 CHUNKS_PER_THREAD = 8  # balances threads of unequal speed at a negligible cost
 
@@ -76,30 +79,8 @@ leave:
   ret void
 }
 """
-LAUNCH_IR = """
-declare void @minitvm_share(ptr, ptr, i64, ptr)
-declare void @minitvm_interrupt()
-
-; What compiled code calls. `minitvm_share` is Python: Ctrl-C may interrupt it, and exceptions
-; cannot pass through native code. So it stores how it ended (0: it did not run the loop), and
-; Ctrl-C is raised again later, when the calling code is back in Python.
-define void @parallel_launch(ptr %body, ptr %closure, i64 %extent) {
-  %state = alloca i32
-  store i32 0, ptr %state
-  call void @minitvm_share(ptr %body, ptr %closure, i64 %extent, ptr %state)
-  %ended = load i32, ptr %state
-  switch i32 %ended, label %failed [ i32 1, label %leave  i32 2, label %interrupted ]
-failed:
-  call void %body(ptr %closure, i64 0, i64 %extent)
-  br label %interrupted
-interrupted:
-  call void @minitvm_interrupt()
-  br label %leave
-leave:
-  ret void
-}
-"""
 DRAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+LINGER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 SETTLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 FINISHED, INTERRUPTED = 1, 2  # stored by `minitvm_share`: the loop has run; 2 after Ctrl-C
@@ -139,14 +120,25 @@ class Pool:
     """The worker threads of this process; they are started when first needed."""
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self.code = compile_ir(DRAIN_IR, opt=1)
+        self.team = (ctypes.c_int64 * WORDS)(threads)
+        self.code = compile_ir(DRAIN_IR + LINGER_IR, opt=1, symbols={"minitvm_yield": _system()[0]})
         self.drain: Callable[[int], int] = DRAIN(self.code.address("drain"))
         self.settle: Callable[[int, int], None] = SETTLE(self.code.address("settle"))
+        self.linger: Callable[[int], None] = LINGER(self.code.address("linger"))
         self.restart()
+
+    @property
+    def threads(self) -> int:
+        """How many threads share a loop, including the caller."""
+        return self.team[0]
+
+    @threads.setter
+    def threads(self, n: int) -> None:
+        self.team[0] = n
 
     def restart(self) -> None:
         """Forget all workers, since fork() does not copy threads to the child."""
+        self.team[1:] = [0] * (WORDS - 1)
         self.workers: list[threading.Thread] = []
         self.invitations: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.starting = threading.Lock()
@@ -189,7 +181,8 @@ class Pool:
     def hire(self) -> None:
         """Start one more worker, as a daemon thread that does not keep the interpreter alive."""
         name = f"minitvm-worker-{len(self.workers) + 1}"
-        worker = threading.Thread(target=self.work, name=name, daemon=True)
+        number = len(self.workers)
+        worker = threading.Thread(target=self.work, args=(number,), name=name, daemon=True)
         self.workers.append(worker)
         worker.start()
 
@@ -205,13 +198,16 @@ class Pool:
             with contextlib.suppress(OSError):  # the CPUs of a container may change at any time
                 os.sched_setaffinity(thread, cpus)
 
-    def work(self) -> None:
+    def work(self, number: int) -> None:
         """Drain one job after another; this is the loop of a worker thread."""
         self.local.busy = True
+        mailbox = ctypes.addressof(self.team) + 64 * (number + 2)
         while True:
             job = self.invitations.get()
             if self.drain(job.where):
                 job.finished.release()
+            if number < MAX_HELPERS:
+                self.linger(mailbox)
 
 
 def num_threads() -> int:
@@ -284,8 +280,21 @@ def _launcher() -> tuple[NativeCode, object]:
     symbols = {
         "minitvm_share": _address(callback),
         "minitvm_interrupt": _address(ctypes.pythonapi.PyErr_SetInterrupt),
+        "minitvm_team_share": pool.code.address("share"),
+        "minitvm_thread": _system()[1],
     }
-    return compile_ir(LAUNCH_IR, opt=1, symbols=symbols), callback
+    team = str(ctypes.addressof(pool.team))
+    text = LAUNCH_IR.replace("TEAM", team).replace("CHUNKS", str(CHUNKS_PER_THREAD))
+    return compile_ir(text, opt=1, symbols=symbols), callback
+
+
+def _system() -> tuple[int, int]:
+    """Return the addresses of two C functions: yield the CPU; return the number of the thread."""
+    if sys.platform == "win32":
+        kernel = ctypes.WinDLL("kernel32")
+        return _address(kernel.SwitchToThread), _address(kernel.GetCurrentThreadId)
+    library = ctypes.CDLL(None)
+    return _address(library.sched_yield), _address(library.pthread_self)
 
 
 def _address(function: Any) -> int:

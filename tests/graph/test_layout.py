@@ -93,6 +93,16 @@ def test_inputs_and_outputs_keep_their_layout(rng) -> None:
     check_equal(net, found, rng)
 
 
+def test_weights_that_are_computed_keep_their_layout(rng) -> None:
+    b = graph.Builder()
+    x, w = b.input("x", (1, 64, 28, 28)), b.input("w", (64, 64, 3, 3))
+    y = b.conv2d(b.conv2d(x, b.multiply(w, 0.5), padding=1), w, padding=1)
+    net = b.graph(b.mean(y, axis=(2, 3)))
+    found = assigned(net)
+    assert 'layout="NHWC"' in str(found)
+    check_equal(net, found, rng)
+
+
 def test_a_network_without_images_stays() -> None:
     net = networks.bert(layers=1, hidden=32, heads=4, length=8)
     assert passes.assign_layouts(net, TARGET) is net

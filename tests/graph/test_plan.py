@@ -198,3 +198,27 @@ def test_resnet_50_needs_little_more_than_what_is_live() -> None:
     for make in (plan.offset_plan, plan.pool_plan):
         assert make(net).bytes <= 0.25 * plan.naive_bytes(net)
     assert plan.offset_plan(net).bytes <= 1.1 * plan.live_bytes(net)
+
+
+def test_a_kernel_that_reads_a_tensor_and_its_view_writes_over_neither() -> None:
+    net = graph.parse(
+        textwrap.dedent("""\
+        def net(x: float32[8, 8]):
+          def make(p0: float32[8, 8]):
+            y = exp(p0)
+            return y
+          def view(p0: float32[8, 8]):
+            y = reshape(p0, shape=(8, 8))
+            return y
+          def moved(p0: float32[8, 8], p1: float32[8, 8]):
+            t = transpose(p1, axes=(1, 0))
+            y = add(p0, t)
+            return y
+          a = make(x)
+          b = view(a)
+          c = moved(a, b)
+          d = make(c)
+          return d""")
+    )
+    a, b, c = plan.offset_plan(net, in_place=True).offsets.values()
+    assert a == b != c

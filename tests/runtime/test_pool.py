@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from minitvm.base import ArgumentError
+from minitvm.runtime import pool
 from minitvm.runtime.jit import NativeCode, compile_ir
 from minitvm.runtime.pool import num_threads, parallel_launch_address, set_num_threads
 
@@ -83,6 +84,50 @@ def test_two_threads_work_at_the_same_time() -> None:
     body = PythonBody(meet)
     launch(body.address, None, 2)
     assert met == [True, True]
+
+
+def test_workers_that_wait_join_each_loop() -> None:
+    meeting = threading.Barrier(2)
+    body = PythonBody(lambda begin, end: meeting.wait(timeout=30) and None)
+    for _ in range(50):
+        launch(body.address, None, 2)
+    assert not meeting.broken
+
+
+MANY = """
+define void @many(ptr %launch, ptr %counts, i64 %times) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  call void %launch(ptr @count, ptr %counts, i64 64)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %times
+  br i1 %more, label %loop, label %leave
+leave:
+  ret void
+}
+"""
+
+
+def test_loops_in_a_row_are_launched_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, by_python = pool._pool(), list[int]()
+    run = ours.run
+
+    def counted(body: int, closure: int | None, extent: int, state: int) -> None:
+        by_python.append(extent)
+        run(body, closure, extent, state)
+
+    monkeypatch.setattr(ours, "run", counted)
+    code = compile_ir(COUNT + MANY)
+    many = LAUNCH(code.address("many"))
+    counts = (ctypes.c_int64 * 64)()
+    rounds = 0
+    while rounds == 0 or (len(by_python) == 1000 * rounds and rounds < 50):  # a busy machine
+        many(parallel_launch_address(), ctypes.addressof(counts), 1000)
+        rounds += 1
+    assert list(counts) == [1000 * rounds] * 64
+    assert len(by_python) < 1000 * rounds
 
 
 def test_one_thread_means_the_caller_alone() -> None:
@@ -184,6 +229,7 @@ def test_the_environment_sets_the_number_of_threads() -> None:
 
 USE = f"""
 import ctypes, os
+from minitvm.runtime import pool
 from minitvm.runtime.jit import compile_ir
 from minitvm.runtime.pool import parallel_launch_address, set_num_threads
 set_num_threads(2)

@@ -9,3 +9,4 @@ from .layout import assign_layouts
 from .parallel import merge_parallel
 from .same import merge_same
 from .simplify import simplify
+from .split import split_concatenate

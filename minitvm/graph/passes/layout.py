@@ -9,6 +9,7 @@ all of them. The sum of these costs is the capacity of a cut between a source (N
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,7 @@ BYTES_PER_CYCLE = 4  # of a transpose, read or written
 # What the same work costs beside the estimate, by benchmarks/conv.py and mobile.py: convolutions in
 # NCHW copy the image first, and a window in NCHW has few pixels next to each other.
 SLOWER = {"conv2d": 1.4, "depthwise": 4.0, "pool": 4.0}
-SCALE = 1 << 10  # cycles of one unit of flow
+SCALE = 16  # cycles of one unit of flow
 NEVER = 1 << 29
 IMAGES = ("avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d")
 
@@ -73,11 +74,13 @@ def _cheapest(graph: Graph, target: Target) -> set[Node]:
     free = len(nodes) + 2
 
     def edge(a: int, b: int, cycles: float) -> None:
-        edges[a, b] = min(NEVER, edges.get((a, b), 0) + round(cycles / SCALE))
+        edges[a, b] = min(NEVER, edges.get((a, b), 0) + math.ceil(cycles / SCALE))
 
     for node, readers in graph.readers().items():
         me = number[node]
-        if not _can_move(node) or (node in graph.outputs and len(node.type.shape) == 4):
+        kernel = any(r.op in IMAGES and node in r.inputs[1:] for r in readers)
+        fixed = kernel or (node in graph.outputs and len(node.type.shape) == 4)
+        if fixed or not _can_move(node):
             edge(0, me, NEVER * SCALE)
         elif node.op in IMAGES:
             first, last = _cycles(node, target)
@@ -95,18 +98,18 @@ def _cheapest(graph: Graph, target: Target) -> set[Node]:
             edge(free, number[reader], NEVER * SCALE)
             edge(number[reader], free + 1, NEVER * SCALE)
         free += 2
-    side = _source_side(edges, free)
-    return {node for node in nodes if number[node] not in side and _can_move(node)}
+    side = _sink_side(edges, free)
+    return {node for node in nodes if number[node] in side and _can_move(node)}
 
 
-def _source_side(edges: Mapping[tuple[int, int], int], size: int) -> set[int]:
-    """Return the vertices on the source's side of a minimum cut."""
+def _sink_side(edges: Mapping[tuple[int, int], int], size: int) -> set[int]:
+    """Return the vertices on the sink's side of a minimum cut, as few as possible."""
     rows, columns = zip(*edges, strict=True)
     values = np.array([*edges.values()], np.int32)
     capacity: Any = sparse.csr_matrix((values, (rows, columns)), (size, size))
     left = capacity - flows.maximum_flow(capacity, 0, 1).flow
     left.eliminate_zeros()
-    return set(flows.breadth_first_order(left, 0, return_predecessors=False).tolist())
+    return set(flows.breadth_first_order(left.T.tocsr(), 1, return_predecessors=False).tolist())
 
 
 def _cycles(node: Node, target: Target) -> tuple[float, float]:
