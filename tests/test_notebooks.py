@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 IGNORED = "nbval-ignore-output"
 TAGS = {IGNORED, "nbval-skip", "raises-exception"}
-MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(")  # other at every run
+# other at every run
+MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(", ".profile(")
 MACHINE = ("Target()", 'source("asm")')  # other on every machine
 GIVEN = (  # a described machine, recorded or simulated times: always alike
     *("viz.Machine(", "from_records(", "viz.NetworkPart("),

@@ -1,12 +1,14 @@
 """Networks: a graph of operators, rewritten step by step and compiled to one function."""
 
 # pyright: reportUnusedImport=false
-from . import networks
+from . import networks, passes
 from .builder import Builder
 from .compile import build, compile
+from .counts import Counts, bytes_moved, counts, operators_of
 from .evaluate import evaluate
-from .node import Graph, Node, TensorType
+from .node import KERNEL, Graph, Node, TensorType
 from .onnx import from_onnx
 from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
-from .pipeline import PASSES, optimized
+from .pipeline import PASSES, Pass, optimized
+from .plan import Plan, live_bytes, naive_bytes, offset_plan, own_plan, pool_plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import TypeAlias
 
 from minitvm.base import Target
@@ -30,13 +31,20 @@ Watch: TypeAlias = Callable[[str, Graph], None]
 
 def _alone(change: Callable[[Graph], Graph]) -> Pass:
     """Return a pass that needs no settings."""
-    return lambda graph, _: change(graph)
+
+    @wraps(change)
+    def run(graph: Graph, _: Settings) -> Graph:
+        return change(graph)
+
+    return run
 
 
+@wraps(passes.assign_layouts)
 def _assign_layouts(graph: Graph, settings: Settings) -> Graph:
     return passes.assign_layouts(graph, settings.target)
 
 
+@wraps(passes.choose_formulas)
 def _choose_formulas(graph: Graph, settings: Settings) -> Graph:
     return passes.choose_formulas(graph, settings.target, settings.winograd)
 

@@ -40,7 +40,7 @@ class Life:
 
 def naive_bytes(graph: Graph) -> int:
     """Return the bytes of all intermediate tensors together: each has its own memory."""
-    return sum(_rounded(node.type.bytes) for node in _intermediate(graph))
+    return own_plan(graph).bytes
 
 
 def live_bytes(graph: Graph, in_place: bool = False) -> int:
@@ -50,6 +50,15 @@ def live_bytes(graph: Graph, in_place: bool = False) -> int:
         for n in range(life.first, life.last + 1):
             found[n] += life.bytes
     return max(found)
+
+
+def own_plan(graph: Graph) -> Plan:
+    """Return the plan without reuse: each tensor has memory of its own, one behind another."""
+    found, end = dict[Node, int](), 0
+    for node in _intermediate(graph):
+        found[node] = end
+        end += _rounded(node.type.bytes)
+    return Plan(found, end)
 
 
 def pool_plan(graph: Graph, in_place: bool = False) -> Plan:

@@ -14,6 +14,8 @@
     viz.AmdahlBar(works)              what latency hiding gains, and what limits it
     viz.TuningCurve(search)           a search while it runs: trials, the best so far, failures
     viz.SpaceMap(task, trials)        two knobs against speed; where a tuner has looked
+    viz.GraphStepper(net)             a network before and after each pass, and what it saves
+    viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -71,6 +73,7 @@ from .controls import (
     Toggle,
 )
 from .gantt import TokenGantt
+from .graph_stepper import GraphStepper
 from .grids import Grid, grids_of, order_frames
 from .index_lens import IndexLens
 from .kinds import COLOURS, KINDS, Kind, contrast, ink
@@ -86,6 +89,7 @@ from .layers_rows import (
     layer_row,
 )
 from .layers_scene import amdahl_bars, layers_roofline, overlap_bars, stall_waterfall
+from .memory_plan import MemoryPlan
 from .nest import nest_ascii, nest_scene, nest_shapes
 from .order import Order, Tick, order_of
 from .pass_explorer import PassExplorer

@@ -154,7 +154,11 @@ class PassExplorer(Visual):
 
     def scene(self) -> Scene:
         """Draw the passes in order, the chosen one highlighted, with its description below."""
-        shapes, y = strip(self.stages, self._number)
+        boxes = [
+            PassBox(s.name, s.about, "{} → {}".format(*s.statements) if s.changed else "")
+            for s in self.stages
+        ]
+        shapes, y = strip(boxes, self._number)
         words: list[Shape] = [Text(MARGIN, y + 22, self._title(), bold=True)]
         told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
         words += text_lines(told, MARGIN, y + 42, size=13, step=LINE)
@@ -229,27 +233,34 @@ class PassExplorer(Visual):
 # --- drawing -----------------------------------------------------------------------------------
 
 
-def strip(stages: Sequence[PassResult], number: int) -> tuple[list[Shape], float]:
+@dataclass(frozen=True, slots=True)
+class PassBox:
+    """The box of a pass: its name, what it does, and its effect; "" if it changed nothing."""
+
+    name: str
+    about: str
+    effect: str
+
+
+def strip(boxes: Sequence[PassBox], number: int) -> tuple[list[Shape], float]:
     """Return the passes as rows of boxes, with pass `number` highlighted, and their lower edge."""
     wide = (WIDTH - 2 * MARGIN - (ACROSS - 1) * 14) / ACROSS
     shapes: list[Shape] = []
     y = float(MARGIN)
-    for n, stage in enumerate(stages):
+    for n, box in enumerate(boxes):
         down, right = divmod(n, ACROSS)
         x, y = MARGIN + right * (wide + 14), MARGIN + down * (BOX + GAP)
         if right:
             shapes.append(Line(((x - 12, y + BOX / 2), (x - 2, y + BOX / 2)), "arrow", arrow=True))
-        kind = "now" if n + 1 == number else "pale_sky" if stage.changed else "faint"
-        before, after = stage.statements
-        size = f"{before} → {after}" if stage.changed else "="
+        kind = "now" if n + 1 == number else "pale_sky" if box.effect else "faint"
         look = ink(kind)
-        name = clipped(f"{n + 1} {stage.name}", wide - 8, 12)
+        name = clipped(f"{n + 1} {box.name}", wide - 8, 12)
         inside = (
             Rect(x, y, wide, BOX, kind, radius=4),
-            Text(x + 6, y + 15, name, look, 12, bold=stage.changed),
-            Text(x + 6, y + 31, size, look, 12),
+            Text(x + 6, y + 15, name, look, 12, bold=bool(box.effect)),
+            Text(x + 6, y + 31, box.effect or "=", look, 12),
         )
-        shapes.append(Group(inside, f"pass:{stage.name}", stage.about))
+        shapes.append(Group(inside, f"pass:{box.name}", box.about))
     return shapes, y + BOX
 
 

@@ -1,0 +1,96 @@
+"""Count what a network costs, so that two versions of it can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from minitvm import te, topi
+from minitvm.base import Target
+
+from .node import KERNEL, Graph, Node, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a network costs; print it to see a line.
+
+    operators         the operators, also those inside kernels
+    kernels           the calls: an operator that is not in a kernel is a call of its own
+    transposes        the transposes among the operators
+    bytes             what all calls read and write, if each reads each of its inputs once
+    multiplications   those of convolutions and matrix products
+    """
+
+    operators: int
+    kernels: int
+    transposes: int
+    bytes: int
+    multiplications: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operators} operators, {self.kernels} kernels, {self.transposes} transposes, "
+            f"{self.bytes / 1e6:.2f} MB moved, {self.multiplications / 1e6:.2f} M multiplications"
+        )
+
+
+def counts(graph: Graph, target: str | Target | None = None) -> Counts:
+    """Return what a network costs; the target decides which tiles Winograd's formulas have."""
+    to = Target(target)
+    inner = [each for node in graph.calls for each in operators_of(node)]
+    return Counts(
+        len(inner),
+        len(graph.calls),
+        sum(node.op == "transpose" for node in inner),
+        sum(map(bytes_moved, graph.calls)),
+        sum(multiplications(node, to) for node in inner),
+    )
+
+
+def operators_of(node: Node) -> tuple[Node, ...]:
+    """Return the operators of a kernel; of another node, the node itself."""
+    return node.body.calls if node.op == KERNEL else (node,)
+
+
+def bytes_moved(node: Node) -> int:
+    """Return the bytes of a call's result and of its inputs, each counted once."""
+    return node.type.bytes + sum(source.type.bytes for source in dict.fromkeys(node.inputs))
+
+
+def multiplications(node: Node, target: Target) -> int:
+    """Return the multiplications of a convolution or a matrix product; 0 for other operators."""
+    match node.op:
+        case "conv2d":
+            return _convolution(node, target)
+        case "conv3d":
+            return node.type.elements * (node.inputs[1].type.elements // node.type.shape[1])
+        case "conv2d_transpose":
+            x, w = (n.type for n in node.inputs)
+            return x.elements * (w.elements // x.shape[1])
+        case "dense":
+            return node.type.elements * node.inputs[0].type.shape[-1]
+        case "matmul" | "batch_matmul":
+            depth = -2 if node.attrs.get("transpose_a") else -1
+            return node.type.elements * node.inputs[0].type.shape[depth]
+        case _:
+            return 0
+
+
+def _convolution(node: Node, target: Target) -> int:
+    images, kernel = (n.type for n in node.inputs)
+    return _multiplications(images, kernel, tuple(node.attrs.items()), target)
+
+
+@cache
+def _multiplications(
+    images: TensorType, kernel: TensorType, attrs: tuple[tuple[str, Any], ...], target: Target
+) -> int:
+    """Return the multiplications of a conv2d by its method; by default it computes directly."""
+    x, w = (te.placeholder(t.shape, t.dtype) for t in (images, kernel))
+    known = topi.formulas(topi.conv2d(x, w, **dict(attrs)))
+    method = dict(attrs).get("method") or "direct"
+    found = [f for f in known if f.applies and f.name == method]
+    lanes = target.lanes(images.dtype)
+    return min(found, key=lambda f: f.cycles(lanes, target.l2)).multiplications

@@ -1,0 +1,156 @@
+"""A network as rows of boxes, and what a pass changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from minitvm import graph
+
+from .diff import Row, rows_of
+
+SHOWN = ("layout", "method")  # attributes beside the name of an operator
+SEVERAL = 4  # operators of a kernel that are named
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """A place in a row: a node, or a line that passes the row on its way to the node."""
+
+    node: graph.Node
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """A network as rows of slots; each node is below those that it is computed from.
+
+    nodes   the inputs and calls of the network in order; parameters are not drawn
+    rows    their slots, from left to right
+    row     the number of each node's row
+    lines   from slot to slot, between neighbouring rows
+    """
+
+    nodes: tuple[graph.Node, ...]
+    rows: tuple[tuple[Slot, ...], ...]
+    row: Mapping[graph.Node, int]
+    lines: tuple[tuple[Slot, Slot], ...]
+
+
+def drawn(net: graph.Graph) -> Drawn:
+    """Arrange a network in rows."""
+    nodes = tuple(node for node in net.nodes if node.op != "param")
+    row = _numbers(net, nodes)
+    rows: list[list[Slot]] = [[] for _ in range(1 + max(row.values(), default=0))]
+    slots: dict[graph.Node, Slot] = {}
+    above: dict[Slot, list[Slot]] = {}
+    for node in sorted(nodes, key=row.__getitem__):
+        me = slots[node] = Slot(node)
+        rows[row[node]].append(me)
+        for source in dict.fromkeys(n for n in node.inputs if n in row):
+            way = [slots[source]]
+            for between in range(row[source] + 1, row[node]):
+                way.append(Slot(node, passing=True))
+                rows[between].append(way[-1])
+            for a, b in pairwise([*way, me]):
+                above.setdefault(b, []).append(a)
+    lines = tuple((a, b) for b, sources in above.items() for a in sources)
+    return Drawn(nodes, tuple(_in_order(rows, above)), row, lines)
+
+
+def _numbers(net: graph.Graph, nodes: Sequence[graph.Node]) -> dict[graph.Node, int]:
+    """Return the row of each node: below its inputs, and not far above its first reader."""
+    row: dict[graph.Node, int] = {}
+    for node in nodes:
+        row[node] = 1 + max((row[n] for n in node.inputs if n in row), default=-1)
+    readers = net.readers()
+    for node in reversed(nodes):
+        free = not node.is_leaf and not any(n in row for n in node.inputs)
+        if free and readers[node]:  # computed from parameters alone
+            row[node] = max(0, min(row[reader] for reader in readers[node]) - 1)
+    return row
+
+
+def _in_order(
+    rows: Sequence[Sequence[Slot]], above: Mapping[Slot, list[Slot]]
+) -> list[tuple[Slot, ...]]:
+    """Return the rows with each slot about where those above it are, so that few lines cross."""
+    at: dict[Slot, float] = {}
+    found: list[tuple[Slot, ...]] = []
+    for slots in rows:
+        wanted = {s: fmean(at[a] for a in above[s]) if s in above else 0.0 for s in slots}
+        order = sorted(slots, key=wanted.__getitem__)
+        at |= {slot: k - (len(order) - 1) / 2 for k, slot in enumerate(order)}
+        found.append(tuple(order))
+    return found
+
+
+# --- what a pass changed -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Two versions of a network, aligned.
+
+    rows             their nodes as lines of text, as in a diff
+    removed, added   the nodes that only the one or the other has
+    same             nodes of the first version -> nodes of the second
+    """
+
+    rows: tuple[Row, ...]
+    removed: frozenset[graph.Node]
+    added: frozenset[graph.Node]
+    same: Mapping[graph.Node, graph.Node]
+
+
+def change(before: Drawn, after: Drawn) -> Change:
+    """Align two versions of a network by what their nodes compute, in the order of the calls."""
+    rows = rows_of([label(n) for n in before.nodes], [label(n) for n in after.nodes])
+    old, new = iter(before.nodes), iter(after.nodes)
+    removed, added, same = list[graph.Node](), list[graph.Node](), dict[graph.Node, graph.Node]()
+    for a, b in rows:
+        if a is not None and b is not None:
+            same[next(old)] = next(new)
+        elif a is not None:
+            removed.append(next(old))
+        else:
+            added.append(next(new))
+    moved = _moved(removed, added)
+    gone = frozenset(n for n in removed if n not in moved)
+    come = frozenset(added) - set(moved.values())
+    return Change(tuple(rows), gone, come, same | moved)
+
+
+def _moved(
+    removed: Sequence[graph.Node], added: Sequence[graph.Node]
+) -> dict[graph.Node, graph.Node]:
+    """Return the removed nodes that were added again at another place."""
+    left: dict[str, list[graph.Node]] = {}
+    for node in reversed(added):
+        left.setdefault(label(node), []).append(node)
+    return {node: left[label(node)].pop() for node in removed if left.get(label(node))}
+
+
+def label(node: graph.Node) -> str:
+    """Return what a node computes, such as "conv2d strides=2 -> float32[1, 64, 56, 56]"."""
+    if node.is_leaf:
+        return f"input {node.name}: {node.type}"
+    inner = graph.operators_of(node)
+    if len(inner) > 1:
+        return f"kernel {' + '.join(each.op for each in inner)} -> {node.type}"
+    attrs = "".join(f" {k}={v}" for k, v in inner[0].attrs.items())
+    return f"{inner[0].op}{attrs} -> {node.type}"
+
+
+def words(node: graph.Node) -> list[str]:
+    """Return the lines of a node's box: its operators, and its shape."""
+    shape = "x".join(map(str, node.type.shape)) or "scalar"
+    if node.is_leaf:
+        return [f"input {node.name}", shape]
+    inner = graph.operators_of(node)
+    named = [" ".join([n.op, *(str(n.attrs[k]) for k in SHOWN if k in n.attrs)]) for n in inner]
+    if len(named) > SEVERAL:
+        named = [*named[: SEVERAL - 1], f"… {len(named) - SEVERAL + 1} more"]
+    return [*named, shape]

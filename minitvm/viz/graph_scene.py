@@ -1,0 +1,123 @@
+"""Draw a part of a network: a box for each call, a line for each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+
+from minitvm import graph
+
+from .graph_rows import Drawn, Slot, label, words
+from .kinds import ink
+from .scene import Group, Line, Rect, Shape, Text, clipped
+
+LINE, SIZE = 15, 12  # pixels: from line to line in a box, and the size of the text
+GAP, BETWEEN = 10, 22  # pixels between boxes in a row, and between rows
+WIDEST, PASSING = 190, 12  # pixels: the widest box, and the place for a line that passes by
+EDGE = 4  # pixels around the text of a box
+
+Point = tuple[float, float]
+
+
+def height_of(slot: Slot) -> float:
+    """Return the height of a slot."""
+    return 0 if slot.passing else LINE * len(words(slot.node)) + 2 * EDGE
+
+
+def part(net: Drawn, first: int, height: float) -> range:
+    """Return the rows from `first` that fit in `height` pixels; at least one.
+
+    If all rows from `first` fit, earlier ones are added.
+    """
+    last, used = first, 0.0
+    tall = [max(map(height_of, row), default=0) + BETWEEN for row in net.rows]
+    while last < len(tall) and (last == first or used + tall[last] <= height):
+        used += tall[last]
+        last += 1
+    while last == len(tall) and first > 0 and used + tall[first - 1] <= height:
+        first -= 1
+        used += tall[first]
+    return range(first, last)
+
+
+def network(
+    net: Drawn, rows: range, left: float, top: float, width: float, marks: Mapping[graph.Node, str],
+    side: str, outputs: Set[graph.Node],
+) -> tuple[list[Shape], float]:  # fmt: skip
+    """Return the shapes of some rows of a network, and their lower edge.
+
+    marks     the nodes that changed -> the kind of their boxes
+    side      the prefix of the keys: "before:3" is the third node of the network
+    """
+    number = {node: n for n, node in enumerate(net.nodes)}
+    ends: dict[Slot, tuple[Point, Point]] = {}
+    shapes: list[Shape] = []
+    y = top + BETWEEN
+    for row in (net.rows[n] for n in rows):
+        tall = max(map(height_of, row), default=0)
+        for slot, x, wide in _across(row, left, width):
+            middle, box = x + wide / 2, height_of(slot)
+            ends[slot] = ((middle, y), (middle, y + (tall if slot.passing else box)))
+            if slot.passing:
+                shapes.append(Line(ends[slot], "arrow"))
+            else:
+                kind = marks.get(slot.node, "memory" if slot.node.is_leaf else "pale_sky")
+                key = f"{side}:{number[slot.node]}"
+                shapes.append(_box(slot.node, x, y, wide, kind, key, slot.node in outputs))
+        y += tall + BETWEEN
+    return [*_lines(net, ends), *shapes], y
+
+
+def _across(row: Iterable[Slot], left: float, width: float) -> list[tuple[Slot, float, float]]:
+    """Return the slots of a row with their left edges and widths, centred."""
+    slots = list(row)
+    boxes = sum(not slot.passing for slot in slots)
+    free = width - (len(slots) - 1) * GAP - (len(slots) - boxes) * PASSING
+    wide = min(WIDEST, free / max(1, boxes))
+    sizes = [PASSING if slot.passing else wide for slot in slots]
+    x = left + (width - sum(sizes) - (len(slots) - 1) * GAP) / 2
+    found: list[tuple[Slot, float, float]] = []
+    for slot, size in zip(slots, sizes, strict=True):
+        found.append((slot, x, size))
+        x += size + GAP
+    return found
+
+
+def _box(
+    node: graph.Node, x: float, y: float, wide: float, kind: str, key: str, is_output: bool
+) -> Group:
+    """Draw a call: around the operators of a kernel there is a second frame."""
+    lines = words(node)
+    sign = {"pale_green": "+ ", "pale_red": "- "}.get(kind, "")
+    tall = LINE * len(lines) + 2 * EDGE
+    several = len(graph.operators_of(node)) > 1
+    shapes: list[Shape] = [Rect(x, y, wide, tall, kind, radius=0 if several else 4)]
+    for n, text in enumerate(lines):
+        inside = several and n < len(lines) - 1
+        if inside:
+            place = x + EDGE, y + EDGE + n * LINE + 1, wide - 2 * EDGE, LINE - 2
+            shapes.append(Rect(*place, "paper", radius=3))
+        shown = clipped((sign if n == 0 else "") + text, wide - 12, SIZE)
+        look = "text" if inside else ink(kind)
+        at = y + EDGE + n * LINE + 12
+        bold = n < len(lines) - 1
+        shapes.append(Text(x + wide / 2, at, shown, look, SIZE, "middle", bold=bold and not inside))
+    if is_output:
+        shapes.append(Line(((x, y + tall + 3), (x + wide, y + tall + 3)), "line"))
+    moved = f"{graph.bytes_moved(node) / 1e3:,.1f} kB moved" if not node.is_leaf else ""
+    tip = "\n".join(filter(None, [node.name, label(node), moved, "output" * is_output]))
+    return Group(tuple(shapes), key, tip)
+
+
+def _lines(net: Drawn, ends: Mapping[Slot, tuple[Point, Point]]) -> list[Shape]:
+    """Draw the tensors between the slots; a short line leads to a slot that is not shown."""
+    found: list[Shape] = []
+    for a, b in net.lines:
+        if a in ends and b in ends:
+            found.append(Line((ends[a][1], ends[b][0]), "arrow", arrow=not b.passing))
+        elif b in ends:
+            x, y = ends[b][0]
+            found.append(Line(((x, y - BETWEEN + 3), (x, y)), "dashed"))
+        elif a in ends:
+            x, y = ends[a][1]
+            found.append(Line(((x, y), (x, y + BETWEEN - 3)), "dashed"))
+    return found

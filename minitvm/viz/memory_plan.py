@@ -1,0 +1,226 @@
+"""MemoryPlan: where the tensors of a network lie while it runs, by three plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm import graph
+from minitvm.base import ArgumentError, check_flag, check_kind
+
+from .chart import Scale, bottom_axis, legend, side_axis, swatch
+from .controls import Frame, Layout, Select, Toggle, index_in
+from .kinds import ink
+from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
+from .visual import Visual
+
+WIDTH, MARGIN = 808, 12  # pixels
+LEFT, GAP, HIGH = 58, 22, 270  # pixels: the axis, between two plans, and their height
+ALL = "all three"
+MOST = 400  # calls: more would be too narrow to see
+TOLD = 15  # tensors in the text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedTensor:
+    """An intermediate tensor of a network.
+
+    first, last   the numbers of the call that computes it and of the last one that reads it
+    offsets       where it lies by each plan, in bytes
+    over          by each plan, whether it lies where a tensor lies that it is computed from
+    """
+
+    node: graph.Node
+    first: int
+    last: int
+    offsets: tuple[int, ...]
+    over: tuple[bool, ...]
+
+    @property
+    def name(self) -> str:
+        """Return what computes it, such as "3 conv2d_add_relu"."""
+        return f"{self.first} {called(self.node)}"
+
+
+def called(node: graph.Node) -> str:
+    """Return the name of a call: that of its kernel, or of its operator."""
+    return node.body.name if node.op == graph.KERNEL else node.op
+
+
+class MemoryPlan(Visual):
+    """Show the tensors of a network in time and memory, by three plans.
+
+    Each box is an intermediate tensor: as wide as the calls between which it is kept, and as high
+    as its bytes. Inputs, parameters and outputs are elsewhere. The plans are: memory of its own for
+    each tensor; TVM's pool of blocks; and an offset for each tensor. The red line is the most that
+    is in use during any call: no plan needs less.
+
+    net        a network after its passes, graph.optimized(net)
+    plan       the plan to show alone: "own memory", "pool" or "offsets"; by default all three
+    in_place   whether results of elementwise kernels may lie over their inputs
+    """
+
+    def __init__(self, net: graph.Graph, plan: str = ALL, *, in_place: bool = False) -> None:
+        check_kind("MemoryPlan", net, graph.Graph, fix="graph.optimized(net)")
+        if len(net.calls) > MOST:
+            raise ArgumentError(f"MemoryPlan({len(net.calls)} calls)", f"at most {MOST} are drawn")
+        self.net = net
+        self.plan = Select("plan", "plan", (ALL, *self.names), ALL).accept(plan)
+        self._planned(check_flag("in_place", in_place))
+        super().__init__()
+
+    names = ("own memory", "pool", "offsets")
+
+    def _planned(self, in_place: bool) -> None:
+        self.in_place = in_place
+        net = self.net
+        self.plans: tuple[graph.Plan, ...] = (
+            graph.own_plan(net), graph.pool_plan(net, in_place), graph.offset_plan(net, in_place)
+        )  # fmt: skip
+        self.bound = graph.live_bytes(net, in_place)
+        last = {source: n for n, node in enumerate(net.calls) for source in node.inputs}
+        self.tensors = tuple(
+            PlannedTensor(
+                node,
+                n,
+                last.get(node, n),
+                tuple(p.offsets[node] for p in self.plans),
+                tuple(_lies_over(node, p) for p in self.plans),
+            )
+            for n, node in enumerate(net.calls)
+            if node in self.plans[0].offsets
+        )
+
+    # --- what is shown ---
+
+    def _title(self) -> str:
+        each = ", ".join(
+            f"{name} {size_text(p.bytes)}" for name, p in zip(self.names, self.plans, strict=True)
+        )
+        return f"{len(self.tensors)} tensors: {each}; in use at once {size_text(self.bound)}"
+
+    def scene(self) -> Scene:
+        """Draw the tensors by the chosen plans, to one scale."""
+        shown = [n for n, name in enumerate(self.names) if self.plan in (ALL, name)]
+        most = max(*(self.plans[n].bytes for n in shown), self.bound, 1)
+        wide = (WIDTH - LEFT - MARGIN - GAP * (len(shown) - 1)) / len(shown)
+        top = 62.0
+        memory = Scale(0, most, top + HIGH, top)
+        shapes: list[Shape] = [Text(MARGIN, 22, self._title(), bold=True)]
+        shapes += side_axis(memory, LEFT, memory.ticks(), size_text)
+        for k, n in enumerate(shown):
+            left = LEFT + k * (wide + GAP)
+            shapes += self._panel(n, Scale(0, len(self.net.calls), left, left + wide), memory)
+        middle = LEFT + (WIDTH - LEFT - MARGIN) / 2
+        shapes.append(Text(middle, top + HIGH + 38, "calls", size=12, anchor="middle"))
+        bound = [Line(((0, -4), (18, -4)), "red")]
+        samples = [
+            swatch("pale_sky", "a tensor, from the call that computes it to its last reader"),
+            swatch("bind", "in the memory of an input"),
+            (bound, 18, "the most in use at once (x 1)"),
+        ]
+        key, bottom = legend(samples, top + HIGH + 62, WIDTH - MARGIN, MARGIN)
+        return Scene(WIDTH, bottom + MARGIN, (*shapes, *key), self._title(), self.ascii())
+
+    def _panel(self, n: int, calls: Scale, memory: Scale) -> Iterator[Shape]:
+        """Draw the tensors by one plan."""
+        left, right, base = calls.start, calls.end, memory.start
+        times = f" (x {self.plans[n].bytes / self.bound:.2f})" if self.bound else ""
+        head = f"{self.names[n]}: {size_text(self.plans[n].bytes)}{times}"
+        yield Text(left, memory.end - 10, clipped(head, right - left, 12), size=12, bold=True)
+        for number, tensor in enumerate(self.tensors):
+            low = tensor.offsets[n]
+            x = calls.at(tensor.first)
+            wide = calls.at(tensor.last + 1) - x
+            y = memory.at(low + tensor.node.type.bytes)
+            high = memory.at(low) - y
+            kind = "bind" if tensor.over[n] else "pale_sky"
+            inside: list[Shape] = [Rect(x, y, wide, max(high, 1), kind)]
+            label = str(tensor.first)
+            if high > 15 and wide > 9 * len(label):
+                at = x + wide / 2, y + high / 2 + 4
+                inside.append(Text(*at, label, ink(kind), 12, "middle"))
+            yield Group(tuple(inside), f"tensor:{number}", self._told(tensor))
+        yield Line(((left, base), (right, base)), "axis")
+        yield Line(((left, base), (left, memory.end)), "axis")
+        values = Scale(0, calls.high, left, right).ticks(8, least=1)
+        yield from bottom_axis(calls, base, values, lambda value: f"{value:g}", right)
+        y = memory.at(self.bound)
+        yield Line(((left, y), (right, y)), "red")
+
+    def _told(self, tensor: PlannedTensor) -> str:
+        """Return a tensor's call, type, life and offsets."""
+        at = ", ".join(
+            f"{name} at {offset:,}" for name, offset in zip(self.names, tensor.offsets, strict=True)
+        )
+        life = f"calls {tensor.first} to {tensor.last}"
+        return f"{tensor.name}: {tensor.node.type}, {tensor.node.type.bytes:,} bytes, {life}; {at}"
+
+    def ascii(self) -> str:
+        """Return the sizes of the plans, and the tensors with their lives and offsets."""
+        lines = [f"{len(self.tensors)} tensors in {len(self.net.calls)} calls"]
+        for name, plan in zip(self.names, self.plans, strict=True):
+            times = (
+                f", {plan.bytes / self.bound:.2f} x what is in use at once" if self.bound else ""
+            )
+            lines.append(f"{name:10} {plan.bytes:12,} bytes{times}")
+        lines.append(f"{'in use':10} {self.bound:12,} bytes at most: no plan needs less")
+        lines.append(f"{'calls':>9} {'bytes':>11} {'own memory':>11} {'pool':>11} {'offsets':>11}")
+        for t in self.tensors[:TOLD]:
+            offsets = " ".join(f"{offset:11,}" for offset in t.offsets)
+            lines.append(
+                f"{f'{t.first}-{t.last}':>9} {t.node.type.bytes:11,} {offsets}  {called(t.node)}"
+            )
+        left = len(self.tensors) - TOLD
+        return "\n".join([*lines, *([f"... {left} more"] if left > 0 else [])])
+
+    def layout(self) -> Layout:
+        """Return the choice of the plan, and a frame for each call."""
+        return Layout(
+            controls=(
+                Select("plan", "plan", (ALL, *self.names), self.plan),
+                Toggle("in_place", "results over inputs where possible", self.in_place),
+            ),
+            frames=tuple(self._frame(n, node) for n, node in enumerate(self.net.calls)),
+            selectable="tensor:",
+        )
+
+    def _frame(self, n: int, node: graph.Node) -> Frame:
+        """Return the frame of a call: what it reads, what it writes, what is kept for later."""
+        marks: dict[str, str] = {}
+        used = 0
+        for number, tensor in enumerate(self.tensors):
+            if tensor.first <= n <= tensor.last:
+                used += tensor.node.type.bytes
+                read = tensor.node in node.inputs
+                kind = "now" if tensor.node is node else "read" if read else "done"
+                marks[f"tensor:{number}"] = kind
+        kept = sum(kind == "done" for kind in marks.values())
+        text = f"call {n}: {called(node)} (blue: read, yellow: written, orange: kept)"
+        return Frame(marks, f"{text}; {len(marks)} tensors, {kept} kept, {size_text(used)}")
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Choose a plan, or describe the tensor that was clicked."""
+        if name == "plan":
+            self.plan = value
+        elif name == "in_place":
+            self._planned(value)
+        elif (number := index_in(value, "tensor", len(self.tensors))) is not None:
+            self.selected = f"tensor:{number}"
+            return self._told(self.tensors[number])
+        return None
+
+
+def _lies_over(node: graph.Node, plan: graph.Plan) -> bool:
+    """Return whether a tensor starts where an input of it does."""
+    at = plan.offsets[node]
+    return any(plan.offsets.get(source) == at for source in node.inputs)
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes, such as "1.5 MB"."""
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.0f} B"
