@@ -1,6 +1,8 @@
 """Networks: a graph of operators, rewritten step by step and compiled to one function."""
 
 # pyright: reportUnusedImport=false
+from minitvm.runtime import load_network as load
+
 from . import networks
 from .builder import Builder
 from .compile import build, compile
