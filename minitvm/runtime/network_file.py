@@ -22,9 +22,7 @@ from .network import Call, Library, NetworkPlan, Place, TensorSpec, check_plan
 MAGIC, FORMAT = b"minitvm network", 1
 
 
-def write_network(
-    path: File, plan: NetworkPlan, lib: Library, params: Mapping[str, Array]
-) -> None:
+def write_network(path: File, plan: NetworkPlan, lib: Library, params: Mapping[str, Array]) -> None:
     """Write a network with its kernels and these parameters to the file `path`.
 
     Raises BuildError if kernels of its target cannot be stored.
@@ -47,9 +45,7 @@ def read_network(path: File, what: str) -> tuple[NetworkPlan, Library, dict[str,
     return opened(read(path), MAGIC, FORMAT, what, lambda h, data: _network(h, data, what))
 
 
-def _network(
-    header: Json, data: bytes, what: str
-) -> tuple[NetworkPlan, Library, dict[str, Array]]:
+def _network(header: Json, data: bytes, what: str) -> tuple[NetworkPlan, Library, dict[str, Array]]:
     plan = plan_from_json(header["plan"])
     kernels: list[bytes] = []
     at = 0

@@ -17,7 +17,7 @@ from .conftest import random_network
 SMALL = {  # networks with the structure of the large ones, but few channels and pixels
     "resnet18": {"size": 32, "width": 0.125, "classes": 10},
     "resnet50": {"size": 32, "width": 0.125, "classes": 10},
-    "resnet3d18": {"frames": 4, "size": 8, "width": 0.125, "classes": 10},
+    "resnet3d18": {"frames": 2, "size": 8, "width": 0.125, "classes": 10},
     "mobilenet_v1": {"size": 32, "width": 0.25, "classes": 10},
     "mobilenet_v2": {"size": 32, "width": 0.25, "classes": 10},
     "squeezenet": {"size": 32, "classes": 10},
@@ -142,18 +142,14 @@ def test_random_networks_are_those_of_numpy(seed: int) -> None:
 
 def test_outputs_may_be_inputs_parameters_and_the_same(rng) -> None:
     b = graph.Builder()
-    x, w = b.input("x", (3, 4)), b.param("w", rng.random((3, 4), np.float32))
+    given, value = rng.random((3, 4), np.float32), rng.random((3, 4), np.float32)
+    x, w = b.input("x", (3, 4)), b.param("w", value)
     y = b.add(x, w)
-    given = rng.random((3, 4), np.float32)
     found = graph.compile(b.graph(y, x, w, y, x, b.relu(y)))(given)
-    wanted = (given + w_value(b, "w"), given, w_value(b, "w"))
-    for a, e in zip(found, (*wanted, wanted[0], given, wanted[0]), strict=True):
+    total = given + value
+    for a, e in zip(found, (total, given, value, total, given, total), strict=True):
         np.testing.assert_array_equal(a, e)
     assert len({a.ctypes.data for a in found}) == 6
-
-
-def w_value(b: graph.Builder, name: str) -> np.ndarray:
-    return b.graph(b.input("unused", (1,))).params[name]
 
 
 def test_inputs_that_are_not_read_are_still_inputs(rng) -> None:
@@ -260,13 +256,8 @@ def test_inputs_that_do_not_fit_are_refused(rng) -> None:
             module(*given)
     with pytest.raises(GraphError, match="1 inputs, not 2"):
         graph.evaluate(dense(), 1, 2)
-    with pytest.raises(GraphError, match=r"input x: float32\[8, 2\]"):
+    with pytest.raises(GraphError, match=r"input x: float32\[8, 2\] is not float32\[2, 8\]"):
         graph.evaluate(dense(), np.ones((8, 2), "float32"))
-
-
-def test_a_network_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(AttributeError, match="resnet18"):
-        _ = graph.networks.resnet17
 
 
 def test_sizes_of_zero_and_below_are_refused() -> None:
