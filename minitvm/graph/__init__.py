@@ -3,7 +3,7 @@
 # pyright: reportUnusedImport=false
 from minitvm.runtime import load_network as load
 
-from . import networks
+from . import frontend, networks
 from .builder import Builder
 from .compile import build, compile
 from .evaluate import evaluate

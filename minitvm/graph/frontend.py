@@ -48,6 +48,8 @@ def from_keras(model: KerasModel, *, batch: int = 1) -> tuple[Graph, dict[str, A
     if kind not in ("Sequential", "Functional", "Model"):
         raise GraphError("from_keras", f"a model of class {kind!r}", "Sequential or Functional")
     reader = _Reader(Builder(str(config.get("name", "keras"))), batch, weights)
+    if not layers:
+        raise GraphError("from_keras", "the model has no layers")
     if kind == "Sequential":
         outputs = reader.sequence(layers)
     else:
@@ -59,24 +61,30 @@ def from_keras(model: KerasModel, *, batch: int = 1) -> tuple[Graph, dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A layer: its class, its options, and the names of the layers that it reads."""
+    """A layer: its class, its options, the names of the layers that it reads, how often it is used.
+
+    Sequential models do not store the last two.
+    """
 
     kind: str
     name: str
     config: Config
     sources: tuple[str, ...]
+    uses: int
 
     @classmethod
     def read(cls, given: Config) -> _Layer:
         config = given["config"]
         name = str(given.get("name") or config["name"])
         uses = given.get("inbound_nodes") or []
-        if len(uses) > 1:
-            raise GraphError(f"layer {name!r}", "it is used more than once", "a layer for each use")
-        return cls(str(given["class_name"]), name, config, _names(uses))
+        return cls(str(given["class_name"]), name, config, _names(uses), len(uses))
+
+    @property
+    def title(self) -> str:
+        return f"layer {self.name!r} ({self.kind})"
 
     def error(self, why: str, fix: str = "") -> GraphError:
-        return GraphError(f"layer {self.name!r} ({self.kind})", why, fix)
+        return GraphError(self.title, why, fix)
 
     def pair(self, option: str) -> tuple[int, int]:
         value = as_tuple(self.config[option])
@@ -134,6 +142,8 @@ class _Reader:
 
     def layer(self, layer: _Layer, inputs: list[Node]) -> Node:
         """Add one layer."""
+        if layer.uses > 1:
+            raise layer.error("it is used more than once", "a layer for each use")
         if layer.kind == "InputLayer":
             return self.input(layer, layer.name)
         if layer.kind not in LAYERS:
@@ -144,6 +154,9 @@ class _Reader:
             raise layer.error(f"it has {len(inputs)} inputs")
         try:
             return LAYERS[layer.kind](self, layer, inputs)
+        except GraphError as e:
+            what, why, fix = e.args
+            raise e if what == layer.title else layer.error(f"{what}: {why}", fix) from e
         except (KeyError, TypeError, ValueError) as e:
             raise layer.error(f"its options are not those of Keras: {type(e).__name__} {e}") from e
 
