@@ -11,3 +11,4 @@ from .node import Graph, Node, TensorType
 from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
 from .pipeline import PASSES, optimized
+from .tasks import GraphTask, Tasks, extract_tasks

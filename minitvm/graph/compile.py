@@ -14,6 +14,7 @@ from .kernels import Watch as KernelWatch
 from .node import PARAM, Array, Graph, Node, as_array, check_graph
 from .pipeline import PASSES, Pass, Watch, optimized
 from .plan import ALIGNED, is_view, offset_plan
+from .tasks import operations
 
 
 def compile(
@@ -119,7 +120,8 @@ def _planned(fused: Graph, kernels: Sequence[runtime.Function]) -> runtime.Netwo
             continue
         scratch, end = _scratch(f, memory.bytes)
         args = (*(places[n] for n in node.inputs), places[node], *scratch)
-        calls.append(runtime.Call(number[f], args, node.name or node.body.name))
+        name = node.name or node.body.name
+        calls.append(runtime.Call(number[f], args, name, operations(node.body)))
         most = max(most, end - memory.bytes)
     return runtime.NetworkPlan(
         fused.name,
