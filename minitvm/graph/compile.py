@@ -11,10 +11,10 @@ from minitvm.base import GraphError, Target
 
 from .kernels import Pick, compiled_all
 from .kernels import Watch as KernelWatch
-from .node import PARAM, Array, Graph, Node, as_array, check_graph
+from .node import PARAM, Array, Graph, Node
+from .operations import operations_of
 from .pipeline import PASSES, Pass, Watch, optimized
 from .plan import ALIGNED, is_view, offset_plan
-from .tasks import operations
 
 
 def compile(
@@ -120,8 +120,8 @@ def _planned(fused: Graph, kernels: Sequence[runtime.Function]) -> runtime.Netwo
             continue
         scratch, end = _scratch(f, memory.bytes)
         args = (*(places[n] for n in node.inputs), places[node], *scratch)
-        name = node.name or node.body.name
-        calls.append(runtime.Call(number[f], args, name, operations(node.body)))
+        name, operations = node.name or node.body.name, operations_of(node.body)
+        calls.append(runtime.Call(number[f], args, name, operations))
         most = max(most, end - memory.bytes)
     return runtime.NetworkPlan(
         fused.name,

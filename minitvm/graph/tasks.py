@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
-from minitvm import autotvm, te, tune
+from minitvm import autotvm, te
 from minitvm.base import Target
 
 from .kernels import tensors
 from .node import Graph
+from .operations import operations_of
 from .pipeline import optimized
 
 COLUMNS = f"{'kernel':32} {'output':28} {'calls':>5} {'MFLOP':>9} {'share':>6}  template"
@@ -23,7 +23,7 @@ class GraphTask:
 
     body        what it computes, with layouts and constants
     count       how often the network calls it: the weight of its time
-    operations  the arithmetic operations of one call
+    operations  the arithmetic operations of one call, as profiles count them
     target      what it is compiled for
     """
 
@@ -95,11 +95,5 @@ def extract_tasks(
     """
     to = Target(target)
     counts = Counter(node.body for node in optimized(graph, to, winograd=winograd).calls)
-    found = (GraphTask(body, n, operations(body), to) for body, n in counts.items())
+    found = (GraphTask(body, n, operations_of(body), to) for body, n in counts.items())
     return Tasks(graph.name, tuple(found))
-
-
-@cache
-def operations(body: Graph) -> int:
-    """Count the arithmetic operations of one call of a kernel; a multiply-add counts as two."""
-    return int(tune.flops_of([tensors(body)[1]]))
