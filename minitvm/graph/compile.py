@@ -11,7 +11,7 @@ from minitvm.base import GraphError, Target
 
 from .kernels import Pick, compiled_all
 from .kernels import Watch as KernelWatch
-from .node import PARAM, Array, Graph, Node
+from .node import PARAM, Array, Graph, Node, as_array, check_graph
 from .operations import operations_of
 from .pipeline import PASSES, Pass, Watch, optimized
 from .plan import ALIGNED, is_view, offset_plan
