@@ -26,6 +26,7 @@ The packages are layered: a file imports only from packages further down (tests/
 
     demo, doctor  the command line: a guided demo, a check of this installation
     tuning      the command line: searches for fast schedules, their logs and reports
+    net         the command line: a network, compiled, measured, and its report
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
     graph       networks: rewritten, fused, laid out, compiled to one function
@@ -103,7 +104,8 @@ __all__ = [
 ]
 
 LATE = (  # imported on first use
-    *("accesses", "autotvm", "cachesim", "edu", "graph", "testing", "tune", "tuning", "viz", "vta"),
+    *("accesses", "autotvm", "cachesim", "edu", "graph", "net", "testing", "tune", "tuning", "viz"),
+    "vta",
 )
 TALK = {  # tvm.compiler.build and tvm.frontend.from_keras, as the talk about TVM spells them
     "compiler": "graph",

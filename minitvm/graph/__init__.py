@@ -11,4 +11,5 @@ from .node import Graph, Node, TensorType
 from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
 from .pipeline import PASSES, optimized
+from .plan import Plan, live_bytes, naive_bytes, offset_plan, pool_plan
 from .tasks import GraphTask, Tasks, extract_tasks
