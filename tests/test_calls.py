@@ -10,8 +10,21 @@ from typing import Any
 import pytest
 
 import minitvm as tvm
-from minitvm import accesses, autotvm, cachesim, edu, graph, runtime, te, testing, tir, topi, tune
-from minitvm import viz, vta
+from minitvm import (
+    accesses,
+    autotvm,
+    cachesim,
+    edu,
+    graph,
+    runtime,
+    te,
+    testing,
+    tir,
+    topi,
+    tune,
+    viz,
+    vta,
+)
 
 ROOT = Path(__file__).parent.parent
 SHEET = (ROOT / "docs/calls.md").read_text(encoding="utf-8")

@@ -76,7 +76,7 @@ class _Layer:
     def read(cls, given: Config) -> _Layer:
         config = given["config"]
         name = str(given.get("name") or config["name"])
-        uses = given.get("inbound_nodes") or []
+        uses: list[Any] = given.get("inbound_nodes") or []
         return cls(str(given["class_name"]), name, config, _names(uses), len(uses))
 
     @property

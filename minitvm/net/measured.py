@@ -95,17 +95,20 @@ def measured(
     found = module(*inputs)
     exact = graph.evaluate(net, *inputs, dtype="float64")
     fused = graph.optimized(net, target, winograd=winograd)
-    plans = graph.pool_plan(fused), graph.offset_plan(fused)
-    params = sum(spec.bytes for spec in module.plan.params)
+    memory = Memory(
+        naive=graph.naive_bytes(fused),
+        pool=graph.pool_plan(fused).bytes,
+        offsets=graph.offset_plan(fused).bytes,
+        live=graph.live_bytes(fused),
+        params=sum(spec.bytes for spec in module.plan.params),
+    )
     return Measured(
         name=net.name,
         module=module,
         target=target,
         tasks=graph.extract_tasks(net, target, winograd=winograd),
         steps=tuple(steps),
-        memory=Memory(
-            graph.naive_bytes(fused), *(p.bytes for p in plans), graph.live_bytes(fused), params
-        ),
+        memory=memory,
         seconds=seconds,
         error=relative_error(found if isinstance(found, tuple) else (found,), exact),
         profile=module.profile(*inputs, number=runs),

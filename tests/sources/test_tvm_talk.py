@@ -296,7 +296,7 @@ graph, params = t.frontend.from_keras(keras_model)
 target = t.target.cuda()
 graph, lib, params = t.compiler.build(graph, target, params)
 """
-RUN = """
+EXECUTE = """
 module = runtime.create(graph, lib, t.cuda(0))
 module.set_input(**params)
 module.run(data=data_array)
@@ -321,7 +321,7 @@ def test_the_network_of_the_talk_runs_on_the_cpu(
 ) -> None:
     model, data = keras_model(numbers), numbers(1, 3)
     given = {"t": tvm, "tvm": tvm, "runtime": tvm.runtime, "keras_model": model}
-    listing = (IMPORT + RUN).replace("t.target.cuda()", "t.target.Target('llvm')")
+    listing = (IMPORT + EXECUTE).replace("t.target.cuda()", "t.target.Target('llvm')")
     listing = listing.replace("t.cuda(0)", "t.cpu(0)")
     names = run(listing, **given, data_array=data, out_shape=(1, 4))
     kernel, bias = model.get_weights()
