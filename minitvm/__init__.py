@@ -14,10 +14,19 @@
     f = tvm.build(s, [A, B, C])                           # machine code,
     f(a, b, c)                                            # called with numpy arrays.
 
+Networks are graphs of operators, compiled to one function:
+
+    from minitvm import graph
+
+    net = graph.networks.resnet18()
+    module = graph.compile(net)
+    scores = module(image)
+
 The packages are layered: a file imports only from packages further down (tests/test_floors.py).
 
     demo, doctor  the command line: a guided demo, a check of this installation
     tuning      the command line: searches for fast schedules, their logs and reports
+    net         the command line: a network, compiled, measured, and its report
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
     graph       networks: rewritten, fused, laid out, compiled to one function
@@ -95,8 +104,13 @@ __all__ = [
 ]
 
 LATE = (  # imported on first use
-    *("accesses", "autotvm", "cachesim", "edu", "graph", "testing", "tune", "tuning", "viz", "vta"),
+    *("accesses", "autotvm", "cachesim", "edu", "graph", "net", "testing", "tune", "tuning", "viz"),
+    "vta",
 )
+TALK = {  # tvm.compiler.build and tvm.frontend.from_keras, as the talk about TVM spells them
+    "compiler": "graph",
+    "frontend": "graph.frontend",
+}
 OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the lectures spell it
     **{name: (te, name) for name in te.__all__},
     "call_extern": (tir, "call_extern"),
@@ -110,8 +124,8 @@ OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the 
 
 def __getattr__(name: str) -> Any:
     """Return the attribute `name`: a package imported on first use, or a name of te or tir."""
-    if name in LATE:
-        return importlib.import_module(f"minitvm.{name}")
+    if name in LATE or name in TALK:
+        return importlib.import_module(f"minitvm.{TALK.get(name, name)}")
     if name in OLDER:
         room, known = OLDER[name]
         return getattr(room, known)
@@ -119,4 +133,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *LATE, *OLDER})
+    return sorted({*__all__, *LATE, *TALK, *OLDER})

@@ -1,4 +1,4 @@
-"""The command line: python -m minitvm demo | doctor | tune."""
+"""The command line: python -m minitvm demo | doctor | tune | net."""
 
 import argparse
 import sys
@@ -18,6 +18,7 @@ def parser() -> argparse.ArgumentParser:
     tour.add_argument("--json", default="", metavar="FILE", help="store the table in FILE")
     commands.add_parser("doctor", help="what is installed, what works on this machine")
     commands.add_parser("tune", help="search for the fastest schedule of an operator")
+    commands.add_parser("net", help="compile a network and measure its kernels")
     return top
 
 
@@ -27,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["tune"]:  # imported now: the doctor also runs where packages are missing
             minitvm.tuning.main(words[1:])
+            return 0
+        if words[:1] == ["net"]:
+            minitvm.net.main(words[1:])
             return 0
         given = parser().parse_args(words)
         if given.command == "doctor":

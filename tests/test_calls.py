@@ -10,7 +10,21 @@ from typing import Any
 import pytest
 
 import minitvm as tvm
-from minitvm import accesses, autotvm, cachesim, edu, te, testing, tir, topi, tune, viz, vta
+from minitvm import (
+    accesses,
+    autotvm,
+    cachesim,
+    edu,
+    graph,
+    runtime,
+    te,
+    testing,
+    tir,
+    topi,
+    tune,
+    viz,
+    vta,
+)
 
 ROOT = Path(__file__).parent.parent
 SHEET = (ROOT / "docs/calls.md").read_text(encoding="utf-8")
@@ -23,6 +37,8 @@ ROOMS: dict[str, Any] = {
     "autotvm": autotvm,
     "tune": tune,
     "cachesim": cachesim,
+    "graph": graph,
+    "runtime": runtime,
     "vta": vta,
     "edu": edu,
     "tvm": SimpleNamespace(**{n: getattr(tvm, n) for n in tvm.__all__}, testing=testing),

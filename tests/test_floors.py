@@ -40,7 +40,7 @@ FLOORS = (  # low to high; rooms on one floor do not see each other
     ("graph",),
     ("viz",),
     ("edu",),
-    ("demo", "doctor", "tuning"),
+    ("demo", "doctor", "net", "tuning"),
     ("__init__",),
     ("__main__",),
 )

@@ -19,6 +19,7 @@ from .dispatch import (
     DispatchContext,
     FallbackContext,
     FallbackWarning,
+    Workload,
     get_config,
 )
 from .entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
@@ -32,7 +33,7 @@ from .measure import (
     MeasureResult,
     measure_option,
 )
-from .operators import OPERATORS, Operator, task_for
+from .operators import OPERATORS, Operator, recognised, task_for
 from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity, InstantiationError
 from .task import Task
 from .templates import Template, args_to_workload, clear, find_template, template

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -85,6 +86,31 @@ def create(
     return Task(
         task_name, workload, to, first.args, flops, derived.sketches, template, space, derived
     )
+
+
+class Extracted(Protocol):
+    """A kernel of a program; `task` is None if there is no template for it."""
+
+    @property
+    def task(self) -> Task | None: ...
+
+
+class Program(Protocol):
+    """What extract_from_program reads, such as graph.extract_tasks(net, target)."""
+
+    def tasks(self) -> Iterable[Extracted]: ...
+
+
+def extract_from_program(program: Program) -> list[Task]:
+    """Return the tasks of a network's kernels that have a template, each once.
+
+    program   the kernels: graph.extract_tasks(net, target)
+    """
+    if not callable(getattr(program, "tasks", None)):
+        what = f"extract_from_program({reprlib.repr(program)})"
+        raise ArgumentError(what, "it has no method tasks()", "graph.extract_tasks(net, target)")
+    found = [kernel.task for kernel in program.tasks()]
+    return list({task.key: task for task in found if task is not None}.values())
 
 
 def collected(

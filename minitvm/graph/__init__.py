@@ -1,7 +1,9 @@
 """Networks: a graph of operators, rewritten step by step and compiled to one function."""
 
 # pyright: reportUnusedImport=false
-from . import networks, passes
+from minitvm.runtime import load_network as load
+
+from . import frontend, networks, passes
 from .builder import Builder
 from .compile import build, compile
 from .counts import Counts, bytes_moved, counts, operators_of
@@ -12,3 +14,4 @@ from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
 from .pipeline import PASSES, Pass, optimized
 from .plan import Plan, live_bytes, naive_bytes, offset_plan, own_plan, pool_plan
+from .tasks import GraphTask, Tasks, extract_tasks

@@ -6,11 +6,9 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
+from minitvm.base import GraphError, TVMError, name_missing, named
 
-from minitvm.base import GraphError, name_missing, named
-
-from .node import INPUT, PARAM, Array, Graph, Node, tensor_type
+from .node import INPUT, PARAM, Array, Graph, Node, as_array, tensor_type
 from .operators import OPERATORS, call
 
 
@@ -33,18 +31,18 @@ class Builder:
 
     def input(self, name: str, shape: Iterable[int], dtype: str = "float32") -> Node:
         """Add an input: a tensor that each call of the network gets."""
-        return self._leaf(Node(INPUT, (), tensor_type(shape, dtype), name=name))
+        return self._leaf(INPUT, name, shape, dtype)
 
     def param(self, name: str, value: Any) -> Node:
         """Add a parameter: a tensor whose value is known before the calls."""
-        array = np.asarray(value, order="C")  # np.ascontiguousarray makes numbers vectors
-        node = self._leaf(Node(PARAM, (), tensor_type(array.shape, array.dtype.name), name=name))
+        array = as_array(f"parameter {name!r}", value)
+        node = self._leaf(PARAM, name, array.shape, array.dtype.name)
         self._params[name] = array
         return node
 
     def unknown(self, name: str, shape: Iterable[int], dtype: str = "float32") -> Node:
         """Add a parameter whose value graph.compile will get."""
-        return self._leaf(Node(PARAM, (), tensor_type(shape, dtype), name=name))
+        return self._leaf(PARAM, name, shape, dtype)
 
     def call(self, op: str, *inputs: Node, name: str = "", **attrs: Any) -> Node:
         """Add the operator called `op`; `name` says where in the network it is."""
@@ -57,13 +55,20 @@ class Builder:
         inputs = tuple(node for node in self._leaves.values() if node.op == INPUT)
         return Graph(self.name, inputs, outputs, dict(self._params))
 
-    def _leaf(self, node: Node) -> Node:
-        if node.name in self._leaves:
-            raise GraphError(f"{node.op} {node.name!r}", "the network has one of that name already")
-        if not node.name:
-            raise GraphError(f"{node.op} without a name", "inputs and parameters have names")
-        self._leaves[node.name] = node
-        return node
+    def _leaf(self, op: str, name: str, shape: Iterable[int], dtype: str) -> Node:
+        what = f"{op} {name!r}"
+        if not name:
+            raise GraphError(f"{op} without a name", "inputs and parameters have names")
+        if name in self._leaves:
+            raise GraphError(what, "the network has one of that name already")
+        try:
+            kind = tensor_type(shape, dtype)
+        except TVMError as e:
+            raise GraphError(f"{what}: {e.args[0]}", *e.args[1:]) from e
+        except TypeError as e:
+            raise GraphError(what, str(e), "a shape such as (1, 3, 224, 224)") from e
+        self._leaves[name] = Node(op, (), kind, name=name)
+        return self._leaves[name]
 
     def __getattr__(self, op: str) -> Callable[..., Node]:
         if op.startswith("_") or op not in OPERATORS:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from minitvm import runtime, tir
 from minitvm.base import GraphError, Target
 
 from .kernels import Pick, compiled_all
 from .kernels import Watch as KernelWatch
-from .node import PARAM, Array, Graph, Node
+from .node import PARAM, Array, Graph, Node, as_array, check_graph
 from .operations import operations_of
 from .pipeline import PASSES, Pass, Watch, optimized
 from .plan import ALIGNED, is_view, offset_plan
@@ -83,16 +82,19 @@ def build(
 
 def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
     """Return the graph with values of all its parameters; GraphError if one does not fit."""
+    check_graph(graph, "compile")
     known = {node.name: node for node in graph.nodes if node.op == PARAM}
     what = f"parameters of {graph.name}"
-    for name, value in params.items():
-        array = np.asarray(value)
+    if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GraphError(what, f"not a mapping: {reprlib.repr(params)}", "{name: array, ...}")
+    given = {name: as_array(f"parameter {name!r}", value) for name, value in params.items()}
+    for name, array in given.items():
         if name not in known:
             raise GraphError(what, f"it has no parameter {name!r}", ", ".join([*known][:5]))
         kind = known[name].type
         if array.shape != kind.shape or array.dtype != kind.dtype.numpy:
             raise GraphError(f"parameter {name!r}", f"{array.dtype}{[*array.shape]} is not {kind}")
-    whole = graph.with_params({name: np.asarray(value) for name, value in params.items()})
+    whole = graph.with_params(given)
     missing = [name for name in known if name not in whole.params]
     if missing:
         fix = "graph.compile(g, target, {name: array, ...})"

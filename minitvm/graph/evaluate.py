@@ -9,7 +9,7 @@ import numpy as np
 
 from minitvm.base import GraphError
 
-from .node import KERNEL, PARAM, Array, Graph, Node
+from .node import KERNEL, PARAM, Array, Graph, Node, as_array, check_graph
 from .operators import OPERATORS
 
 
@@ -19,10 +19,15 @@ def evaluate(graph: Graph, *inputs: Any, dtype: str = "") -> tuple[Array, ...]:
     dtype   the type of all floating-point numbers in between, such as "float64"; by default each
             node has its own
     """
+    check_graph(graph, "evaluate")
     if len(inputs) != len(graph.inputs):
         why = f"it has {len(graph.inputs)} inputs, not {len(inputs)}"
         raise GraphError(f"evaluate({graph.name})", why)
-    return _outputs(graph, [np.asarray(x) for x in inputs], graph.params, dtype)
+    arrays = [as_array(f"input {n.name}", x) for n, x in zip(graph.inputs, inputs, strict=True)]
+    for node, x in zip(graph.inputs, arrays, strict=True):
+        if x.shape != node.type.shape:
+            raise GraphError(f"input {node.name}", f"{x.dtype}{[*x.shape]} is not {node.type}")
+    return _outputs(graph, arrays, graph.params, dtype)
 
 
 def value_of(node: Node, inputs: Sequence[Array], dtype: str = "") -> Array:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -135,8 +137,28 @@ def ordered(outputs: Iterable[Node], first: Iterable[Node] = ()) -> tuple[Node, 
 
 
 def tensor_type(shape: Iterable[int], name: str | DType = "float32") -> TensorType:
-    """Return the type of tensors with this shape and element type."""
-    return TensorType(tuple(map(int, shape)), dtype(name))
+    """Return the type of tensors with this shape and element type.
+
+    Raises GraphError unless all sizes are integers of at least 1.
+    """
+    sizes = tuple(shape)
+    if not all(isinstance(n, Integral) and n > 0 for n in sizes):
+        raise GraphError(f"shape {sizes}", "a size is not an integer of at least 1")
+    return TensorType(tuple(map(int, sizes)), dtype(name))
+
+
+def check_graph(value: Any, what: str) -> None:
+    """Raise GraphError unless `value` is a graph."""
+    if not isinstance(value, Graph):
+        raise GraphError(what, f"{reprlib.repr(value)} is not a graph", "b.graph(y) of a Builder")
+
+
+def as_array(what: str, value: Any) -> Array:
+    """Return a value as a contiguous array; GraphError, which begins with `what`, if it is none."""
+    try:
+        return np.ascontiguousarray(value).reshape(np.shape(value))
+    except (TypeError, ValueError) as e:
+        raise GraphError(what, f"it is not an array: {e}") from e
 
 
 def rewritten(graph: Graph, change: Callable[[Node, Node], Node]) -> Graph:

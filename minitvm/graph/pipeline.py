@@ -10,7 +10,7 @@ from typing import TypeAlias
 from minitvm.base import Target
 
 from . import passes
-from .node import Graph
+from .node import Graph, check_graph
 from .operators import call
 
 
@@ -95,6 +95,7 @@ def optimized(
                are larger
     passes     other passes; PASSES is a tuple of (name, function)
     """
+    check_graph(graph, "optimized")
     settings = Settings(Target(target), winograd)
     if watch is not None:
         watch("before", graph)

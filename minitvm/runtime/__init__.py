@@ -11,8 +11,7 @@ from .jit import NativeCode, compile_ir, compile_object, declared, load_object
 from .loading import LAUNCH, Run, load_native, load_python
 from .nd import Device, NDArray, cpu, device
 from .network import Call, Library, NetworkPlan, Place, TensorSpec
-from .network_file import export_network, load_network
-from .network_module import NetworkModule, create
+from .network_module import NetworkModule, create, load_network
 from .network_profile import CallTime, Profile, Traffic, traffic
 from .numba_load import load_numba
 from .packed import CALL_PACKED

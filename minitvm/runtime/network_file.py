@@ -17,21 +17,19 @@ from minitvm.base import dtype
 from .aligned import Array, empty_aligned
 from .export import File, Json, opened, read, sealed, write
 from .function import exported, loaded
-from .network import Call, Library, NetworkPlan, Place, TensorSpec
-from .network_module import NetworkModule, create
+from .network import Call, Library, NetworkPlan, Place, TensorSpec, check_plan
 
 MAGIC, FORMAT = b"minitvm network", 1
 
 
-def export_network(path: File, module: NetworkModule) -> None:
-    """Write a network with its kernels and the parameters that are set to the file `path`.
+def write_network(path: File, plan: NetworkPlan, lib: Library, params: Mapping[str, Array]) -> None:
+    """Write a network with its kernels and these parameters to the file `path`.
 
     Raises BuildError if kernels of its target cannot be stored.
     """
-    kernels = [exported(f) for f in module.lib.kernels]
-    params = module.params
+    kernels = [exported(f) for f in lib.kernels]
     header = {
-        "plan": plan_to_json(module.plan),
+        "plan": plan_to_json(plan),
         "kernels": [len(k) for k in kernels],
         "params": list(params),
     }
@@ -39,17 +37,15 @@ def export_network(path: File, module: NetworkModule) -> None:
     write(path, sealed(MAGIC, FORMAT, header, *kernels, *arrays))
 
 
-def load_network(path: File) -> NetworkModule:
-    """Return the module that export_network has written, without compiling its kernels.
+def read_network(path: File, what: str) -> tuple[NetworkPlan, Library, dict[str, Array]]:
+    """Return the plan, the kernels and the parameters in a file, which are not compiled again.
 
-    Loading runs the code in the file: load only what you trust. Raises ArgumentError if the file
-    does not exist; BuildError if it is damaged, or was made for another CPU or operating system.
+    `what` names the file in errors: those of NetworkModule.export and load_network.
     """
-    what = f"load_network({str(path)!r})"
-    return opened(read(path), MAGIC, FORMAT, what, lambda h, data: _module(h, data, what))
+    return opened(read(path), MAGIC, FORMAT, what, lambda h, data: _network(h, data, what))
 
 
-def _module(header: Json, data: bytes, what: str) -> NetworkModule:
+def _network(header: Json, data: bytes, what: str) -> tuple[NetworkPlan, Library, dict[str, Array]]:
     plan = plan_from_json(header["plan"])
     kernels: list[bytes] = []
     at = 0
@@ -57,9 +53,9 @@ def _module(header: Json, data: bytes, what: str) -> NetworkModule:
         kernels.append(data[at : at + size])
         at += size
     params = _params(plan, header["params"], memoryview(data)[at:])
-    module = create(plan, Library(tuple(loaded(k, what) for k in kernels)))
-    module.set_input(**params)
-    return module
+    lib = Library(tuple(loaded(k, what) for k in kernels))
+    check_plan(plan, lib)
+    return plan, lib, params
 
 
 def _params(plan: NetworkPlan, names: list[str], data: memoryview) -> dict[str, Array]:

@@ -12,11 +12,13 @@ from minitvm.base import ArgumentError
 
 from .aligned import CACHE_LINE, Array, empty_aligned
 from .arguments import as_array
+from .export import File
 from .function import code_of
 from .loading import address
 from .nd import Device, NDArray
 from .network import Library, NetworkPlan, TensorSpec, check_plan, elements, packings
 from .network_calls import CompiledCalls, PythonCalls
+from .network_file import read_network, write_network
 from .network_profile import Profile, profile_of
 
 
@@ -36,6 +38,18 @@ def create(
         what = f"create({type(plan).__name__}, {type(lib).__name__})"
         raise ArgumentError(what, "not a plan and its kernels", "what compiler.build returns")
     return NetworkModule(plan, lib, compiled=compiled)
+
+
+def load_network(path: File) -> NetworkModule:
+    """Return the module that NetworkModule.export has written, without compiling its kernels.
+
+    Loading runs the code in the file: load only what you trust. Raises ArgumentError if the file
+    does not exist; BuildError if it is damaged, or was made for another CPU or operating system.
+    """
+    plan, lib, params = read_network(path, f"load_network({str(path)!r})")
+    module = create(plan, lib)
+    module.set_input(**params)
+    return module
 
 
 class NetworkModule:
@@ -142,6 +156,13 @@ class NetworkModule:
                 lambda: self._calls.stamps(ready, outputs),
                 number,
             )
+
+    def export(self, path: File) -> None:
+        """Write the network with its kernels and its parameters to one file, for load_network.
+
+        Raises BuildError if kernels of its target cannot be stored.
+        """
+        write_network(path, self.plan, self.lib, self.params)
 
     # --- inside ----------------------------------------------------------------------------------
 

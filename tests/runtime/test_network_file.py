@@ -30,7 +30,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     module = runtime.create(*network("llvm -num-cores=2"))
     module.set_input(**values())
     path = tmp_path_factory.mktemp("network") / "two_layers.mtvm"
-    runtime.export_network(path, module)
+    module.export(path)
     return path
 
 
@@ -49,7 +49,7 @@ def test_another_process_loads_a_network(stored: Path) -> None:
 def test_networks_of_other_targets_are_stored(target: str, tmp_path: Path) -> None:
     module = runtime.create(*network(target))
     module.set_input(**values())
-    runtime.export_network(tmp_path / "net", module)
+    module.export(tmp_path / "net")
     x = numbers((N, N), 9)
     found = runtime.load_network(tmp_path / "net")(x)
     np.testing.assert_array_equal(found, expected(x, values()))
@@ -57,7 +57,7 @@ def test_networks_of_other_targets_are_stored(target: str, tmp_path: Path) -> No
 
 def test_a_loaded_network_is_stored_again(stored: Path, tmp_path: Path) -> None:
     module = runtime.load_network(stored)
-    runtime.export_network(tmp_path / "again", module)
+    module.export(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == stored.read_bytes()
     assert all(a.ctypes.data % 64 == 0 for a in module.params.values())
 
@@ -71,7 +71,7 @@ def test_a_plan_survives_json() -> None:
 def test_only_parameters_that_are_set_are_stored(tmp_path: Path) -> None:
     module = runtime.create(*network("python"))
     module.set_input("b1", values()["b1"])
-    runtime.export_network(tmp_path / "net", module)
+    module.export(tmp_path / "net")
     loaded = runtime.load_network(tmp_path / "net")
     assert list(loaded.params) == ["b1"]
     with pytest.raises(ArgumentError, match="w1 is not set"):
@@ -153,7 +153,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="not an exported network"):
         runtime.load_network(tmp_path / "f")
     with pytest.raises(ArgumentError, match="a file in a folder that exists"):
-        runtime.export_network(tmp_path / "no" / "net", runtime.create(*network("python")))
-    runtime.export_network(tmp_path / "net", runtime.create(*network("python")))
+        runtime.create(*network("python")).export(tmp_path / "no" / "net")
+    runtime.create(*network("python")).export(tmp_path / "net")
     with pytest.raises(ArgumentError, match="not an exported function"):
         tvm.load(tmp_path / "net")

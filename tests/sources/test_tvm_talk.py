@@ -3,6 +3,7 @@
 Those of the matrix product are the lecture's, see test_lecture.py.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -286,3 +287,48 @@ module = runtime.create(graph, lib, t.cuda(0))
 
 def test_the_runtime_is_imported_under_another_name(refusal: Callable[..., str]) -> None:
     assert refusal(RUN, t=SimpleNamespace()) == "NameError: name 'runtime' is not defined"
+
+
+# --- a network from end to end --------------------------------------------------------------------
+
+IMPORT = """
+graph, params = t.frontend.from_keras(keras_model)
+target = t.target.cuda()
+graph, lib, params = t.compiler.build(graph, target, params)
+"""
+EXECUTE = """
+module = runtime.create(graph, lib, t.cuda(0))
+module.set_input(**params)
+module.run(data=data_array)
+output = tvm.nd.empty(out_shape, ctx=t.cuda(0))
+module.get_output(0, output)
+"""
+
+
+def keras_model(numbers: Callable[..., np.ndarray]) -> Any:
+    """A model of one dense layer, as Keras stores it."""
+    layers = [
+        {"class_name": "InputLayer", "config": {"name": "data", "batch_shape": [None, 3]}},
+        {"class_name": "Dense", "config": {"name": "fc", "use_bias": True, "activation": "relu"}},
+    ]
+    text = json.dumps({"class_name": "Sequential", "config": {"name": "net", "layers": layers}})
+    weights = [numbers(3, 4), numbers(4)]
+    return SimpleNamespace(to_json=lambda: text, get_weights=lambda: weights)
+
+
+def test_the_network_of_the_talk_runs_on_the_cpu(
+    run: Callable[..., Any], numbers: Callable[..., np.ndarray]
+) -> None:
+    model, data = keras_model(numbers), numbers(1, 3)
+    given = {"t": tvm, "tvm": tvm, "runtime": tvm.runtime, "keras_model": model}
+    listing = (IMPORT + EXECUTE).replace("t.target.cuda()", "t.target.Target('llvm')")
+    listing = listing.replace("t.cuda(0)", "t.cpu(0)")
+    names = run(listing, **given, data_array=data, out_shape=(1, 4))
+    kernel, bias = model.get_weights()
+    np.testing.assert_array_equal(names["output"], np.maximum(data @ kernel + bias, 0))
+
+
+def test_there_is_no_cuda_yet(
+    refusal: Callable[..., str], numbers: Callable[..., np.ndarray]
+) -> None:
+    assert "cuda" in refusal(IMPORT, t=tvm, keras_model=keras_model(numbers))

@@ -89,7 +89,11 @@ def _depthwise(op: te.ComputeOp) -> Known:
     if len(reads) != 2 or len(weights) != 1 or not all(map(_is_input, reads)) or window is None:
         return None
     (data,) = (t for t in reads if t is not weights[0])
-    if weights[0].shape != (window[0], window[0], data.shape[3], 1):
+    channels = data.shape[3]  # [KH, KW, C, 1], or [KH, KW, 1, C] as conv2d has it
+    if weights[0].shape[:2] != (window[0],) * 2 or weights[0].shape[2:] not in (
+        (channels, 1),
+        (1, channels),
+    ):
         return None
     return ("depthwise_nhwc", *data.shape, *window), schedule_windows
 

@@ -231,7 +231,8 @@ def _kernel(members: list[Node], new: Mapping[Node, Node]) -> Node:
         inner[node] = replace(node, inputs=tuple(inner[n] for n in node.inputs), name="")
     sink = members[-1]
     body = Graph(_name(members), tuple(outside.values()), (inner[sink],))
-    return kernel(body, tuple(new.get(n, n) for n in outside), sink.name)
+    named = (node.name for node in members if node.name)
+    return kernel(body, tuple(new.get(n, n) for n in outside), next(named, ""))
 
 
 def _name(members: list[Node]) -> str:

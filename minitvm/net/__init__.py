@@ -1,0 +1,7 @@
+"""The command line of networks: python -m minitvm net NAME."""
+
+# pyright: reportUnusedImport=false
+
+from .commands import main, network, parser
+from .measured import Measured, Memory, Step, measured
+from .report import report

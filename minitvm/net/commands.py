@@ -1,0 +1,110 @@
+"""python -m minitvm net NAME: compile a network, and print what became of it."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from minitvm import graph
+from minitvm.base import ArgumentError, Target, name_missing
+
+from .measured import Measured, measured
+from .report import report
+
+NETWORKS: dict[str, Callable[..., graph.Graph]] = dict(
+    inspect.getmembers(graph.networks, inspect.isfunction)
+)
+MEGA = 1 << 20
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser for `python -m minitvm net`."""
+    about = "compile a network and measure its kernels"
+    top = argparse.ArgumentParser(prog="python -m minitvm net", description=about)
+    top.add_argument("name", metavar="NAME", help=", ".join(NETWORKS))
+    top.add_argument("--size", type=int, help="height and width of the images")
+    top.add_argument("--threads", type=int, default=1, help="threads of each kernel (1)")
+    top.add_argument("--report", metavar="FILE", help="write a page, FILE.html")
+    top.add_argument("--no-winograd", action="store_true", help="compute convolutions directly")
+    top.add_argument("--time", action="store_true", help="also print the time of each kernel")
+    return top
+
+
+def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
+    """Run the command `net` with these arguments; `say` prints one line or paragraph."""
+    given = parser().parse_args(words)
+    if given.threads < 1:
+        raise ArgumentError(f"--threads {given.threads}", "it must be at least 1")
+    page = Path(given.report) if given.report else None
+    if page is not None and not page.parent.is_dir():
+        raise ArgumentError(f"--report {page}", f"there is no folder {page.parent}")
+    net = network(given.name, given.size)
+    bar = _Bar()
+    try:
+        found = measured(
+            net,
+            Target(f"llvm -num-cores={given.threads}"),
+            winograd=not given.no_winograd,
+            progress=bar.update if sys.stderr.isatty() else None,
+        )
+    finally:
+        bar.close()
+    say(summary(found))
+    if given.time:
+        say(str(found.profile))
+    if page is not None:
+        page.write_text(report(found), encoding="utf-8")
+        say(f"wrote {page}")
+
+
+def network(name: str, size: int | None = None) -> graph.Graph:
+    """Return a network of graph.networks; ArgumentError if there is none of this name."""
+    if name not in NETWORKS:
+        missing = name_missing("graph.networks", name, NETWORKS)
+        raise ArgumentError(f"network {name!r}", "there is no such network", missing.args[2])
+    make = NETWORKS[name]
+    if size is None:
+        return make()
+    if "size" not in inspect.signature(make).parameters:
+        raise ArgumentError(f"--size {size}", f"{name} has no images")
+    return make(size=size)
+
+
+class _Bar:
+    """A progress bar, which appears with the first kernel that is compiled."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+
+    def update(self, kernel: str, number: int, count: int) -> None:
+        if self.bar is None:
+            self.bar = tqdm(total=count, unit=" kernels", leave=False)
+        self.bar.set_description_str(kernel[:30], refresh=False)
+        self.bar.update(number - self.bar.n)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def summary(found: Measured) -> str:
+    """Return the table of kernels, and lines about memory, accuracy and time."""
+    memory, profile = found.memory, found.profile
+    share = profile.outside / profile.seconds if profile.seconds else 0.0
+    sizes = {"naive": memory.naive, "pool": memory.pool, "offsets": memory.offsets}
+    rows = [
+        ("memory", ", ".join(f"{k} {n / MEGA:.2f} MiB" for k, n in sizes.items())),
+        ("", f"no plan needs less than {memory.live / MEGA:.2f} MiB"),
+        ("parameters", f"{memory.params / MEGA:.2f} MiB"),
+        ("error", f"{found.error:.1e} of the largest output, compared with float64"),
+        ("compiled in", f"{found.seconds:.2f} s"),
+        ("one run", f"{profile.seconds * 1e3:.3f} ms, {share:.1%} of it outside the kernels"),
+    ]
+    lines = [f"{name:12} {text}" for name, text in rows]
+    return "\n".join([str(found.tasks), "", *lines])

@@ -1,0 +1,133 @@
+"""A page about a compiled network: one HTML file that needs no other file and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import pairwise
+
+from minitvm import tune, viz
+
+from .measured import Measured
+
+MEGA = 1 << 20
+BARS, DOTS = 20, 8  # calls in the charts
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
+background:#fff}
+table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left}
+td.n{text-align:right;font-variant-numeric:tabular-nums}
+pre{background:#f7f7f7;padding:.8em;overflow:auto;font-size:13px;line-height:1.35}
+svg{display:block;margin:1em 0}
+"""
+
+
+def report(found: Measured) -> str:
+    """Return the page about a network, as HTML."""
+    title = f"The network {found.name}"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        _summary(found),
+        "<h2>Where the time goes</h2>",
+        *_profile(found),
+        _roofline(found),
+        "<h2>Passes</h2>",
+        _passes(found),
+        "<h2>Memory of intermediate tensors</h2>",
+        _memory(found),
+        "<h2>Kernels</h2>",
+        f"<pre>{escape(str(found.tasks))}</pre>",
+        "<h2>Machine</h2>",
+        _table({"target": str(found.target), **tune.machine_facts(found.target)}.items()),
+    ]
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(
+        [*parts, "</body></html>\n"]
+    )
+
+
+def _summary(found: Measured) -> str:
+    profile, calls = found.profile, found.profile.calls
+    operations = sum(c.operations for c in calls)
+    text = (
+        f"{len(calls)} calls of {len(found.tasks)} kernels; one run takes "
+        f"{profile.seconds * 1e3:.3f} ms, {operations / profile.seconds / 1e9:.1f} GFLOP/s. "
+        f"The largest error is {found.error:.1e} of the largest output, compared with numpy in "
+        f"float64. The network was compiled in {found.seconds:.2f} s."
+    )
+    return f"<p>{escape(text)}</p>"
+
+
+def _profile(found: Measured) -> Iterable[str]:
+    """Draw the calls that take longest as bars; list all calls."""
+    calls = found.profile.calls
+    total = sum(c.seconds for c in calls) or 1.0
+    slow = sorted(enumerate(calls), key=lambda pair: -pair[1].seconds)[:BARS]
+    shares = {f"{n} {c.name}": c.seconds / total for n, c in slow}
+    yield viz.svg(viz.shares_scene(shares, f"share of the time of all kernels; the first {BARS}"))
+    rows = [
+        (
+            n,
+            c.name,
+            c.kernel,
+            c.seconds * 1e6,
+            f"{c.seconds / total:.1%}",
+            c.gflops,
+            c.gigabytes_per_second,
+        )
+        for n, c in enumerate(calls)
+    ]
+    head = ("", "call", "kernel", "us", "share", "GFLOP/s", "GB/s")
+    yield f"<details><summary>All calls</summary>{_table(rows, head)}</details>"
+
+
+def _roofline(found: Measured) -> str:
+    """Draw the calls that take longest under the roof of this machine."""
+    machine = viz.Machine.measured(found.target.num_cores)
+    busy = [c for c in found.profile.calls if c.operations and c.seconds]
+    points = [
+        viz.Point(f"{c.name} ({c.seconds * 1e6:.0f} us)", each, each, c.gflops, True)
+        for c in sorted(busy, key=lambda c: -c.seconds)[:DOTS]
+        for each in (c.operations / (c.read + c.written),)
+    ]
+    title = f"The calls that take longest; {found.target.num_cores} threads"
+    return viz.svg(viz.roofline_scene(points, machine.gflops, machine.gbytes, title))
+
+
+def _passes(found: Measured) -> str:
+    rows = [
+        (
+            after.name,
+            after.calls,
+            after.calls - before.calls,
+            after.bytes / MEGA,
+            (after.bytes - before.bytes) / MEGA,
+        )
+        for before, after in pairwise(found.steps)
+    ]
+    first = found.steps[0]
+    head = ("after", "calls", "change", "MiB read and written", "change")
+    return _table([(first.name, first.calls, 0, first.bytes / MEGA, 0.0), *rows], head)
+
+
+def _memory(found: Measured) -> str:
+    memory = found.memory
+    plans = {
+        "memory of its own for each tensor": memory.naive,
+        "a pool of blocks, as TVM has": memory.pool,
+        "an offset for each tensor: the plan in use": memory.offsets,
+        "the most in use at once: no plan needs less": memory.live,
+    }
+    rows = [(name, n / MEGA, f"{n / max(1, memory.naive):.1%}") for name, n in plans.items()]
+    return _table(rows, ("plan", "MiB", "of the first"))
+
+
+def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    def cell(value: object) -> str:
+        kind = ' class="n"' if isinstance(value, int | float) else ""
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"<td{kind}>{escape(text)}</td>"
+
+    lines = ["<tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>"] if head else []
+    lines += ["<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows]
+    return "<table>" + "\n".join(lines) + "</table>"

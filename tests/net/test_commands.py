@@ -1,0 +1,78 @@
+"""The command line of networks: a table, a profile, a page, and explained mistakes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from minitvm import __main__ as command_line
+from minitvm import graph, net
+from minitvm.graph import cache
+
+PASS = r"<tr><td>(\w+)</td><td class=\"n\">(\d+)</td>"
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory) -> tuple[str, str]:
+    """What `net dqn` prints, and the page that it writes."""
+    folder = tmp_path_factory.mktemp("net")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(cache.VARIABLE, str(folder))
+        lines, page = list[str](), folder / "page.html"
+        net.main(["dqn", "--no-winograd", "--time", "--report", str(page)], lines.append)
+    assert lines[-1] == f"wrote {page}"
+    return "\n".join(lines), page.read_text(encoding="utf-8")
+
+
+def test_a_network_is_summarised(said: tuple[str, str]) -> None:
+    text, _ = said
+    assert re.search(r"dqn: \d kernels, \d calls, \d+ MFLOP", text)
+    assert re.search(r"conv2d_add_relu +float32\[1, 9, 9, 64\] +1 ", text)
+    naive, pool, offsets, least = map(
+        float,
+        re.search(
+            r"naive ([\d.]+) MiB, pool ([\d.]+) MiB, offsets ([\d.]+) MiB\n"
+            r" +no plan needs less than ([\d.]+) MiB",
+            text,
+        ).groups(),  # pyright: ignore[reportOptionalMemberAccess]
+    )
+    assert 0 < least <= offsets <= pool <= naive
+    (error,) = re.findall(r"error +([\de.-]+) of the largest output", text)
+    assert 0 < float(error) < 1e-5
+    assert re.search(r"one run: [\d.]+ us", text)
+    for name in ("conv0", "conv2", "hidden", "values"):
+        assert re.search(rf"^{name} +\d", text, re.MULTILINE)
+
+
+def test_the_page_needs_no_other_file(said: tuple[str, str]) -> None:
+    _, page = said
+    assert not re.search(r'(src|href)="?http', page)
+    assert page.count("<svg") == 2
+    for part in ("The network dqn", "GFLOP/s", "fold_constants", "a pool of blocks", "Machine"):
+        assert part in page
+    rows = dict(re.findall(PASS, page.split("<h2>Passes")[1].split("<h2>")[0]))
+    assert list(rows) == ["before", *(name for name, _ in graph.PASSES)]
+    assert int(rows["fuse"]) < int(rows["before"])
+
+
+def test_images_have_a_size() -> None:
+    parser = net.parser().parse_args(["resnet18", "--size", "64"])
+    assert net.network(parser.name, parser.size).inputs[0].type.shape == (1, 3, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("resnet17",), "there is no such network"),
+        (("resnet17",), "resnet18"),
+        (("dqn", "--size", "64"), "dqn has no images"),
+        (("dqn", "--threads", "0"), "it must be at least 1"),
+        (("resnet18", "--size", "0"), "not an integer of at least 1"),
+        (("dqn", "--report", "no/such/folder.html"), "there is no folder"),
+    ],
+)
+def test_mistakes_are_explained(words, message, capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command_line.main(["net", *words]) == 1
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
