@@ -1,4 +1,4 @@
-"""python -m minitvm net NAME: compile a network, and print what became of it."""
+"""python -m minitvm net NAME|FILE.onnx: compile a network, and print what became of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser for `python -m minitvm net`."""
     about = "compile a network and measure its kernels"
     top = argparse.ArgumentParser(prog="python -m minitvm net", description=about)
-    top.add_argument("name", metavar="NAME", help=", ".join(NETWORKS))
+    top.add_argument("name", metavar="NAME", help=f"{', '.join(NETWORKS)}, or FILE.onnx")
     top.add_argument("--size", type=int, help="height and width of the images")
     top.add_argument("--threads", type=int, default=1, help="threads of each kernel (1)")
     top.add_argument("--report", metavar="FILE", help="write a page, FILE.html")
@@ -64,7 +64,14 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
 
 
 def network(name: str, size: int | None = None) -> graph.Graph:
-    """Return a network of graph.networks; ArgumentError if there is none of this name."""
+    """Return a network of graph.networks, or that of an ONNX model: a path that ends with .onnx.
+
+    ArgumentError if there is no network of this name.
+    """
+    if name.endswith(".onnx"):
+        if size is not None:
+            raise ArgumentError(f"--size {size}", "an ONNX model has the size of its inputs")
+        return graph.from_onnx(name)
     if name not in NETWORKS:
         missing = name_missing("graph.networks", name, NETWORKS)
         raise ArgumentError(f"network {name!r}", "there is no such network", missing.args[2])

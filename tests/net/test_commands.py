@@ -76,3 +76,20 @@ def test_mistakes_are_explained(words, message, capsys, monkeypatch, tmp_path: P
     assert command_line.main(["net", *words]) == 1
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_onnx_model_is_a_network_too(tmp_path) -> None:
+    onnx = pytest.importorskip("onnx")
+    value = onnx.helper.make_tensor_value_info
+    parts = [value(name, onnx.TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    made = onnx.helper.make_graph([node], "tiny", parts[:1], parts[1:])
+    opset = [onnx.helper.make_opsetid("", 20)]
+    model = onnx.helper.make_model(made, opset_imports=opset, ir_version=10)
+    path = tmp_path / "tiny.onnx"
+    onnx.save(model, path)
+    said: list[str] = []
+    commands.main([str(path)], said.append)
+    assert "relu" in said[0]
+    with pytest.raises(tvm.ArgumentError, match="the size of its inputs"):
+        commands.network(str(path), 8)
