@@ -7,6 +7,7 @@ import pytest
 
 from minitvm import __main__ as command_line
 from minitvm import graph, net
+from minitvm.base import ArgumentError
 from minitvm.graph import cache
 
 PASS = r"<tr><td>(\w+)</td><td class=\"n\">(\d+)</td>"
@@ -89,7 +90,7 @@ def test_an_onnx_model_is_a_network_too(tmp_path) -> None:
     path = tmp_path / "tiny.onnx"
     onnx.save(model, path)
     said: list[str] = []
-    commands.main([str(path)], said.append)
+    net.main([str(path)], said.append)
     assert "relu" in said[0]
-    with pytest.raises(tvm.ArgumentError, match="the size of its inputs"):
-        commands.network(str(path), 8)
+    with pytest.raises(ArgumentError, match="the size of its inputs"):
+        net.main([str(path), "--size", "8"])
