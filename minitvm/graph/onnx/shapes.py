@@ -211,8 +211,10 @@ def range_(at: Place, start: Value, limit: Value, delta: Value) -> Value:
     first, last, step = (at.constant(v, "bound").item() for v in (start, limit, delta))
     if not step:
         raise at.refusal("its step is 0")
-    at.limit((max(0, math.ceil((last - first) / step)),))
-    return np.arange(first, last, step).astype(type_of(start).dtype.numpy)
+    count = max(0, math.ceil((last - first) / step))
+    at.limit((count,))
+    steps = np.arange(count)
+    return np.asarray(first + steps * step, type_of(start).dtype.numpy)
 
 
 def identity(at: Place, x: Value, *rest: Value | None) -> Value:
