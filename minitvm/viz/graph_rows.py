@@ -137,11 +137,11 @@ def label(node: graph.Node) -> str:
     """Return what a node computes, such as "conv2d strides=2 -> float32[1, 64, 56, 56]"."""
     if node.is_leaf:
         return f"input {node.name}: {node.type}"
-    inner = graph.operators_of(node)
-    if len(inner) > 1:
-        return f"kernel {' + '.join(each.op for each in inner)} -> {node.type}"
-    attrs = "".join(f" {k}={v}" for k, v in inner[0].attrs.items())
-    return f"{inner[0].op}{attrs} -> {node.type}"
+    first, *others = graph.operators_of(node)
+    if others:
+        return f"kernel {' + '.join(n.op for n in (first, *others))} -> {node.type}"
+    attrs = "".join(f" {k}={v}" for k, v in first.attrs.items())
+    return f"{first.op}{attrs} -> {node.type}"
 
 
 def words(node: graph.Node) -> list[str]:

@@ -8,7 +8,8 @@ from minitvm import graph
 
 from .graph_rows import Drawn, Slot, label, words
 from .kinds import ink
-from .scene import Group, Line, Rect, Shape, Text, clipped
+from .scene import Group, Line, Polygon, Rect, Shape, Text, clipped
+from .svg import arrow_head
 
 LINE, SIZE = 15, 12  # pixels: from line to line in a box, and the size of the text
 GAP, BETWEEN = 10, 22  # pixels between boxes in a row, and between rows
@@ -57,9 +58,7 @@ def network(
         for slot, x, wide in _across(row, left, width):
             middle, box = x + wide / 2, height_of(slot)
             ends[slot] = ((middle, y), (middle, y + (tall if slot.passing else box)))
-            if slot.passing:
-                shapes.append(Line(ends[slot], "arrow"))
-            else:
+            if not slot.passing:
                 kind = marks.get(slot.node, "memory" if slot.node.is_leaf else "pale_sky")
                 key = f"{side}:{number[slot.node]}"
                 shapes.append(_box(slot.node, x, y, wide, kind, key, slot.node in outputs))
@@ -111,13 +110,18 @@ def _box(
 def _lines(net: Drawn, ends: Mapping[Slot, tuple[Point, Point]]) -> list[Shape]:
     """Draw the tensors between the slots; a short line leads to a slot that is not shown."""
     found: list[Shape] = []
+    heads: list[Shape] = []  # above all lines, which would vanish on them
     for a, b in net.lines:
         if a in ends and b in ends:
-            found.append(Line((ends[a][1], ends[b][0]), "arrow", arrow=not b.passing))
+            way = ends[a][1], ends[b][0]
+            found.append(Line(way, "arrow"))
+            if not b.passing:
+                heads.append(Polygon(arrow_head(way), "start"))
         elif b in ends:
             x, y = ends[b][0]
             found.append(Line(((x, y - BETWEEN + 3), (x, y)), "dashed"))
         elif a in ends:
             x, y = ends[a][1]
             found.append(Line(((x, y), (x, y + BETWEEN - 3)), "dashed"))
-    return found
+    found += [Line(way, "arrow") for slot, way in ends.items() if slot.passing]
+    return [*found, *heads]

@@ -92,7 +92,11 @@ class GraphStepper(Visual):
             raise ArgumentError("GraphStepper(passes=())", "there is no pass", "graph.PASSES")
         seen: list[tuple[str, graph.Graph]] = []
         graph.optimized(
-            net, target, winograd=winograd, passes=passes, watch=lambda *now: seen.append(now)
+            net,
+            target,
+            winograd=winograd,
+            passes=passes,
+            watch=lambda name, now: seen.append((name, now)),
         )
         costs = [graph.counts(net, target)]
         for (_, old), (_, new) in pairwise(seen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -79,7 +79,7 @@ def _timed(p: lowering.Pass, spent: list[float]) -> lowering.Pass:
     return run
 
 
-def about(p: lowering.Pass) -> str:
+def about(p: Callable[..., object]) -> str:
     """Return the first paragraph of a pass's docstring."""
     text = inspect.getdoc(p) or "a pass without a description"
     return " ".join(text.split("\n\n")[0].split())
