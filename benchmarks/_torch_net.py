@@ -15,6 +15,10 @@ def _conv2d(x: Any, w: Any, strides: Any = 1, padding: Any = 0, groups: int = 1)
     return functional.conv2d(x, w, None, strides, padding, 1, groups)
 
 
+def _clip(x: Any, a_min: float, a_max: float) -> Any:
+    return functional.hardtanh(x, a_min, a_max)
+
+
 def _batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, variance: Any) -> Any:
     return functional.batch_norm(x, mean, variance, gamma, beta)
 
@@ -31,7 +35,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "add": torch.add,
     "batch_matmul": torch.bmm,
     "batch_norm": _batch_norm,
-    "clip": lambda x, a_min, a_max: functional.hardtanh(x, a_min, a_max),
+    "clip": _clip,
     "concatenate": lambda *x, axis: torch.cat(x, axis),
     "conv2d": _conv2d,
     "dense": functional.linear,

@@ -183,8 +183,8 @@ def kernels(ops):
     """Return the reference: the kernels of a chain of operators."""
     found = []
     for op in ops:
-        kind, before = KIND[op], found[-1] if found else None
-        kinds = {KIND[each] for each in before or ()}
+        kind, before = KIND[op], found[-1] if found else []
+        kinds = {KIND[each] for each in before}
         joins = bool(before) and (
             (kind == "element" and "reduction" not in kinds)
             or (kind in ("mover", "reduction") and kinds <= {"element", "mover"})
