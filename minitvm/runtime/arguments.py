@@ -87,8 +87,10 @@ class Arguments:
     def _unfit(self, p: Any, why: str, fix: str) -> None:
         """Raise ArgumentError for an array; for an output, suggest a new array, not a copy."""
         if _is_in(p, self._func.outputs):
-            comma = "," if len(p.shape) == 1 else ""
-            shape = f"({', '.join(map(tir.text, p.shape))}{comma})"
+            fixed = _fixed(p)
+            sizes = p.shape if fixed is None else fixed[0]
+            comma = "," if len(sizes) == 1 else ""
+            shape = f"({', '.join(map(tir.text, sizes))}{comma})"
             fix = f"make it with numpy.empty({shape}, {str(p.dtype)!r})"
         _refuse(self._func.name, p, why, fix)
 
@@ -98,9 +100,14 @@ def _is_in(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
 
 
 def _fixed(p: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-    """Return the required shape and dtype, or None where the shape is not constant."""
+    """Return the required shape and dtype, or None where the shape is not constant.
+
+    Memory with gaps between its rows, which only temporary arrays have, is passed as one row.
+    """
     if not isinstance(p, tir.Buffer) or not all(isinstance(n, int) for n in p.shape):
         return None
+    if p.strides and isinstance(n := tir.elements(p), int):
+        return (n,), p.dtype.numpy
     return tuple(n for n in p.shape if isinstance(n, int)), p.dtype.numpy
 
 

@@ -92,3 +92,15 @@ def test_the_caller_provides_the_memory() -> None:
     assert (t == 1).all()
     with pytest.raises(tvm.TVMError, match="takes 3 arguments, 2 given"):
         f(x, y)
+
+
+def test_an_array_with_gaps_between_its_rows_is_passed_as_one_row() -> None:
+    def aligned(s: Any, t: Any, y: Any) -> None:
+        s[t].storage_align(t.op.axis[0], 64, 16)
+
+    f = driver.build(codegen.lifted(program(4096, ONE, aligned), ONE), target=ONE)
+    x, y = np.random.default_rng(0).random((4, 4096), np.float32), np.empty((4, 4096), "float32")
+    with pytest.raises(tvm.ArgumentError, match=r"argument t: has shape .4, 4096., not .16432,."):
+        f(x, y, np.empty((4, 4096), "float32"))
+    f(x, y, np.empty(16432, "float32"))
+    np.testing.assert_array_equal(y, (x + 1) * 2)
