@@ -312,8 +312,8 @@ EXERCISE = Exercise(
             3,
             "fold",
             (
-                Part("property", "the weights", 0.5, folds(0)),
-                Part("property", "the bias", 0.5, folds(1)),
+                Part("property", "the weights", 0.25, folds(0)),
+                Part("property", "the bias", 0.75, folds(1)),
             ),
             (
                 "Write batch_norm(conv(x, w) + bias) as factor * conv(x, w) + shift.",

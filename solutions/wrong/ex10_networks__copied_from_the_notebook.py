@@ -2,7 +2,7 @@
 
 EXPECT = {
     "ex10.1": ("too-many", 0.75),
-    "ex10.2": ("wrong-value", 1.5),
+    "ex10.2": ("wrong-value", 0.75),
     "ex10.3": ("wrong-value", 0),
     "ex10.4": ("too-large", 1),
 }

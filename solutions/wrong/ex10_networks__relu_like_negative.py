@@ -2,7 +2,7 @@
 
 EXPECT = {
     "ex10.1": ("wrong-value", 0),
-    "ex10.2": ("wrong-value", 1.5),
+    "ex10.2": ("wrong-value", 2.25),
     "ex10.3": ("wrong-value", 0),
     "ex10.4": ("too-large", 2),
 }

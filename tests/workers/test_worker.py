@@ -217,7 +217,8 @@ def test_a_process_apart_stands_still_between_requests(apart: Worker) -> None:
     time.sleep(0.3)
     assert process.cpu_times() == used
     assert process.status() == psutil.STATUS_STOPPED
-    assert value(apart, "count") != value(apart, "count")
+    first = value(apart, "count")
+    assert any(value(apart, "count") != first for _ in range(1000))  # it goes on during requests
 
 
 def test_a_closed_worker_starts_again(echo: Worker) -> None:
