@@ -45,13 +45,13 @@ class GraphTask:
 
     @property
     def workload(self) -> autotvm.Workload | None:
-        """The template of AutoTVM for this kernel and its arguments; None if there is none."""
+        """The template of AutoTVM for this kernel and its arguments, or None if no template fits."""
         found = autotvm.recognised([self.args[-1]])
         return None if found is None else found[0]
 
     @property
     def task(self) -> autotvm.Task | None:
-        """The task of tuning this kernel by its template; None if there is none."""
+        """The task of tuning this kernel by its template, or None without one."""
         name, *args = self.workload or ("",)
         return autotvm.task.create(name, args, self.target) if name else None
 

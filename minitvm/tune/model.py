@@ -81,7 +81,7 @@ class Trees:
     loss   "regression": squared error of the label; "rank": equation 2 of the AutoTVM paper, which
            counts only the order of pairs; "rank-xgb": xgboost's own pairwise loss
     seed   of the pairs that the rank losses draw
-    prior  the column with an estimate of log2(speed), such as the draft's; None if there is none
+    prior  the column with an estimate of log2(speed), such as the draft's, or None
     With a prior, the trees learn what it does not explain: they start from the estimate, the label
     is its logarithm, and the score is the estimate plus the correction. The best candidates of the
     draft, which a search measures first, say little about the others; the estimate still does.

@@ -86,7 +86,7 @@ OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
 
 
 def operator(name: str) -> Operator:
-    """Return the operator called `name`; GraphError with similar names if there is none."""
+    """Return the operator called `name`; raise GraphError with similar names if it is unknown."""
     if name not in OPERATORS:
         missing = name_missing("graph", name, OPERATORS)
         raise GraphError(f"operator {name!r}", "graphs do not have it", missing.args[2])

@@ -124,7 +124,7 @@ class _Group:
 
     @property
     def whole(self) -> _Group:
-        """Return the group that this one has become a part of; itself if there is none."""
+        """Return the group that this one was merged into, or this group if it was not merged."""
         group = self
         while group._into is not None:
             group = group._into
