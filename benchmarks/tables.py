@@ -256,7 +256,7 @@ def needed(table: tune.Table, task: tune.Task, guided: bool, seed: int, share: f
     return reached[0] if reached else trials + 1
 
 
-def trials(seeds: int, share: float = 0.95) -> None:
+def trials(seeds: int, share: float) -> None:
     """Print the median number of trials to a share of the best, by random and by default search."""
     print(f"{'table':10} {'random':>8} {'default':>8} {'ratio':>6}   (medians of {seeds} seeds)")
     for name, (args, _) in CASES.items():
@@ -275,9 +275,10 @@ if __name__ == "__main__":
     parser.add_argument("name", choices=tuple(CASES), nargs="?", default="matmul")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of `measure`")
     parser.add_argument("--seeds", type=int, default=20, help="of `trials`")
+    parser.add_argument("--share", type=float, default=0.95, help="of the best speed, for `trials`")
     parser.add_argument("--quick", action="store_true", help="3 seeds")
     flags = parser.parse_args()
     if flags.what == "trials":
-        trials(3 if flags.quick else flags.seeds)
+        trials(3 if flags.quick else flags.seeds, flags.share)
     else:
         measure(flags.name, flags.seconds)

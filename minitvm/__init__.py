@@ -30,6 +30,7 @@ The packages are layered: a file imports only from packages further down (tests/
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
     graph       networks: rewritten, fused, laid out, compiled to one function
+    auto_scheduler  sketches derived by rules, for computations without a template
     autotvm     templates with knobs, tuners, tuned operators
     tune        candidates as rows of integers: measured, recorded, learned from
     vta         programming the accelerator
@@ -104,8 +105,8 @@ __all__ = [
 ]
 
 LATE = (  # imported on first use
-    *("accesses", "autotvm", "cachesim", "edu", "graph", "net", "testing", "tune", "tuning", "viz"),
-    "vta",
+    *("accesses", "auto_scheduler", "autotvm", "cachesim", "edu", "graph", "net", "testing"),
+    *("tune", "tuning", "viz", "vta"),
 )
 TALK = {  # tvm.compiler.build and tvm.frontend.from_keras, as the talk about TVM spells them
     "compiler": "graph",

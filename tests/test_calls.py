@@ -12,6 +12,7 @@ import pytest
 import minitvm as tvm
 from minitvm import (
     accesses,
+    auto_scheduler,
     autotvm,
     cachesim,
     edu,
@@ -34,6 +35,7 @@ ROOMS: dict[str, Any] = {
     "topi": topi,
     "viz": viz,
     "accesses": accesses,
+    "auto_scheduler": auto_scheduler,
     "autotvm": autotvm,
     "tune": tune,
     "cachesim": cachesim,

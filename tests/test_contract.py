@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import autotvm, graph, lowering, te, testing, tir, topi, vta
+from minitvm import auto_scheduler, autotvm, graph, lowering, te, testing, tir, topi, vta
 
 NOT_YET = {  # name -> what brings it
-    "auto_scheduler": "search by sketches",
     "cuda": "the target cuda, and its simulator",
 }
 CALLS = """
@@ -109,6 +108,26 @@ topi.take(x, indices, axis)
 topi.schedule(outs, target)
 autotvm.template(name)
 autotvm.task.create(task_name, args, target)
+auto_scheduler.register_workload(func_name, f)
+auto_scheduler.make_workload_key(func, args)
+auto_scheduler.ComputeDAG(compute)
+auto_scheduler.SearchTask(func, args, *, compute_dag, workload_key, target, hardware_params)
+auto_scheduler.SearchTask.tune(tuning_options, search_policy)
+auto_scheduler.SearchTask.apply_best(log_file, include_compatible)
+auto_scheduler.SearchTask.print_best(log_file, print_mode)
+auto_scheduler.TuningOptions(num_measure_trials, early_stopping, num_measures_per_round, verbose)
+auto_scheduler.RecordToFile(filename)
+auto_scheduler.SketchPolicy(task, program_cost_model, *, seed, verbose, init_search_callbacks)
+auto_scheduler.PreloadMeasuredStates(filename)
+auto_scheduler.PreloadCustomSketchRule(meet_condition_func, apply_func, rule_name)
+auto_scheduler.XGBModel(*, seed)
+auto_scheduler.XGBModel.update_from_file(file_name, n_lines)
+auto_scheduler.XGBModel.save(file_name)
+auto_scheduler.XGBModel.load(file_name)
+auto_scheduler.load_records(filename)
+auto_scheduler.load_best_record(filename, workload_key, target, include_compatible)
+auto_scheduler.ApplyHistoryBest(records)
+auto_scheduler.loop_state.LoopState(state_object)
 graph.Builder(name)
 graph.evaluate(graph)
 graph.from_onnx(model)
@@ -140,6 +159,7 @@ ROOMS: dict[str, Any] = {
     "te": te,
     "tir": tir,
     "topi": topi,
+    "auto_scheduler": auto_scheduler,
     "autotvm": autotvm,
     "graph": graph,
     "vta": vta,

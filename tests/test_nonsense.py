@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, tir, topi
+from minitvm import auto_scheduler, te, tir, topi, tune
 from minitvm.base import TVMError
 from minitvm.lowering import PASSES, insert, swap, tidy
 from minitvm.schedule import Split
@@ -275,6 +275,7 @@ def operators(p: Program) -> dict[str, Call]:
             [te.placeholder((1, 8, 8, 4)), te.placeholder((3, 3, 4, 8)), 1, 2],
         ),
         "topi.formulas": (topi.formulas, [topi.conv2d(IMAGE, TAPS)]),
+        "topi.best_formula": (topi.best_formula, [topi.conv2d(IMAGE, TAPS)]),
         "topi.conv3d": (topi.conv3d, [CUBE, CUBE_TAPS, 1, 1, 1]),
         "topi.conv2d_transpose": (topi.conv2d_transpose, [IMAGE, TAPS, 1, 1]),
         "topi.max_pool2d": (topi.max_pool2d, [IMAGE, 2, 2, 0]),
@@ -298,7 +299,69 @@ def operators(p: Program) -> dict[str, Call]:
     }
 
 
-ROOMS = (formulas, results, loops, steps, programs, operators)
+def log() -> str:
+    """One measurement of the task of `searches`."""
+    task = searches(Program())["task.apply_best"][0].__self__
+    rows = task.sketches[0].space.sample(np.random.default_rng(0), 1)
+    found = tune.Trial(tune.Candidate(0, tuple(rows[0].tolist())), tune.Result((1e-3,)))
+    return tune.to_line(tune.record_of(task, found))
+
+
+def searches(p: Program) -> dict[str, Call]:
+    def product() -> list[te.Tensor]:
+        return [A, B, te.compute((8, 8), lambda i, j: te.sum(A[i, p.k] * B[p.k, j], p.k), name="C")]
+
+    auto_scheduler.register_workload("product", product)
+    task = auto_scheduler.SearchTask("product", (), target="llvm -num-cores=1")
+    dag = task.compute_dag
+    rule = auto_scheduler.PreloadCustomSketchRule(lambda *_: 0, lambda *_: [], "rule")
+    init = dag.get_init_state()
+    i, j, k = init["C"].iters
+    name = "log.json"
+    best = auto_scheduler.load_best_record
+    return {
+        "auto_scheduler.register_workload": (auto_scheduler.register_workload, ["f", product]),
+        "auto_scheduler.make_workload_key": (auto_scheduler.make_workload_key, ["product", ()]),
+        "auto_scheduler.ComputeDAG": (auto_scheduler.ComputeDAG, [dag.tensors]),
+        "dag.apply_steps_from_state": (dag.apply_steps_from_state, [init]),
+        "auto_scheduler.SearchTask": (auto_scheduler.SearchTask, ["product", ()]),
+        "task.apply_best": (task.apply_best, [name]),
+        "task.print_best": (task.print_best, [name]),
+        "auto_scheduler.TuningOptions": (auto_scheduler.TuningOptions, [8, 4, 2, 0]),
+        "auto_scheduler.RecordToFile": (auto_scheduler.RecordToFile, [name]),
+        "auto_scheduler.HardwareParams": (
+            lambda *facts: auto_scheduler.HardwareParams(*facts).on(task.target),
+            [2, 16],
+        ),
+        "auto_scheduler.SketchPolicy": (auto_scheduler.SketchPolicy, [task]),
+        "auto_scheduler.PreloadMeasuredStates": (auto_scheduler.PreloadMeasuredStates, [name]),
+        "auto_scheduler.PreloadCustomSketchRule": (
+            auto_scheduler.PreloadCustomSketchRule,
+            [rule.meet_condition_func, rule.apply_func, "rule"],
+        ),
+        "auto_scheduler.XGBModel": (auto_scheduler.XGBModel, []),
+        "model.update_from_file": (auto_scheduler.XGBModel().update_from_file, [name]),
+        "auto_scheduler.load_records": (lambda name: [*auto_scheduler.load_records(name)], [name]),
+        "auto_scheduler.load_best_record": (best, [name]),
+        "auto_scheduler.ApplyHistoryBest": (auto_scheduler.ApplyHistoryBest, [name]),
+        "loop_state.State": (auto_scheduler.loop_state.State, [init]),
+        "s0[...]": (lambda key: init[key], ["C"]),
+        "s0.split": (init.split, ["C", i, [2]]),
+        "s0.fuse": (init.fuse, ["C", [i, j]]),
+        "s0.reorder": (init.reorder, ["C", [j, i]]),
+        "s0.vectorize": (init.vectorize, ["C", j]),
+        "s0.unroll": (init.unroll, ["C", j]),
+        "s0.parallel": (init.parallel, ["C", i]),
+        "s0.pragma": (init.pragma, ["C", i, "auto_unroll_max_step$16"]),
+        "s0.compute_root": (init.compute_root, ["C"]),
+        "s0.cache_write": (init.cache_write, ["C", "local"]),
+        "s0.cache_read": (init.cache_read, ["A", "global", ["C"]]),
+        "s0.rfactor": (init.rfactor, ["C", k, 2]),
+    }
+
+
+ROOMS = (formulas, results, loops, steps, programs, operators, searches)
+LOG = log()
 CALLS = [(room, name) for room in ROOMS for name in room(Program())]
 IDS = [name for _, name in CALLS]
 PLAIN = {  # tvm's names that are no calls, or are swept as others
@@ -328,11 +391,13 @@ def run(call: Call, at: int | str, x: Any) -> None:
 def left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Files are written elsewhere; threads and functions are what they were."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.json").write_text(LOG, encoding="utf-8")
     F.export("stored")
     threads = tvm.num_threads()
     yield
     tvm.set_num_threads(threads)
     tir.clear_functions()
+    auto_scheduler.workload_registry.clear()
 
 
 @pytest.mark.parametrize(("room", "name"), CALLS, ids=IDS)

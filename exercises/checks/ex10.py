@@ -111,12 +111,12 @@ def simplified(smaller):
             if not np.allclose(value(*got, x), value(nodes, output, x)):
                 why = "it computes something else"
                 return failed(
-                    "wrong-value", expected="the same result", got="another", case=case, why=why
+                    "wrong-value", expected="the same result", got="another one", case=case, why=why
                 )
             count, want = sum(op != "input" for _, op, _ in got[0]), fewest(nodes, output)
             if smaller and count > want:
-                told = f"{want} operators"
-                why = "two equal operators of the list follow each other, or a node is not needed"
+                told = f"{want} operator{'s' * (want != 1)}"
+                why = "a pair that can go is left, or a node that the output does not need"
                 return failed("too-many", expected=told, got=f"{count}", case=case, why=why)
         return PASSED
 
@@ -151,8 +151,8 @@ def folds(which):
                 told = str(want.shape)
                 return failed("wrong-shape", expected=told, got=str(mine.shape), case=case)
             if not np.allclose(mine, want, rtol=1e-6):
-                at = np.unravel_index(int(np.argmax(abs(mine - want))), want.shape)
-                expected, found = f"{want[at]:.6g}", f"{mine[at]:.6g}"
+                at = tuple(np.argwhere(~np.isclose(mine, want, rtol=1e-6))[0])
+                expected, found = f"{want[at]:.9g}", f"{mine[at]:.9g}"
                 why = "batch_norm(y) = (y - mean) / sqrt(variance + epsilon) * gamma + beta"
                 where = str(tuple(map(int, at)))
                 return failed(
@@ -196,6 +196,24 @@ def kernels(ops):
     return found
 
 
+RULES = {
+    "anchor": "always opens a kernel",
+    "element": "joins unless the kernel has a reduction",
+    "mover": "joins if the kernel has only elements and movers",
+    "reduction": "joins if the kernel has only elements and movers",
+}
+
+
+def broken_rule(ops, mine, want):
+    """Return the rule for the first operator that joins a kernel, or opens one, wrongly."""
+    starts = [{sum(map(len, each[:n])) for n in range(len(each))} for each in (mine, want)]
+    first = min(starts[0] ^ starts[1], default=len(ops))
+    if first >= len(ops) or [op for each in mine for op in each] != ops:
+        return "the kernels together are the operators of the chain, in its order"
+    kind = KIND[ops[first]]
+    return f"ops[{first}] is {ops[first]!r}, of kind {kind!r}: it {RULES[kind]}"
+
+
 def fused_right(fixed):
     """Check the kernels of the chains of the text, or of random ones."""
 
@@ -213,7 +231,8 @@ def fused_right(fixed):
             if mine != want:
                 case = " ".join(ops)
                 expected, found = str(want), str(mine)[:300]
-                return failed("wrong-value", expected=expected, got=found, case=case)
+                why = broken_rule(ops, mine, want)
+                return failed("wrong-value", expected=expected, got=found, case=case, why=why)
         return PASSED
 
     return check
@@ -252,8 +271,13 @@ def checked_offsets(got, lives):
             if meet and got[k] < got[m] + other and got[m] < got[k] + size:
                 where = f"tensors {m} and {k}: {lives[m]} at {got[m]}, {lives[k]} at {got[k]}"
                 expected, found = "tensors in use at once lie apart", "an overlap"
-                return failed("overlap", expected=expected, got=found, where=where)
+                why = f"both are in use during call {max(first, other_first)}; both ends count"
+                return failed("overlap", expected=expected, got=found, where=where, why=why)
     return None
+
+
+REUSE = "a tensor may lie where others lay that are no longer in use"
+ORDER = "tensors can be placed in any order, also in one that is not that of the calls"
 
 
 def placed(limit):
@@ -275,7 +299,7 @@ def placed(limit):
         if limit and mean > limit:
             told, found = f"at most {limit:g} x the bytes alive at once", f"{mean:.3f} x, as a mean"
             case = f"{len(cases)} networks"
-            why = "place the largest tensors first, each into the lowest gap that holds it"
+            why = REUSE if limit > 1.2 else ORDER
             return failed("too-large", expected=told, got=found, case=case, why=why)
         return PASSED
 
@@ -296,8 +320,8 @@ EXERCISE = Exercise(
                 Part("property", "no operator too many", 0.75, simplified(True)),
             ),
             (
-                "Go through the nodes in order. What is known of the inputs of a node when it is"
-                " its turn?",
+                "Go through the nodes in order. When you come to a node, what do you know about its"
+                " inputs?",
                 "Keep a dict: name -> name of the node that takes its place. Look up the inputs of"
                 " each node in it first; then look at the operator of the new input.",
                 "If the input has the same operator: relu is replaced by its input, negative and"
@@ -334,12 +358,12 @@ EXERCISE = Exercise(
                 Part("property", "random chains", 0.75, fused_right(False)),
             ),
             (
-                "Go through the chain with the kernel that is open. The next operator joins it, or"
-                " opens another one.",
-                "An anchor always opens a kernel. What joins depends on the kinds that the open"
-                " kernel has already: keep them in a set.",
-                "An element joins unless there is a reduction; a mover or a reduction joins if"
-                " there are only elements and movers.",
+                "Go through the chain. Each operator joins the last kernel of the list, or opens a"
+                " new one.",
+                "An anchor always opens a kernel. Whether another operator joins depends on the set"
+                " of kinds in the last kernel.",
+                "With that set: an element joins if it has no 'reduction'; a mover or a reduction"
+                " joins if it is not empty and <= {'element', 'mover'}.",
             ),
             "notebook 10, section 3",
         ),
@@ -356,9 +380,10 @@ EXERCISE = Exercise(
                 ),
             ),
             (
-                "Two lives meet if each begins before, or when, the other ends.",
-                "Place tensors one by one. For one tensor, only those placed before whose lives"
-                " meet its life matter: go through them in the order of their offsets.",
+                "Two tensors are in use during the same call if each life begins no later than the"
+                " other one ends.",
+                "Place tensors one by one, the largest first. Only tensors matter that are placed"
+                " already and in use during the same call: go through them by their offsets.",
                 "Sort by size, the largest first. at = 0; for each placed neighbour (start, size)"
                 " by start: if at + mine <= start, stop; otherwise at = max(at, start + size).",
             ),

@@ -11,6 +11,8 @@ with autotvm.apply_history_best("log"):
 
 # pyright: reportUnusedImport=false
 
+from minitvm.tune import LocalBuilder, LocalRunner
+
 from . import callback, record, task, tuner
 from .columns import columns_of, relations, touched
 from .dispatch import (
@@ -25,8 +27,6 @@ from .dispatch import (
 from .entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
 from .history import ApplyHistoryBest, apply_history_best
 from .measure import (
-    LocalBuilder,
-    LocalRunner,
     MeasureErrorNo,
     MeasureInput,
     MeasureOption,

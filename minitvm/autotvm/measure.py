@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, NamedTuple
 
 from minitvm import tune
-from minitvm.base import ArgumentError, Target
+from minitvm.base import Target
 
 from .space import ConfigEntity
 from .task import Task
@@ -77,63 +77,21 @@ def result_of(trial: tune.Trial) -> MeasureResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalBuilder:
-    """Compile on this machine; timeout: seconds of wall time for one program."""
-
-    timeout: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class LocalRunner:
-    """Run on this machine, in a process of its own.
-
-    timeout                  seconds of wall time for all calls of one program
-    number, repeat           timed calls in a repeat, and repeats
-    min_repeat_ms            a repeat ends earlier when its calls have taken this long
-    enable_cpu_cache_flush   use other copies of constants in each call, as a network does
-    check_correctness        whether to compare the results with those of topi's schedule
-    """
-
-    timeout: float = 10.0
-    number: int = 40
-    repeat: int = 1
-    min_repeat_ms: float = 20.0
-    enable_cpu_cache_flush: bool = False
-    check_correctness: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class MeasureOption:
     """How to measure: what measure_option returns."""
 
-    builder: LocalBuilder = LocalBuilder()
-    runner: LocalRunner = LocalRunner()
+    builder: tune.LocalBuilder = field(default_factory=tune.LocalBuilder)
+    runner: tune.LocalRunner = field(default_factory=tune.LocalRunner)
 
     @property
     def options(self) -> tune.MeasureOptions:
         """Return the options of tune.run."""
-        r = self.runner
-        return tune.MeasureOptions(
-            compile_seconds=self.builder.timeout,
-            run_seconds=r.timeout,
-            number=r.number,
-            repeat=r.repeat,
-            min_repeat_ms=r.min_repeat_ms,
-            cold=r.enable_cpu_cache_flush,
-            check=r.check_correctness,
-        )
+        return tune.measure_options(self.builder, self.runner)
 
 
 def measure_option(
-    builder: LocalBuilder | Literal["local"] = "local",
-    runner: LocalRunner | Literal["local"] = "local",
+    builder: tune.LocalBuilder | Literal["local"] = "local",
+    runner: tune.LocalRunner | Literal["local"] = "local",
 ) -> MeasureOption:
     """Return how to measure; "local" stands for LocalBuilder() and LocalRunner()."""
-    for name, given in (("builder", builder), ("runner", runner)):
-        if isinstance(given, str) and given != "local":
-            why = "programs are built and run on this machine only"
-            raise ArgumentError(f"{name} {given!r}", why, '"local"')
-    return MeasureOption(
-        LocalBuilder() if isinstance(builder, str) else builder,
-        LocalRunner() if isinstance(runner, str) else runner,
-    )
+    return MeasureOption(*tune.local(builder, runner))

@@ -8,6 +8,7 @@ from .builder import Builder
 from .compile import build, compile
 from .counts import Counts, bytes_moved, counts, operators_of
 from .evaluate import evaluate
+from .kernels import Pick
 from .node import KERNEL, Graph, Node, TensorType
 from .onnx import from_onnx
 from .operators import OPERATORS, Fusion, Operator
@@ -15,3 +16,4 @@ from .parse import parse
 from .pipeline import PASSES, Pass, optimized
 from .plan import Plan, live_bytes, naive_bytes, offset_plan, own_plan, pool_plan
 from .tasks import GraphTask, Tasks, extract_tasks
+from .tune import Tuned, tune

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
-from minitvm import te, topi
 from minitvm.base import Target
 
-from .node import KERNEL, Graph, Node, TensorType
+from .node import KERNEL, Graph, Node
+from .passes import best_formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,8 @@ def multiplications(node: Node, target: Target) -> int:
     """Return the multiplications of a convolution or a matrix product; 0 for other operators."""
     match node.op:
         case "conv2d":
-            return _convolution(node, target)
+            method = node.attrs.get("method") or "direct"
+            return best_formula(node, target, (method,)).multiplications
         case "conv3d":
             return node.type.elements * (node.inputs[1].type.elements // node.type.shape[1])
         case "conv2d_transpose":
@@ -76,21 +75,3 @@ def multiplications(node: Node, target: Target) -> int:
             return node.type.elements * node.inputs[0].type.shape[depth]
         case _:
             return 0
-
-
-def _convolution(node: Node, target: Target) -> int:
-    images, kernel = (n.type for n in node.inputs)
-    return _multiplications(images, kernel, tuple(node.attrs.items()), target)
-
-
-@cache
-def _multiplications(
-    images: TensorType, kernel: TensorType, attrs: tuple[tuple[str, Any], ...], target: Target
-) -> int:
-    """Return the multiplications of a conv2d by its method; by default it computes directly."""
-    x, w = (te.placeholder(t.shape, t.dtype) for t in (images, kernel))
-    known = topi.formulas(topi.conv2d(x, w, **dict(attrs)))
-    method = dict(attrs).get("method") or "direct"
-    found = [f for f in known if f.applies and f.name == method]
-    lanes = target.lanes(images.dtype)
-    return min(found, key=lambda f: f.cycles(lanes, target.l2)).multiplications

@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from minitvm import graph
+from minitvm import auto_scheduler, graph
 from minitvm.base import ArgumentError, Target, name_missing
 
 from .measured import Measured, measured
@@ -20,7 +20,7 @@ from .report import report
 NETWORKS: dict[str, Callable[..., graph.Graph]] = dict(
     inspect.getmembers(graph.networks, inspect.isfunction)
 )
-MEGA = 1 << 20
+MEGA = 10**6
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--threads", type=int, default=1, help="threads of each kernel (1)")
     top.add_argument("--report", metavar="FILE", help="write a page, FILE.html")
     top.add_argument("--no-winograd", action="store_true", help="compute convolutions directly")
+    top.add_argument("--tune", type=float, metavar="SECONDS", help="search for faster kernels")
+    top.add_argument("--log", metavar="FILE", help="of the search: the same command resumes")
     top.add_argument("--time", action="store_true", help="also print the time of each kernel")
     return top
 
@@ -44,13 +46,25 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
     page = Path(given.report) if given.report else None
     if page is not None and not page.parent.is_dir():
         raise ArgumentError(f"--report {page}", f"there is no folder {page.parent}")
+    if given.log and given.tune is None:
+        raise ArgumentError(f"--log {given.log}", "nothing is tuned", "--tune SECONDS, too")
     net = network(given.name, given.size)
+    target, winograd = Target(f"llvm -num-cores={given.threads}"), not given.no_winograd
+    pick = None
+    if given.tune is not None:
+        line = auto_scheduler.TasksLine() if sys.stderr.isatty() else None
+        tuned = graph.tune(
+            net, target, seconds=given.tune, log=given.log, winograd=winograd, on=line
+        )
+        say(str(tuned))
+        pick = tuned.pick
     bar = _Bar()
     try:
         found = measured(
             net,
-            Target(f"llvm -num-cores={given.threads}"),
-            winograd=not given.no_winograd,
+            target,
+            pick=pick,
+            winograd=winograd,
             progress=bar.update if sys.stderr.isatty() else None,
         )
     finally:
@@ -106,9 +120,9 @@ def summary(found: Measured) -> str:
     share = profile.outside / profile.seconds if profile.seconds else 0.0
     sizes = {"naive": memory.naive, "pool": memory.pool, "offsets": memory.offsets}
     rows = [
-        ("memory", ", ".join(f"{k} {n / MEGA:.2f} MiB" for k, n in sizes.items())),
-        ("", f"no plan needs less than {memory.live / MEGA:.2f} MiB"),
-        ("parameters", f"{memory.params / MEGA:.2f} MiB"),
+        ("memory", ", ".join(f"{k} {n / MEGA:.2f} MB" for k, n in sizes.items())),
+        ("", f"no plan needs less than {memory.live / MEGA:.2f} MB"),
+        ("parameters", f"{memory.params / MEGA:.2f} MB"),
         ("error", f"{found.error:.1e} of the largest output, compared with float64"),
         ("compiled in", f"{found.seconds:.2f} s"),
         ("one run", f"{profile.seconds * 1e3:.3f} ms, {share:.1%} of it outside the kernels"),

@@ -30,8 +30,7 @@ class Step:
     @classmethod
     def of(cls, name: str, net: graph.Graph) -> Step:
         """Return what a page says about the network after the pass `name`."""
-        moved = sum(n.type.bytes for call in net.calls for n in (*call.inputs, call))
-        return cls(name, len(net.calls), moved)
+        return cls(name, len(net.calls), sum(map(graph.bytes_moved, net.calls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,7 @@ class Memory:
 class Measured:
     """A compiled network.
 
+    fused     the network after all passes
     seconds   how long the compilation took
     error     the largest difference to float64, relative to the largest number of the output
     """
@@ -62,6 +62,7 @@ class Measured:
     name: str
     module: runtime.NetworkModule
     target: Target
+    fused: graph.Graph
     tasks: graph.Tasks
     steps: tuple[Step, ...]
     memory: Memory
@@ -74,12 +75,14 @@ def measured(
     net: graph.Graph,
     target: Target,
     *,
+    pick: graph.Pick | None = None,
     winograd: bool = True,
     runs: int = 10,
     progress: Progress | None = None,
 ) -> Measured:
     """Compile a network, compare it with numpy in float64, and measure its kernels.
 
+    pick       chooses schedules, as in graph.compile
     runs       how often it runs, for the times of its kernels
     progress   is called with (kernel, number, of how many) after each one that is compiled
     """
@@ -89,7 +92,9 @@ def measured(
         steps.append(Step.of(name, now))
 
     start = time.perf_counter()
-    module = graph.compile(net, target, winograd=winograd, watch=watch, progress=progress)
+    module = graph.compile(
+        net, target, pick=pick, winograd=winograd, watch=watch, progress=progress
+    )
     seconds = time.perf_counter() - start
     inputs = random_inputs(net)
     found = module(*inputs)
@@ -106,6 +111,7 @@ def measured(
         name=net.name,
         module=module,
         target=target,
+        fused=fused,
         tasks=graph.extract_tasks(net, target, winograd=winograd),
         steps=tuple(steps),
         memory=memory,

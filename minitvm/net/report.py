@@ -10,7 +10,7 @@ from minitvm import tune, viz
 
 from .measured import Measured
 
-MEGA = 1 << 20
+MEGA = 10**6
 BARS, DOTS = 20, 8  # calls in the charts
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
@@ -34,7 +34,7 @@ def report(found: Measured) -> str:
         "<h2>Passes</h2>",
         _passes(found),
         "<h2>Memory of intermediate tensors</h2>",
-        _memory(found),
+        *_memory(found),
         "<h2>Kernels</h2>",
         f"<pre>{escape(str(found.tasks))}</pre>",
         "<h2>Machine</h2>",
@@ -90,7 +90,8 @@ def _roofline(found: Measured) -> str:
         for c in sorted(busy, key=lambda c: -c.seconds)[:DOTS]
         for each in (c.operations / (c.read + c.written),)
     ]
-    title = f"The calls that take longest; {found.target.num_cores} threads"
+    cores = found.target.num_cores
+    title = f"The calls that take longest; {cores} thread{'s' * (cores != 1)}"
     return viz.svg(viz.roofline_scene(points, machine.gflops, machine.gbytes, title))
 
 
@@ -106,11 +107,12 @@ def _passes(found: Measured) -> str:
         for before, after in pairwise(found.steps)
     ]
     first = found.steps[0]
-    head = ("after", "calls", "change", "MiB read and written", "change")
+    head = ("after", "calls", "change", "MB read and written", "change")
     return _table([(first.name, first.calls, 0, first.bytes / MEGA, 0.0), *rows], head)
 
 
-def _memory(found: Measured) -> str:
+def _memory(found: Measured) -> Iterable[str]:
+    """List the sizes of the plans, and draw where each tensor lies by them."""
     memory = found.memory
     plans = {
         "memory of its own for each tensor": memory.naive,
@@ -119,7 +121,9 @@ def _memory(found: Measured) -> str:
         "the most in use at once: no plan needs less": memory.live,
     }
     rows = [(name, n / MEGA, f"{n / max(1, memory.naive):.1%}") for name, n in plans.items()]
-    return _table(rows, ("plan", "MiB", "of the first"))
+    yield _table(rows, ("plan", "MB", "of the first"))
+    if len(found.fused.calls) <= viz.MemoryPlan.most_calls:
+        yield viz.MemoryPlan(found.fused).svg()
 
 
 def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:

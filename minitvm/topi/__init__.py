@@ -11,7 +11,11 @@ from . import (
 )
 from .conv import conv2d, conv2d_transpose
 from .conv_nd import conv1d, conv3d
-from .convolution import formulas
+from .convolution import (
+    Formula,  # pyright: ignore[reportUnusedImport]  what formulas and best_formula return
+    best_formula,
+    formulas,
+)
 from .depthwise import depthwise_conv2d
 from .elementwise import (
     abs,
@@ -55,8 +59,9 @@ from .tensor_intrin import gemm_intrin
 from .winograd import conv2d_winograd
 
 __all__ = [
-    "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm", "cast", "clip",
-    "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv2d_winograd", "conv3d", "dense",
+    "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm",
+    "best_formula", "cast", "clip", "concatenate", "conv1d", "conv2d", "conv2d_transpose",
+    "conv2d_winograd", "conv3d", "dense",
     "depthwise_conv2d", "dispatch", "divide", "equal", "erf", "exp", "formulas", "gelu",
     "gemm_intrin", "global_avg_pool2d", "greater", "greater_equal", "layer_norm",
     "layout_transform", "leaky_relu", "less", "less_equal", "log",

@@ -19,12 +19,12 @@ its output transform adds products that are larger than their sum: this multipli
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import DType, ExprError, Reason, Target
+from minitvm.base import DType, ExprError, Reason, Target, as_tuple
 
 from .window import Window
 
@@ -145,15 +145,26 @@ def formulas(op: Any) -> Formulas:
     return all_formulas(_convolution_of(op))
 
 
-def best_formula(conv: Convolution, target: str | Target | None = None) -> Formula:
-    """Return the formula of `conv` that should be fastest on `target`, by `Formula.cycles`.
+def best_formula(
+    op: Any, target: str | Target | None = None, methods: Collection[str] = ()
+) -> Formula:
+    """Return the formula of a convolution that should be fastest on `target`: `Formula.cycles`.
 
-    "rows" does the multiplications of "direct" in an order that suits vectors, so "direct" is
-    considered only where "rows" does not apply. Errors are not considered.
+    op: as for `formulas`, or a Convolution. methods: the names of the formulas among which to
+    choose; by default all. "rows" does the multiplications of "direct" in an order that suits
+    vectors, so "direct" is considered only where "rows" is not. Errors are not considered.
     """
-    found = [f for f in all_formulas(conv) if f.applies]
-    fast = [f for f in found if f.name != "direct"] if conv.layout == "NCHW" else found
-    return _fastest(conv, fast, Target(target))
+    conv = op if isinstance(op, Convolution) else _convolution_of(op)
+    every = all_formulas(conv)
+    names = [str(m) for m in as_tuple(methods)]
+    found = [f for f in every if f.applies and (not names or f.name in names)]
+    if not found:
+        why = "no such formula can compute this convolution"
+        fix = f"some of {', '.join(sorted({f.name for f in every if f.applies}))}"
+        raise ExprError(f"topi.best_formula(methods={methods!r})", why, fix)
+    if any(f.name == "rows" for f in found):
+        found = [f for f in found if f.name != "direct"]
+    return _fastest(conv, found, Target(target))
 
 
 def best_tile(conv: Convolution, target: str | Target | None = None) -> int:

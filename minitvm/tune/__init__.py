@@ -32,14 +32,37 @@ from .events import (
     fastest,
     rate,
 )
-from .evolve import Evolution, Pool, Scored, diverse, empty_pool, evolve, grown, ranked
-from .features import NAMES, features
+from .evolve import (
+    Evolution,
+    Family,
+    Generation,
+    Pool,
+    Scored,
+    diverse,
+    empty_pool,
+    evolve,
+    grown,
+    ranked,
+)
+from .features import NAMES, STATEMENT, features
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .kernel import Packed
 from .legal import legal_rows, restricted
-from .measure import MeasureOptions, Measurer
-from .model import DRAFT, Draft, Floats, Loss, Model, Trees, pairwise_accuracy
+from .local import LocalBuilder, LocalRunner, local, measure_options
+from .loss import (
+    Floats,
+    Objective,
+    best_of,
+    pack_sum_loss,
+    pairwise_accuracy,
+    r2,
+    rank_loss,
+    recall_at,
+    rmse,
+)
+from .measure import MeasureOptions, Measurer, Processes
+from .model import DRAFT, Draft, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, counted, shown
@@ -55,7 +78,8 @@ from .record import (
     to_line,
 )
 from .rewrite import Group, Summary, prune, summaries, upgrade
-from .search import Limits, Measures, run
+from .search import Limits, Measures, Searching, interruptible, run
+from .shared import Corrected, SharedModel, load_trees, save_trees
 from .sketch import Hole, Sketch
 from .space import (
     Gene,

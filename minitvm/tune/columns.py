@@ -12,7 +12,8 @@ from minitvm.base import ArgumentError, Target
 from . import draft
 from .features import NAMES, features_of
 from .legal import legal_in
-from .model import DRAFT, Floats
+from .loss import Floats
+from .model import DRAFT
 from .packed import all_packed
 from .space import Gene, Mask, Rows
 from .statements import Batch, statements

@@ -216,7 +216,8 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     """Return how far loops move accesses, [L, B, N], and the cycles of transfers to each cache."""
     loops, count = arrays.extent.shape
     sizes = np.repeat([a.bytes for a in s.accesses], np.diff(arrays.dim_of))[:, None]
-    near = np.all(arrays.stride == 1, axis=1)  # dimensions in which neighbours share a line
+    strides = [n for a in s.accesses for n in a.strides]
+    near = np.array([isinstance(n, int) and n == 1 for n in strides])  # neighbours share a line
     unit = np.where(near, LINE / sizes[:, 0], 1.0)
     moves, lines = np.empty((loops, len(s.accesses), count)), np.empty((len(BANDWIDTH), count))
     capacity = np.array([getattr(target, name) for name in BANDWIDTH])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,8 @@ class Outcome:
     earlier    how many trials the log had before
     ended      why the search ended
     seconds    the time it took
-    final      the fastest candidates, measured again in turns with each other and the default
+    final      the fastest candidates, measured again in turns with each other and the default; if
+               no candidate is new, those of the log
     default    the result of the default schedule in these turns; None if they were not run
     """
 
@@ -107,6 +109,17 @@ class Outcome:
                 raise MeasureError(what, f"no candidate was measured: {ENDS[self.ended]}")
             raise MeasureError(what, f"every candidate failed\n{failures_text(self.trials)}")
         return best
+
+    @property
+    def gain(self) -> float:
+        """Return how many times as fast as the default the best candidate was in the final turns.
+
+        Medians are compared: a single turn may be lucky. 0 if there were no final turns.
+        """
+        best = fastest(self.final)
+        if best is None or self.default is None or self.default.error:
+            return 0.0
+        return statistics.median(self.default.seconds) / statistics.median(best.result.seconds)
 
     def __str__(self) -> str:
         new = len(self.trials) - self.earlier

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from .model import Floats
+from .loss import Floats
 from .policy import row_tuples
-from .space import Ints, Keys, Rows, Space, first_of_each
+from .space import Gene, Ints, Keys, Rows, Space, first_of_each
 from .task import Candidate
 
 # score(sketch number, rows): higher is better; -infinity for rows that must not be measured
@@ -28,6 +28,8 @@ class Evolution:
     generations   after the initial rows
     crossover     the share of children with two parents
     mutation      the share of children with a changed gene
+    moves         the share of children that become rows of a sibling: a sketch with the same genes,
+                  whose steps differ
     fewest        parents of a sketch in a generation; a sketch with fewer has no children
     """
 
@@ -35,7 +37,8 @@ class Evolution:
     generations: int = 4
     crossover: float = 0.25
     mutation: float = 0.85
-    fewest: int = 256
+    moves: float = 0.1
+    fewest: int = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,38 @@ class Pool:
         return Pool(self.rows[left], self.scores[left], self.keys[left])
 
 
+class Family(NamedTuple):
+    """The children of one sketch's parents: children[k] is a child of parents[k].
+
+    where   the sketch of each child: a child may become a row of a sibling
+    With crossover a child has a second parent, which is another one of these.
+    """
+
+    sketch: int
+    parents: Rows
+    children: Rows
+    where: Ints
+
+
+class Generation(NamedTuple):
+    """One generation of an evolution: its families, and the rows of each sketch after it.
+
+    number   0 for the start, which has no families
+    """
+
+    number: int
+    families: tuple[Family, ...]
+    pools: tuple[Pool, ...]
+
+
 class Scored(NamedTuple):
     """A candidate and its score."""
 
     score: float
     candidate: Candidate
+
+
+Watch: TypeAlias = Callable[[Generation], None]
 
 
 def evolve(
@@ -65,19 +95,44 @@ def evolve(
     rng: np.random.Generator,
     start: Sequence[Pool],
     settings: Evolution,
+    watch: Watch | None = None,
 ) -> list[Pool]:
     """Return the rows of `start` and all rows that evolved from them, a pool for each sketch.
 
     A sketch that few parents are drawn from has no children in that generation.
+
+    watch   is called with the start and with each generation
     """
-    pools = list(start)
-    for _ in range(settings.generations):
+    pools, siblings = list(start), siblings_of(spaces)
+    if watch is not None:
+        watch(Generation(0, (), tuple(pools)))
+    for number in range(1, settings.generations + 1):
+        families = list[Family]()
         chosen = parents(pools, rng, settings.population)
+        born: list[list[Rows]] = [[] for _ in spaces]
         for n, space in enumerate(spaces):
             if len(chosen[n]) >= settings.fewest:
                 rows = children(pools[n], space, chosen[n], rng, settings)
+                moved = rng.random(len(rows)) < settings.moves
+                where: Ints = np.where(moved, rng.choice(siblings[n], len(rows)), n)
+                families.append(Family(n, pools[n].rows[chosen[n]], rows, where))
+                for m in siblings[n]:
+                    born[m].append(rows[where == m])
+        for n, space in enumerate(spaces):
+            if born[n]:
+                rows = np.concatenate(born[n])
                 pools[n] = grown(pools[n], space, rows, lambda r, n=n: score(n, r))
+        if watch is not None:
+            watch(Generation(number, tuple(families), tuple(pools)))
     return pools
+
+
+def siblings_of(spaces: Sequence[Space]) -> list[list[int]]:
+    """Return, for each space, the numbers of the spaces with the same genes, itself included."""
+    groups = dict[tuple[Gene, ...], list[int]]()
+    for n, space in enumerate(spaces):
+        groups.setdefault(space.genes, []).append(n)
+    return [groups[space.genes] for space in spaces]
 
 
 def empty_pool(space: Space) -> Pool:

@@ -9,13 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from .columns import Columns, columns_of
-from .evolve import Evolution, Pool, diverse, evolve, ranked
-from .model import DRAFT, Draft, Floats, Model, Trees, pairwise_accuracy
+from .evolve import Evolution, Pool, Watch, diverse, empty_pool, evolve, grown, ranked
+from .loss import Floats, pairwise_accuracy
+from .model import DRAFT, Draft, Model, Trees
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
+from .shared import Corrected
 from .space import Rows, first_of_each
 from .task import Candidate, Task
 
 CHOICE = 16  # candidates with the highest scores, for each one that is proposed
+FASTEST = 3  # candidates whose neighbours are tried
+STALLED = 24  # trials without an improvement, after which they are
 FEWEST = 8  # measured candidates, before a trained model is used
 
 
@@ -40,9 +44,14 @@ class GuidedPolicy:
     Until enough candidates are measured, the scores are those of the analytic model if it is among
     the columns, and random otherwise.
 
+    model       by default, trees that correct the analytic model. One that knows other tasks (see
+                shared.py) gives the scores from the start
     epsilon     the share of random candidates, which show the model where it is wrong
+    descent     the share of neighbours of the fastest candidates, which differ from them in one
+                gene (coordinate descent), while the search does not improve
     diversity   the weight of different options against the score (AutoTVM, equation 3); 0 takes the
                 candidates with the highest scores
+    watch       is called with the generations of each round's evolution
     Candidates with equal columns are the same to the model, and nearly always the same program
     (loops of length 1, an unroll limit that nothing reaches): only one of them is proposed.
     """
@@ -56,7 +65,9 @@ class GuidedPolicy:
         columns: Columns | None = None,
         evolution: Evolution | None = None,
         epsilon: float = 0.05,
+        descent: float = 0.25,
         diversity: float = 0.0,
+        watch: Watch | None = None,
     ) -> None:
         self.free = [sketch.space for sketch in task.sketches]
         self.spaces = spaces_of(task)  # without rows that are not worth measuring
@@ -68,7 +79,8 @@ class GuidedPolicy:
         prior = names.index(DRAFT) if DRAFT in names else None
         self.model = model or Trees(seed=int(rng.integers(1 << 31)), prior=prior)
         self.evolution = evolution or Evolution()
-        self.epsilon, self.diversity = epsilon, diversity
+        self.epsilon, self.descent, self.diversity = epsilon, descent, diversity
+        self.watch = watch
         self.seen = Seen(self.spaces)
         self.random = RandomPolicy(task, rng, self.seen)
         self.programs = set[bytes]()  # the columns of all candidates in `seen`
@@ -82,8 +94,9 @@ class GuidedPolicy:
         They are ordered by score, best first; random ones are last.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
-        pools = evolve(self.free, self.score, self.rng, self._starts(), self.evolution)
-        found = self._chosen(pools, count - drawn)
+        pools = evolve(self.free, self.score, self.rng, self._starts(), self.evolution, self.watch)
+        near = self._chosen(self._neighbours(), math.ceil(self.descent * count))
+        found = near + self._chosen(pools, count - drawn - len(near))
         return found + self._drawn(count - len(found))
 
     def score(self, n: int, rows: Rows) -> Floats:
@@ -96,10 +109,22 @@ class GuidedPolicy:
         self.scored[n].append(Described(rows, features))
         return np.where(legal, self._predict(features), -np.inf)
 
+    def _neighbours(self) -> list[Pool]:
+        """Return the neighbours of the fastest candidates; none while the search improves."""
+        pools = [empty_pool(space) for space in self.free]
+        order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].seconds)
+        stalled = self.fitted and len(order) - order[0] > STALLED
+        for trial in (self.trials[k] for k in order[: FASTEST * stalled]):
+            n, row = trial.candidate
+            rows = self.free[n].neighbours(row)
+            pools[n] = grown(pools[n], self.free[n], rows, lambda r, n=n: self.score(n, r))
+        return pools
+
     def _predict(self, features: Floats) -> Floats:
-        if self.fitted:
+        known = DRAFT in self.columns.names
+        if self.fitted or (known and isinstance(self.model, Corrected)):
             return self.model.predict(features)
-        if DRAFT in self.columns.names:
+        if known:
             return Draft(self.columns.names.index(DRAFT)).predict(features)
         return self.rng.random(len(features), np.float32)
 

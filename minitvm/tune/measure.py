@@ -28,6 +28,7 @@ JOB = "minitvm.runtime.run_job"
 LIFETIME = 1000  # programs per process: loaded code stays in memory
 PATIENCE = 120.0  # seconds in which the reference must be compiled, and in which it must run
 SLOWER = 8  # how many times as long as the reference a program may run in any case
+MEMORY = 4 << 30  # bytes that a process may allocate
 ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
@@ -67,16 +68,61 @@ class MeasureOptions:
     early_stop: float = 3.0
     cold: bool = False
     check: bool = True
-    memory: int = 4 << 30
+    memory: int = MEMORY
+
+
+class Processes:
+    """The processes that build and run programs for a target; measurers may take turns with them.
+
+    memory   bytes that a process may allocate
+    Processes start when they are first needed. Use it in a `with` statement, or close() it.
+    """
+
+    def __init__(self, target: str | Target = LLVM, memory: int = MEMORY) -> None:
+        self.target, self.memory = Target(target), memory
+        self._started: tuple[Builder, workers.Worker] | None = None
+        self._user: object = None  # whose arguments the runner has
+
+    def started(self) -> tuple[Builder, workers.Worker]:
+        """Return the builder and the runner; start them if that was not done."""
+        if self._started is None:
+            builders, runners = processors(self.target.num_cores)
+            builder = Builder(self.target, max(1, host().cores - 1), self.memory, builders)
+            runner = workers.Worker(JOB, memory=self.memory, cpus=runners, renew=LIFETIME)
+            self._started = builder, runner
+        return self._started
+
+    def prepare(self, user: object, value: Any, blobs: Sequence[bytes]) -> None:
+        """Give the runner arguments for its next programs, unless it has those of this user."""
+        if self._user is user:
+            return
+        self._user = None
+        failure = self.started()[1].prepare(value, blobs)
+        if failure is not None:
+            raise MeasureError("the measuring process", _told(failure))
+        self._user = user
+
+    def close(self) -> None:
+        """End all processes; the next measurement starts them again."""
+        for process in self._started or ():
+            process.close()
+        self._started = self._user = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Measurer:
-    """Worker processes that build and run the programs for one formula and one target.
+    """Builds and runs the programs for one formula and one target, in other processes.
 
     reference   a program for the same arguments, whose outputs are the expected ones; its
                 parameters say what the shapes and dtypes are
     inputs      the arguments that are not outputs, in order; by default random arrays, drawn once
     rng         draws the inputs
+    processes   those of several measurers that take turns; by default it has its own
     Processes start when they are first needed. Use it in a `with` statement, or close() it.
     """
 
@@ -88,6 +134,7 @@ class Measurer:
         inputs: Sequence[Array] | None = None,
         rng: np.random.Generator | None = None,
         options: MeasureOptions | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self._target, self._options = Target(target), options or MeasureOptions()
         if self._target.kind != LLVM:
@@ -96,14 +143,18 @@ class Measurer:
         if self._options.cold and not reference.constants:
             why, fix = "the program has no constants", "te.placeholder(..., constant=True)"
             raise ArgumentError("MeasureOptions(cold=True)", why, fix)
+        if processes is not None and repr(processes.target) != repr(self._target):
+            why = f"the processes are those of {processes.target}"
+            raise ArgumentError(f"measuring for {self._target}", why)
         self._arguments = arguments(reference, inputs)
         self._inputs = None if inputs is None else checked(inputs, self._arguments)
         self._drawn = self._inputs or draw(self._arguments, rng or np.random.default_rng(0))
         self._func = reference
         self._tolerance = tolerance(reference) if self._options.check else None
         self._threads = self._target.num_cores
-        self._builder: Builder | None = None
-        self._runner: workers.Worker | None = None
+        self._own = processes is None
+        self._processes = processes or Processes(self._target, self._options.memory)
+        self._given: tuple[bytes, ...] = ()  # the arguments, as the runner gets them
         self._reference: Built | None = None
         self._reference_seconds, self._best = 0.0, math.inf
         self._count = 0
@@ -150,12 +201,10 @@ class Measurer:
         return found
 
     def close(self) -> None:
-        """End all processes; the next measurement starts them again."""
-        if self._builder is not None:
-            self._builder.close()
-        if self._runner is not None:
-            self._runner.close()
-        self._builder = self._runner = self._reference = None
+        """End its own processes; the next measurement starts them again."""
+        if self._own:
+            self._processes.close()
+            self._reference = None
 
     def __enter__(self) -> Self:
         return self
@@ -166,15 +215,17 @@ class Measurer:
     # --- processes -------------------------------------------------------------------------------
 
     def _started(self) -> tuple[Builder, workers.Worker]:
-        """Return the processes; start them and measure the reference if that was not done."""
-        if self._builder is None or self._runner is None:
-            builders, runners = processors(self._threads)
-            memory = self._options.memory
-            self._builder = Builder(self._target, max(1, host().cores - 1), memory, builders)
-            self._runner = workers.Worker(JOB, memory=memory, cpus=runners, renew=LIFETIME)
+        """Return the processes, prepared; measure the reference if that was not done."""
+        builder, runner = self._processes.started()
         if self._reference is None:
-            self._measure_reference(self._builder, self._runner)
-        return self._builder, self._runner
+            self._measure_reference(builder, runner)
+        self._prepare()
+        return builder, runner
+
+    def _prepare(self) -> None:
+        """Give the runner the arguments of this measurer, unless it has them."""
+        told = {"arguments": [asdict(a) for a in self._arguments], "threads": self._threads}
+        self._processes.prepare(self._given, told, self._given)
 
     def _measure_reference(self, builder: Builder, runner: workers.Worker) -> None:
         """Run the reference once, for the expected outputs, and measure it.
@@ -193,7 +244,7 @@ class Measurer:
         if not finite and self._tolerance is not None:
             why = "its outputs have NaN or infinite elements, which cannot be compared"
             raise MeasureError("the reference program", why, "other inputs=[...]; or check=False")
-        self._prepare(runner, [*inputs, *outputs])
+        self._give([*inputs, *outputs])
         result = self._run(runner, built, seconds=PATIENCE)
         if result.error:
             raise MeasureError("the reference program", result.detail)
@@ -204,7 +255,7 @@ class Measurer:
         self, runner: workers.Worker, built: Built, inputs: Sequence[Array]
     ) -> list[Array]:
         """Return the outputs that the reference computes from `inputs`."""
-        self._prepare(runner, inputs)
+        self._give(inputs)
         job = replace(built.job, outputs=True, number=1)
         reply = runner.ask(asdict(job), built.objects, seconds=PATIENCE)
         if isinstance(reply, workers.Failure):
@@ -217,11 +268,10 @@ class Measurer:
             for a, data in zip(wanted, reply.blobs, strict=True)
         ]
 
-    def _prepare(self, runner: workers.Worker, arrays: Sequence[Array]) -> None:
-        told = {"arguments": [asdict(a) for a in self._arguments], "threads": self._threads}
-        failure = runner.prepare(told, [a.tobytes() for a in arrays])
-        if failure is not None:
-            raise MeasureError("the measuring process", _told(failure))
+    def _give(self, arrays: Sequence[Array]) -> None:
+        """Set the arguments of this measurer: the inputs, and the expected outputs if known."""
+        self._given = tuple(a.tobytes() for a in arrays)
+        self._prepare()
 
     # --- one program -----------------------------------------------------------------------------
 

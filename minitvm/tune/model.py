@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from minitvm.base import ArgumentError
 
-Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+from .features import COLUMN, SLOTS, STATEMENT
+from .loss import Floats, Numbers, pack_sum_loss, rank_loss
+
 Loss: TypeAlias = Literal["regression", "rank", "rank-xgb"]
 
 DRAFT = "draft"  # the column with the estimate of the analytic model: -log2 of its seconds
 LEAST = 1 / 64  # slower candidates count as equally slow where trees correct an estimate
-PAIRS = 32  # partners of each sample in one evaluation of the rank loss
-ALL_PAIRS = 256  # up to so many samples, every pair is evaluated
 
 XGBOOST: Mapping[Loss, dict[str, Any]] = {
     "regression": {"objective": "reg:squarederror"},
@@ -103,31 +103,38 @@ class Trees:
 
     def fit(self, features: Floats, labels: Floats) -> None:
         """Train from scratch."""
+        self.fit_tasks([(features, labels)])
+
+    def fit_tasks(self, samples: Sequence[tuple[Floats, Floats]]) -> None:
+        """Train from scratch on the features and labels of several tasks.
+
+        Labels of different tasks are never compared. The estimate of the prior, whose scale is
+        another one for each task, is then no column that trees split.
+        """
         import xgboost
 
+        features = np.concatenate([x for x, _ in samples])
+        labels = np.concatenate([y for _, y in samples])
+        counts = [len(y) for _, y in samples]
+        tasks = np.repeat(np.arange(len(samples)), counts)
         self.kept = _distinct(features)
+        if len(samples) > 1 and len(self.kept) > 1:
+            self.kept = self.kept[self.kept != self.prior]
         data = xgboost.DMatrix(features[:, self.kept], nthread=1)
-        settings = {
-            "tree_method": "hist",
-            "max_bin": 64,
-            "max_depth": self.depth,
-            "eta": self.rate,
-            "nthread": 1,
-            "seed": self.seed,
-        }
+        settings = _settings(self.depth, self.rate, self.seed)
         if self.prior is not None:
             estimate, labels = features[:, self.prior], np.log2(np.maximum(labels, LEAST))
-            data.set_base_margin(estimate - np.median(estimate - labels))
+            data.set_base_margin(estimate - _medians(estimate - labels, tasks)[tasks])
             settings["base_score"] = 0.0  # of the correction
         data.set_label(labels)
         if self.loss == "rank-xgb":
-            data.set_group([len(labels)])
-        own = rank_loss(labels, self.seed) if self.loss == "rank" else None
+            data.set_group(counts)
+        own = rank_loss(labels, self.seed, tasks) if self.loss == "rank" else None
         self.booster = xgboost.train(settings | XGBOOST[self.loss], data, self.trees, obj=own)
 
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates, float32[candidates]."""
-        booster = self._trained()
+        booster = _trained(self.booster)
         kept = np.take(features, self.kept, axis=1)  # row by row, as xgboost wants it
         found = booster.inplace_predict(kept)
         return found if self.prior is None else found + features[:, self.prior]
@@ -137,7 +144,7 @@ class Trees:
 
         The prior is not counted, only the splits that correct it.
         """
-        gains = self._trained().get_score(importance_type="total_gain")
+        gains = _trained(self.booster).get_score(importance_type="total_gain")
         total = sum(gains.values()) or 1.0
         return _largest_first(
             {names[int(self.kept[int(f[1:])])]: gain / total for f, gain in gains.items()}
@@ -150,9 +157,8 @@ class Trees:
         """
         import xgboost
 
-        booster = self._trained()
         data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
-        parts = booster.predict(data, pred_contribs=True)[0]
+        parts = _trained(self.booster).predict(data, pred_contribs=True)[0]
         kept: list[int] = self.kept.tolist()
         found = dict(zip((*(names[n] for n in kept), "(mean)"), parts.tolist(), strict=True))
         if self.prior is not None:
@@ -160,10 +166,98 @@ class Trees:
             found[name] = found.get(name, 0.0) + float(features[0, self.prior])
         return _largest_first({name: part for name, part in found.items() if part})
 
-    def _trained(self) -> Any:
-        if self.booster is None:
-            raise ArgumentError("boosted trees", "they are not trained", "fit() first")
-        return self.booster
+
+@dataclass(slots=True)
+class PackSum:
+    """Ansor's cost model: boosted trees score each statement; a program's score is their sum.
+
+    They are trained with `pack_sum_loss`. The columns must begin with those of features.py, which
+    describe the heaviest statements. Columns of a whole program, such as the draft's estimate, are
+    not used.
+    """
+
+    seed: int = 0
+    trees: int = 30
+    depth: int = 6
+    rate: float = 0.2
+    booster: Any = field(default=None, repr=False)
+
+    def fit(self, features: Floats, labels: Floats) -> None:
+        """Train from scratch."""
+        import xgboost
+
+        rows, program = statement_rows(features)
+        settings = _settings(self.depth, self.rate, self.seed)
+        settings |= {"base_score": 0.0, "min_child_weight": 0.0}
+        own = pack_sum_loss(labels, program)
+        data = xgboost.DMatrix(rows, np.zeros(len(rows)), nthread=1)
+        self.booster = xgboost.train(settings, data, self.trees, obj=own)
+
+    def predict(self, features: Floats) -> Floats:
+        """Return the scores of candidates, float64[candidates]."""
+        rows, program = statement_rows(features)
+        found = _trained(self.booster).inplace_predict(rows)
+        return np.bincount(program, found, len(features)).astype(np.float64)
+
+    def importance(self, names: Sequence[str]) -> dict[str, float]:
+        """Return each column's share of the gain of all splits, largest first.
+
+        Statements share their trees: a name is that of a column of any statement, "op.mad".
+        """
+        gains = _trained(self.booster).get_score(importance_type="total_gain")
+        total = sum(gains.values()) or 1.0
+        return _largest_first({STATEMENT[int(f[1:])]: gain / total for f, gain in gains.items()})
+
+    def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
+        """Return the contribution of each column to one score (SHAP values), largest first.
+
+        Together with the model's mean for each statement, "(mean)", they add up to the score.
+        """
+        import xgboost
+
+        rows, _ = statement_rows(features[:1])
+        data = xgboost.DMatrix(rows, nthread=1)
+        parts = _trained(self.booster).predict(data, pred_contribs=True)
+        found = {"(mean)": float(parts[:, -1].sum())}
+        for slot, row in enumerate(parts[:, :-1].tolist()):
+            found |= {names[slot * len(STATEMENT) + n]: part for n, part in enumerate(row) if part}
+        return _largest_first(found)
+
+
+def statement_rows(features: Floats) -> tuple[Floats, Numbers]:
+    """Return the columns of each statement, float32[statements, columns], and its program.
+
+    Programs come in order, each with its heaviest statement first; unused slots are left out.
+    """
+    width = len(STATEMENT)
+    if features.shape[1] < SLOTS * width:
+        why = f"the model needs the columns of statements, and these are {features.shape[1]} others"
+        raise ArgumentError("a score for each statement", why, "tune.Trees")
+    slots = features[:, : SLOTS * width].reshape(-1, width)
+    used = slots[:, COLUMN["iterations"]] > 0
+    return slots[used], np.repeat(np.arange(len(features)), SLOTS)[used]
+
+
+def _settings(depth: int, rate: float, seed: int) -> dict[str, Any]:
+    return {
+        "tree_method": "hist",
+        "max_bin": 64,
+        "max_depth": depth,
+        "eta": rate,
+        "nthread": 1,
+        "seed": seed,
+    }
+
+
+def _trained(booster: Any) -> Any:
+    if booster is None:
+        raise ArgumentError("boosted trees", "they are not trained", "fit() first")
+    return booster
+
+
+def _medians(values: Floats, tasks: npt.NDArray[np.intp]) -> Floats:
+    """Return the median of each task's values."""
+    return np.array([np.median(values[tasks == n]) for n in range(int(tasks.max()) + 1)])
 
 
 def _distinct(features: Floats) -> npt.NDArray[np.intp]:
@@ -183,44 +277,3 @@ def _distinct(features: Floats) -> npt.NDArray[np.intp]:
 
 def _largest_first(values: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(values.items(), key=lambda item: -abs(item[1])))
-
-
-def rank_loss(
-    labels: Floats, seed: int
-) -> Callable[[npt.NDArray[np.float32], Any], tuple[Floats, Floats]]:
-    """Return the objective of equation 2: the sum over pairs of log(1 + exp(-sign * difference)).
-
-    It returns the gradient and the (diagonal) second derivative. All pairs are used if there are
-    few samples; otherwise PAIRS partners of each sample, which are drawn again in each call.
-    """
-    count = len(labels)
-    rng = np.random.default_rng(seed)
-
-    def objective(scores: npt.NDArray[np.float32], _: Any) -> tuple[Floats, Floats]:
-        if count <= ALL_PAIRS:
-            partner = np.broadcast_to(np.arange(count), (count, count))
-        else:
-            partner = rng.integers(0, count, (count, PAIRS))
-        sign = np.sign(labels[:, None] - labels[partner])
-        ahead = sign * (scores[:, None] - scores[partner])
-        miss = 1 / (1 + np.exp(np.clip(ahead, -60, 60)))
-        bend = np.abs(sign) * miss * (1 - miss)
-        # A pair pulls both of its samples. The other one has this sample as a partner equally often
-        # (exactly, if all pairs are used), so that the sum over partners counts twice.
-        return -2 * np.sum(sign * miss, axis=1), np.maximum(2 * np.sum(bend, axis=1), 1e-6)
-
-    return objective
-
-
-def pairwise_accuracy(scores: Floats, labels: Floats) -> float | None:
-    """Return the share of pairs with different labels that the scores order correctly.
-
-    Equal scores count half. Returns None if all labels are equal.
-    """
-    a, b = np.triu_indices(len(labels), 1)
-    truth = np.sign(labels[a] - labels[b])
-    guess = np.sign(np.subtract(scores[a], scores[b], dtype=np.float64))
-    differ = truth != 0
-    if not differ.any():
-        return None
-    return float(np.mean(0.5 + 0.5 * (truth * guess)[differ]))

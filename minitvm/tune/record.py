@@ -226,6 +226,7 @@ class Reading:
     skipped   how many other lines there are, by reason
     batches   the number of the batch of each trial
     default   the shortest time of the default schedule; None if the log has none
+    turns     the time of the default schedule in the turns of each of `final`
     """
 
     trials: tuple[Trial, ...]
@@ -233,6 +234,18 @@ class Reading:
     skipped: Mapping[str, int]
     batches: tuple[int, ...]
     default: float | None
+    turns: tuple[float | None, ...] = ()
+
+    @property
+    def last_turns(self) -> tuple[tuple[Trial, ...], float | None]:
+        """Return the final measurements of the latest search, and the time of its default.
+
+        There are none if a trial was measured after them.
+        """
+        if not self.final or any(t.time > self.final[-1].time for t in self.trials):
+            return (), None
+        turns, last = zip(self.final, self.turns, strict=True), self.turns[-1]
+        return tuple(trial for trial, default in turns if default == last), last
 
 
 class Log:
@@ -284,7 +297,7 @@ class Log:
         and left in the file. If a candidate was measured twice, both trials are returned.
         """
         trials, final = list[Trial](), list[Trial]()
-        batches, defaults = list[int](), list[float]()
+        batches, defaults, turns = list[int](), list[float](), list[float | None]()
         skipped, here = Counter[str](), machine_facts(task.target)
         for _, record, fault in self.lines():
             reason = fault or _other(record, task, here)
@@ -299,8 +312,15 @@ class Log:
             defaults += [] if record.default is None else [record.default]
             (final if record.final else trials).append(Trial(candidate, record.result, record.time))
             batches += [] if record.final else [record.batch]
-        default = min(defaults, default=None)
-        return Reading(tuple(trials), tuple(final), dict(skipped), tuple(batches), default)
+            turns += [record.default] if record.final else []
+        return Reading(
+            tuple(trials),
+            tuple(final),
+            dict(skipped),
+            tuple(batches),
+            min(defaults, default=None),
+            tuple(turns),
+        )
 
     def best(self, task: Task) -> Trial | None:
         """Return the fastest candidate of a task on this machine, or None if all failed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import statistics
 import sys
@@ -117,25 +118,14 @@ def run(
     rng = rng or np.random.default_rng()
     policy = policy or GuidedPolicy(task, rng)
     log = Log(log) if isinstance(log, str | Path) else log
-    begin = timer()
-    search = _Running(
-        task,
-        policy,
-        limits,
-        batch,
-        log,
-        on or _ignore,
-        stop or threading.Event(),
-        timer,
-        clock,
-        begin,
-    )
-    with _sigint(search.stop):
+    stop = stop or threading.Event()
+    search = Searching(task, policy, limits, batch, log, on or _ignore, stop, timer, clock)
+    with interruptible(search.stop):
         search.start()
         if search.over() is None:
             options = measure or MeasureOptions()
             with _opened(task, measurer, options, rng) as workers:
-                search.measure(workers)
+                search.advance(workers)
                 search.measure_again(workers)
     return search.outcome()
 
@@ -154,7 +144,7 @@ def _opened(
 
 
 @contextmanager
-def _sigint(stop: threading.Event) -> Generator[None]:
+def interruptible(stop: threading.Event) -> Generator[None]:
     """Make the first Ctrl-C set `stop`; the second one raises KeyboardInterrupt as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -174,9 +164,10 @@ def _sigint(stop: threading.Event) -> Generator[None]:
 
 
 @dataclass(slots=True)
-class _Running:
-    """A search that runs.
+class Searching:
+    """A search that its owner advances: start(), advance(workers) while over() is None, outcome().
 
+    The fields up to `clock` are the arguments of `run`; `batch` may change between rounds.
     `programs` may be called in another thread than the rest, a few programs ahead of the results:
     the policy learns and proposes there, while the last programs of the batch before are measured.
     """
@@ -184,18 +175,19 @@ class _Running:
     task: Task
     policy: Policy
     limits: Limits
-    batch: int
-    log: Log | None
-    on: Listener
-    stop: threading.Event
-    timer: Callable[[], float]
-    clock: Callable[[], float]
-    begin: float
+    batch: int = 16
+    log: Log | None = None
+    on: Listener = _ignore
+    stop: threading.Event = field(default_factory=threading.Event)
+    timer: Callable[[], float] = time.perf_counter
+    clock: Callable[[], float] = time.time
+    begin: float = 0.0
     trials: list[Trial] = field(default_factory=list[Trial])
     started: list[tuple[Candidate, int]] = field(default_factory=list[tuple[Candidate, int]])
     rounds: list[Round] = field(default_factory=list[Round])
     final: list[Trial] = field(default_factory=list[Trial])
     default: Result | None = None
+    reference: float = math.inf  # seconds of the default, as far as the log has it
     earlier: int = 0
     batches: int = 0  # that the log had
     learned: int = 0  # trials that the policy knows
@@ -206,11 +198,16 @@ class _Running:
     improved: int = 0  # trials when the best one was found
 
     def start(self) -> None:
-        """Read the log."""
+        """Start the clock and read the log."""
+        self.begin = self.timer()
         if self.log is not None:
             reading = self.log.read(self.task)
             self.trials += reading.trials
             self.batches = max(reading.batches, default=0)
+            self.reference = min(self.reference, reading.default or math.inf)
+            final, default = reading.last_turns
+            self.final += final
+            self.default = None if default is None else Result((default,))
         self.earlier = len(self.trials)
         self.best = fastest(self.trials)
         self.improved = 0 if self.best is None else self.trials.index(self.best) + 1
@@ -237,17 +234,21 @@ class _Running:
         kinds = {trial.result.error for trial in last}
         return len(last) == self.limits.failures and len(kinds) == 1 and "" not in kinds
 
-    def programs(self) -> Iterator[Program]:
-        """Yield programs to be measured, until a limit is reached."""
+    def programs(self, rounds: int | None = None) -> Iterator[Program]:
+        """Yield programs to be measured, until a limit is reached or the rounds are over."""
+        last = None if rounds is None else len(self.rounds) + rounds
         try:
-            while proposed := self._proposed():
+            while len(self.rounds) != last:
+                proposed = self._proposed()
+                if not proposed:
+                    self.ended = self.over() or "exhausted"
+                    return
                 for candidate in proposed:
                     self.ended = self.over()
                     if self.ended is not None:
                         return
                     self.started.append((candidate, self.batches + len(self.rounds)))
                     yield CandidateProgram(self.task, candidate)
-            self.ended = self.over() or "exhausted"
         except Exception as e:
             self.failure = e
             raise
@@ -268,10 +269,10 @@ class _Running:
         self.rounds.append(Round(len(self.rounds) + 1, self.learned, accuracy, seconds))
         return proposed
 
-    def measure(self, workers: Measures) -> None:
-        """Measure programs until a limit is reached."""
+    def advance(self, workers: Measures, rounds: int | None = None) -> None:
+        """Measure programs until a limit is reached, or for some rounds; `ended` says why."""
         try:
-            for result in workers.measure(self.programs()):
+            for result in workers.measure(self.programs(rounds)):
                 self._report_rounds()
                 self._keep(result, workers.reference_seconds)
         except KeyboardInterrupt:
@@ -288,6 +289,7 @@ class _Running:
         if self.log is not None:
             self.log.append(record_of(self.task, trial, batch=batch, default=default))
         self.trials.append(trial)
+        self.final, self.default = [], None  # those of the log are out of date
         if not result.error and (self.best is None or trial.seconds < self.best.seconds):
             self.best, self.improved = trial, len(self.trials)
         self.on(Measured(len(self.trials), trial, self.best, self.timer() - self.begin))

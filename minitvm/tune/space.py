@@ -207,6 +207,16 @@ class Space:
             new[chosen, c] = _neighbour(gene, now, draw[chosen])
         return np.where(self.legal(new)[:, None], new, rows)
 
+    def neighbours(self, row: Sequence[int]) -> Rows:
+        """Return the allowed rows in which one gene has a neighbouring option of that in `row`."""
+        found = list[Sequence[int]]()
+        for c, (gene, now) in enumerate(zip(self.genes, row, strict=True)):
+            near = gene.near[gene.starts[now] : gene.starts[now + 1]] if len(gene.near) else ()
+            others: Sequence[int] = [*near] or [n for n in range(len(gene)) if n != now]
+            found += [(*row[:c], n, *row[c + 1 :]) for n in others if n != now]
+        rows = np.array(found, np.int32).reshape(-1, len(self.genes))
+        return rows[self.legal(rows)]
+
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
         """Return rows that take each gene from `a` or `b`, from `a` if that is not allowed."""
         new = np.where(rng.random(a.shape) < 0.5, a, b)

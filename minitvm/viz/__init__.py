@@ -14,6 +14,9 @@
     viz.AmdahlBar(works)              what latency hiding gains, and what limits it
     viz.TuningCurve(search)           a search while it runs: trials, the best so far, failures
     viz.SpaceMap(task, trials)        two knobs against speed; where a tuner has looked
+    viz.EvolutionView(task, generations)   the population of a search: scores, parents, children
+    viz.SketchTree(task)              how rules derive the sketches of a computation
+    viz.TaskAllocation(scheduler)     which task of several gets the rounds, and what that gains
     viz.GraphStepper(net)             a network before and after each pass, and what it saves
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
 
@@ -72,6 +75,7 @@ from .controls import (
     TextInput,
     Toggle,
 )
+from .evolution_view import EvolutionView
 from .gantt import TokenGantt
 from .graph_stepper import GraphStepper
 from .grids import Grid, grids_of, order_frames
@@ -116,8 +120,10 @@ from .scene import (
     wrapped,
 )
 from .shares_scene import shares_scene
+from .sketch_tree import SketchTree
 from .space_map import SpaceMap
 from .svg import svg
+from .task_allocation import TaskAllocation
 from .timing_lab import TimingLab
 from .timings import Speedup, TimedRun, compare_times
 from .triple import TripleView

@@ -65,11 +65,13 @@ def _numbers(net: graph.Graph, nodes: Sequence[graph.Node]) -> dict[graph.Node, 
     row: dict[graph.Node, int] = {}
     for node in nodes:
         row[node] = 1 + max((row[n] for n in node.inputs if n in row), default=-1)
-    readers = net.readers()
+    readers, free = net.readers(), set[graph.Node]()  # free: computed from parameters alone
+    for node in nodes:
+        if not node.is_leaf and all(n in free or n not in row for n in node.inputs):
+            free.add(node)
     for node in reversed(nodes):
-        free = not node.is_leaf and not any(n in row for n in node.inputs)
-        if free and readers[node]:  # computed from parameters alone
-            row[node] = max(0, min(row[reader] for reader in readers[node]) - 1)
+        if node in free and readers[node]:
+            row[node] = min(row[reader] for reader in readers[node]) - 1
     return row
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 
 from minitvm import graph
 
+from .chart import BOLD
 from .graph_rows import Drawn, Slot, label, words
 from .kinds import ink
 from .scene import Group, Line, Polygon, Rect, Shape, Text, clipped
@@ -95,11 +96,12 @@ def _box(
         if inside:
             place = x + EDGE, y + EDGE + n * LINE + 1, wide - 2 * EDGE, LINE - 2
             shapes.append(Rect(*place, "paper", radius=3))
-        shown = clipped((sign if n == 0 else "") + text, wide - 12, SIZE)
+        bold = n < len(lines) - 1 and not inside
+        free = wide - 2 * EDGE if not bold else (wide - 2 * EDGE) / BOLD
+        shown = clipped((sign if n == 0 else "") + text, free, SIZE)
         look = "text" if inside else ink(kind)
         at = y + EDGE + n * LINE + 12
-        bold = n < len(lines) - 1
-        shapes.append(Text(x + wide / 2, at, shown, look, SIZE, "middle", bold=bold and not inside))
+        shapes.append(Text(x + wide / 2, at, shown, look, SIZE, "middle", bold=bold))
     if is_output:
         shapes.append(Line(((x, y + tall + 3), (x + wide, y + tall + 3)), "line"))
     moved = f"{graph.bytes_moved(node) / 1e3:,.1f} kB moved" if not node.is_leaf else ""

@@ -18,7 +18,6 @@ from .visual import Visual
 WIDTH, MARGIN = 808, 12  # pixels
 LEFT, GAP, HIGH = 58, 22, 270  # pixels: the axis, between two plans, and their height
 ALL = "all three"
-MOST = 400  # calls: more would be too narrow to see
 TOLD = 15  # tensors in the text
 
 
@@ -63,14 +62,19 @@ class MemoryPlan(Visual):
 
     def __init__(self, net: graph.Graph, plan: str = ALL, *, in_place: bool = False) -> None:
         check_kind("MemoryPlan", net, graph.Graph, fix="graph.optimized(net)")
-        if len(net.calls) > MOST:
-            raise ArgumentError(f"MemoryPlan({len(net.calls)} calls)", f"at most {MOST} are drawn")
+        if len(net.calls) > self.most_calls:
+            what, why = (
+                f"MemoryPlan({len(net.calls)} calls)",
+                f"at most {self.most_calls} are drawn",
+            )
+            raise ArgumentError(what, why)
         self.net = net
         self.plan = Select("plan", "plan", (ALL, *self.names), ALL).accept(plan)
         self._planned(check_flag("in_place", in_place))
         super().__init__()
 
     names = ("own memory", "pool", "offsets")
+    most_calls = 400  # more would be too narrow to see
 
     def _planned(self, in_place: bool) -> None:
         self.in_place = in_place
@@ -117,9 +121,10 @@ class MemoryPlan(Visual):
         bound = [Line(((0, -4), (18, -4)), "red")]
         samples = [
             swatch("pale_sky", "a tensor, from the call that computes it to its last reader"),
-            swatch("bind", "in the memory of an input"),
             (bound, 18, "the most in use at once (x 1)"),
         ]
+        if any(tensor.over[n] for tensor in self.tensors for n in shown):
+            samples.insert(1, swatch("bind", "in the memory of an input"))
         key, bottom = legend(samples, top + HIGH + 62, WIDTH - MARGIN, MARGIN)
         return Scene(WIDTH, bottom + MARGIN, (*shapes, *key), self._title(), self.ascii())
 

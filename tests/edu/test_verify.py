@@ -83,7 +83,7 @@ def test_an_unchanged_stub_earns_nothing(exercise) -> None:
     scope: dict = {}
     exec("\n".join(imports), scope)
     for item in exercise.items:
-        (stub,) = (text for text in texts if text.startswith(f"def {item.answer}("))
+        (stub,) = (text for text in texts if f"\ndef {item.answer}(" in f"\n{text}")
         exec(stub, scope)
         answer = partial(call_in_process, scope[item.answer])
         found = mark(item, lambda *arguments, answer=answer: answer(arguments))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from minitvm import __main__ as command_line
-from minitvm import graph, net
-from minitvm.base import ArgumentError
+from minitvm import graph, net, viz
+from minitvm.base import ArgumentError, Target
 from minitvm.graph import cache
 
 PASS = r"<tr><td>(\w+)</td><td class=\"n\">(\d+)</td>"
@@ -32,8 +32,8 @@ def test_a_network_is_summarised(said: tuple[str, str]) -> None:
     naive, pool, offsets, least = map(
         float,
         re.search(
-            r"naive ([\d.]+) MiB, pool ([\d.]+) MiB, offsets ([\d.]+) MiB\n"
-            r" +no plan needs less than ([\d.]+) MiB",
+            r"naive ([\d.]+) MB, pool ([\d.]+) MB, offsets ([\d.]+) MB\n"
+            r" +no plan needs less than ([\d.]+) MB",
             text,
         ).groups(),  # pyright: ignore[reportOptionalMemberAccess]
     )
@@ -48,12 +48,32 @@ def test_a_network_is_summarised(said: tuple[str, str]) -> None:
 def test_the_page_needs_no_other_file(said: tuple[str, str]) -> None:
     _, page = said
     assert not re.search(r'(src|href)="?http', page)
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
     for part in ("The network dqn", "GFLOP/s", "fold_constants", "a pool of blocks", "Machine"):
         assert part in page
     rows = dict(re.findall(PASS, page.split("<h2>Passes")[1].split("<h2>")[0]))
     assert list(rows) == ["before", *(name for name, _ in graph.PASSES)]
     assert int(rows["fuse"]) < int(rows["before"])
+
+
+def test_the_page_draws_where_each_tensor_lies(said: tuple[str, str]) -> None:
+    _, page = said
+    memory = page.split("<h2>Memory")[1].split("<h2>")[0]
+    assert memory.count("<svg") == 1
+    drawn = set(re.findall(r'data-key="(tensor:\d+)"', memory))
+    kernels = graph.optimized(graph.networks.dqn(), winograd=False)
+    assert len(drawn) == len(kernels.calls) - len(kernels.outputs)
+    for name in ("own memory", "pool", "offsets"):
+        assert f"{name}: " in memory
+
+
+def test_a_page_of_a_very_long_network_has_no_picture_of_its_memory(monkeypatch) -> None:
+    b = graph.Builder("short")
+    y = b.softmax(b.softmax(b.input("x", (4, 8))))
+    found = net.measured(b.graph(y), Target("python"))
+    assert "own memory: " in net.report(found)
+    monkeypatch.setattr(viz.MemoryPlan, "most_calls", 1)
+    assert "own memory: " not in net.report(found)
 
 
 def test_images_have_a_size() -> None:
@@ -69,6 +89,8 @@ def test_images_have_a_size() -> None:
         (("dqn", "--size", "64"), "dqn has no images"),
         (("dqn", "--threads", "0"), "it must be at least 1"),
         (("resnet18", "--size", "0"), "not an integer of at least 1"),
+        (("dqn", "--log", "log.jsonl"), "--tune SECONDS, too"),
+        (("dqn", "--tune", "0"), "a number above 0"),
         (("dqn", "--report", "no/such/folder.html"), "there is no folder"),
     ],
 )
@@ -77,6 +99,30 @@ def test_mistakes_are_explained(words, message, capsys, monkeypatch, tmp_path: P
     assert command_line.main(["net", *words]) == 1
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_is_tuned_before_it_is_measured(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(net.commands, "network", lambda *_: relu())
+    tune, budgets = graph.tune, list[float]()
+
+    def briefly(*args, seconds: float, **options):
+        budgets.append(seconds)
+        return tune(*args, trials=2, **options)
+
+    monkeypatch.setattr(graph, "tune", briefly)
+    said, log = list[str](), tmp_path / "log.jsonl"
+    net.main(["relu", "--tune", "0.5", "--log", str(log)], said.append)
+    assert budgets == [0.5]
+    assert "Estimated total latency" in said[0]
+    assert "of 1 kernels" in said[0]
+    assert "one run" in said[1]
+    assert log.exists()
+
+
+def relu() -> graph.Graph:
+    b = graph.Builder("relu")
+    return b.graph(b.relu(b.input("x", (8, 64))))
 
 
 def test_an_onnx_model_is_a_network_too(tmp_path) -> None:

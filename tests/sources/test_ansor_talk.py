@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import minitvm as tvm
-from minitvm import te
+from minitvm import auto_scheduler, te
+from minitvm.base import Target
 
 # --- a dense layer with ReLU ----------------------------------------------------------------------
 
@@ -200,3 +202,102 @@ def test_the_two_statements_of_the_cost_model(
     a, c = numbers(10), np.full(10, np.nan, "float32")
     tvm.build(s, [A, C])(a, c)
     np.testing.assert_array_equal(c, a * 2 - 3)
+
+
+# --- the same, derived and printed by the auto-scheduler ------------------------------------------
+
+SKETCH_1 = """
+for i.0 in range(TILE_I0):
+  for j.0 in range(TILE_J0):
+    for i.1 in range(TILE_I1):
+      for j.1 in range(TILE_J1):
+        for k.0 in range(TILE_K0):
+          for i.2 in range(TILE_I2):
+            for j.2 in range(TILE_J2):
+              for k.1 in range(TILE_K1):
+                for i.3 in range(TILE_I3):
+                  for j.3 in range(TILE_J3):
+                    C[...] += A[...] * B[...]
+        for i.4 in range(TILE_I2 * TILE_I3):
+          for j.4 in range(TILE_J2 * TILE_J3):
+            D[...] = max(C[...], 0.0)
+"""  # the slide has k.1 in range(TILE_I1)
+SAMPLED_1 = """
+parallel i.0@j.0@i.1@j.1 in range(256):
+  for k.0 in range(32):
+    for i.2 in range(16):
+      unroll k.1 in range(16):
+        unroll i.3 in range(4):
+          vectorize j.3 in range(16):
+            C[...] += A[...] * B[...]
+  for i.4 in range(64):
+    vectorize j.4 in range(16):
+      D[...] = max(C[...], 0.0)
+"""
+SAMPLED_2 = """
+parallel i.2 in range(16):
+  for j.2 in range(128):
+    for k.1 in range(512):
+      for i.3 in range(32):
+        vectorize j.3 in range(4):
+          C[...] += A[...] * B[...]
+parallel i.4 in range(512):
+  for j.4 in range(512):
+    D[...] = max(C[...], 0.0)
+"""
+
+
+def derived_sketch(p: SimpleNamespace) -> auto_scheduler.State:
+    """The sketch in which C is computed inside D's loops of level 2, as on the slide."""
+    states = auto_scheduler.derived(p.s.state, Target("llvm -num-cores=2"))
+    (found,) = [s for s in states if (s.rules, s.choices) == (("tile and fuse",), ("level 2",))]
+    return found
+
+
+def program_of(state: auto_scheduler.State, **sizes: tuple[int, ...]) -> auto_scheduler.LoopState:
+    """The program in which the loops have these sizes."""
+    row = [gene.options.index(sizes[gene.name.removeprefix("tile_")]) for gene in state.genes]
+    return auto_scheduler.loop_state.LoopState(state.program(row))
+
+
+def annotated_1(p: SimpleNamespace) -> auto_scheduler.LoopState:
+    n = p.A.shape[0]
+    s0 = program_of(
+        derived_sketch(p), i=(n // 128, 2, 16, 4), j=(n // 64, 4, 1, 16), k=(n // 16, 16)
+    )
+    *outer, _, j4 = s0["D"].iters
+    s0.parallel("D", s0.fuse("D", outer))
+    s0.vectorize("D", j4)
+    _, _, _, k1, i3, j3 = s0["C"].iters
+    s0.unroll("C", k1)
+    s0.unroll("C", i3)
+    s0.vectorize("C", j3)
+    return s0
+
+
+def annotated_2(p: SimpleNamespace) -> auto_scheduler.LoopState:
+    n = p.A.shape[0]
+    s0 = program_of(derived_sketch(p), i=(1, 1, n // 32, 32), j=(1, 1, n // 4, 4), k=(1, n))
+    s0.parallel("C", s0["C"].iters[1])
+    s0.vectorize("C", s0["C"].iters[-1])
+    s0.parallel("D", s0["D"].iters[-2])
+    return s0
+
+
+def test_sketch_1_is_derived_and_printed_as_on_the_slide() -> None:
+    assert str(derived_sketch(example())) == SKETCH_1.strip()
+
+
+@pytest.mark.parametrize(
+    ("annotated", "listing", "n"), [(annotated_1, SAMPLED_1, 128), (annotated_2, SAMPLED_2, 64)]
+)
+def test_a_sampled_program_is_printed_as_on_the_slide_and_correct(
+    annotated: Callable[[SimpleNamespace], auto_scheduler.LoopState],
+    listing: str,
+    n: int,
+    numbers: Callable[..., np.ndarray],
+) -> None:
+    assert str(annotated(example())) == listing.strip()
+    p = example(n)
+    s, args = auto_scheduler.ComputeDAG(p.args).apply_steps_from_state(annotated(p))
+    check(SimpleNamespace(s=s, args=args), n, numbers)

@@ -80,6 +80,19 @@ def test_sketches_with_better_rows_get_more_children() -> None:
     assert len(pools[1].rows) == 256
 
 
+def test_a_move_makes_a_row_of_a_sketch_with_the_same_genes() -> None:
+    genes = (tune.choice_gene("a", range(90)), tune.choice_gene("b", range(90)))
+    other = tune.Space((tune.choice_gene("a", range(90)), tune.choice_gene("b", range(90))))
+    spaces = [tune.Space(genes), tune.Space(genes), other]
+    first = [start(spaces[0], lambda r: np.ones(len(r))), *map(tune.empty_pool, spaces[1:])]
+    settings = tune.Evolution(128, 2, crossover=0.0, mutation=0.0, moves=0.5, fewest=1)
+    pools = tune.evolve(spaces, lambda n, r: np.ones(len(r)), rng(), first, settings)
+    known = {tuple(row) for row in first[0].rows.tolist()}
+    assert {tuple(row) for row in pools[1].rows.tolist()} <= known
+    assert len(pools[1].rows) > 16
+    assert len(pools[2].rows) == 0
+
+
 def test_rows_that_must_not_be_measured_have_no_children() -> None:
     found = task()
     space = found.sketches[0].space
@@ -238,6 +251,22 @@ def test_a_share_of_a_batch_is_random() -> None:
     inner = [space.genes[2].options[candidate.row[2]][1] for candidate in batch]
     assert set(inner[:24]) == {N}
     assert len(set(inner[24:])) > 2
+
+
+def test_a_search_that_stalls_tries_the_neighbours_of_the_fastest() -> None:
+    found = task()
+    policy = guided(found, rng(), epsilon=0, descent=0.5)
+    drawn = tune.RandomPolicy(found, rng(5)).propose(26)
+    times = (1.0, *(2.0 + n for n in range(25)))
+    policy.learn([tune.Trial(c, tune.Result((t,))) for c, t in zip(drawn, times, strict=True)])
+    near = {
+        tune.Candidate(c.sketch, tuple(row))
+        for c in drawn[:3]
+        for row in found.sketches[c.sketch].space.neighbours(c.row).tolist()
+    }
+    batch = policy.propose(16)
+    assert set(batch[:8]) <= near
+    assert len(set(batch)) == 16
 
 
 def test_a_search_is_repeated_exactly_from_its_seed() -> None:

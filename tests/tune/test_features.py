@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from minitvm import tune
+from minitvm.base import Target
 from minitvm.tune.oracle import oracle
 
 from . import sketches
@@ -41,3 +42,16 @@ def test_features_are_those_of_the_lowered_loops(name: str) -> None:
             if abs(x - y) > 1e-4 * (1 + abs(y))
         }
         assert not wrong, sketch.filled(row)
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_the_columns_of_a_candidate_do_not_depend_on_the_others(name: str) -> None:
+    sketch, target = SKETCHES[name], Target("llvm -num-cores=1")
+    rows = sketch.space.sample(np.random.default_rng(6), 12)
+    first = np.zeros((1, rows.shape[1]), np.int32)  # loops that are not split: strides of 1
+    rows = np.concatenate([first, rows])
+    found, seconds = tune.features(sketch, rows), tune.draft.seconds(sketch, rows, target)
+    for n in range(len(rows)):
+        alone = rows[n : n + 1]
+        np.testing.assert_array_equal(tune.features(sketch, alone)[0], found[n])
+        assert tune.draft.seconds(sketch, alone, target)[0] == pytest.approx(seconds[n], rel=1e-12)

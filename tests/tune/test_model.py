@@ -52,7 +52,7 @@ def test_the_rank_loss_is_equation_2() -> None:
 
     step = 1e-6 * np.eye(4)
     slope = [(loss(f + h) - loss(f - h)) / 2e-6 for h in step]
-    gradient, second = tune.model.rank_loss(y, 0)(f.astype(np.float32), None)
+    gradient, second = tune.rank_loss(y, 0)(f.astype(np.float32), None)
     np.testing.assert_allclose(gradient, slope, atol=1e-4)
     assert (second > 0).all()
 

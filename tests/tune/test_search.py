@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -318,6 +319,20 @@ def test_a_search_that_is_done_is_not_done_again(tmp_path) -> None:
     assert machine.finals == 0
     assert log.stat().st_size == size
     assert again.best.candidate == first.best.candidate
+    assert [t.candidate for t in again.final] == [t.candidate for t in first.final]
+    assert again.gain == first.gain == pytest.approx(2e-3 / first.best.seconds)
+    longer = search(found, trials=33, log=log, machine=(worse := Machine(found)), seed=1)
+    assert worse.finals == 1
+    assert len(longer.final) == 5
+
+
+def test_final_turns_of_the_log_are_out_of_date_when_a_trial_is_newer(tmp_path) -> None:
+    found, log = task(), tmp_path / "log.jsonl"
+    search(found, trials=8, log=log)
+    one = tune.Log(log).records()[0]
+    tune.Log(log).append(replace(one, time=one.time + 1))
+    again = search(found, trials=9, log=log)
+    assert (again.final, again.default, again.gain) == ((), None, 0.0)
 
 
 def test_early_stopping_counts_the_trials_of_the_log(tmp_path) -> None:

@@ -99,3 +99,16 @@ def test_sampling_is_uniform():
 def test_a_gene_without_options_is_refused():
     with pytest.raises(ArgumentError, match="gene 'tile': it has 0 options"):
         sizes_gene("tile", [])
+
+
+def test_neighbours_differ_in_one_gene() -> None:
+    genes = (split_gene("i", 12, 2), number_gene("u", [0, 16, 64]), choice_gene("c", "abc"))
+    space = Space(genes, lambda rows: rows[:, 2] != 1)
+    row = (genes[0].options.index((4, 3)), 0, 0)
+    shown = [space.text(near) for near in space.neighbours(row).tolist()]
+    assert sorted(shown) == [
+        "i 12x1, u 0, c a",
+        "i 2x6, u 0, c a",
+        "i 4x3, u 0, c c",
+        "i 4x3, u 16, c a",
+    ]

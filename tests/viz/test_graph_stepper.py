@@ -3,6 +3,7 @@
 import io
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -153,6 +154,20 @@ def test_rows_are_below_their_inputs() -> None:
     for a, b in found.lines:
         numbers = [next(n for n, row in enumerate(found.rows) if s in row) for s in (a, b)]
         assert numbers[1] == numbers[0] + 1
+
+
+def test_what_is_computed_from_parameters_is_just_above_its_readers() -> None:
+    b = graph.Builder()
+    y = b.input("x", (1, 4, 8, 8))
+    for n in range(20):
+        p = b.param(f"p{n}", np.ones((1, 8, 8, 4), np.float32))
+        y = b.relu(b.add(y, b.exp(b.transpose(p, axes=(0, 3, 1, 2)))))
+    found = graph_rows.drawn(b.graph(y))
+    assert max(map(len, found.rows)) == 2
+    readers = b.graph(y).readers()
+    for node in found.nodes:
+        if node.op in ("transpose", "exp"):
+            assert [found.row[r] - found.row[node] for r in readers[node]] == [1]
 
 
 @pytest.mark.parametrize("at", ["nothing", 0, COUNT + 1, True])

@@ -106,7 +106,7 @@ def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
 
 
 def _padding(seen: Window) -> dict[str, Any]:
-    """Return the attribute `padding` of images, unless there is none."""
+    """Return the attribute `padding` of images; no attribute if nothing is padded."""
     if any(seen.edges):
         same = seen.before == seen.after
         return {"padding": short(seen.before) if same else seen.edges}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from minitvm import te, topi
 from minitvm.base import Target
 
@@ -21,20 +23,16 @@ def choose_formulas(graph: Graph, target: Target, winograd: bool = True) -> Grap
     def change(node: Node, _: Node) -> Node:
         if node.op != "conv2d" or node.attrs.get("method"):
             return node
-        images, kernel = (te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs)
-        lanes = target.lanes(node.type.dtype)
-        found = [
-            formula
-            for formula in topi.formulas(topi.conv2d(images, kernel, **node.attrs))
-            if formula.applies and (winograd or formula.name != "winograd")
-        ]
-        names = [formula.name for formula in found]
-        if "rows" in names:  # does the multiplications of "direct" in an order that suits vectors
-            found = [formula for formula in found if formula.name != "direct"]
-        best = min(found, key=lambda formula: formula.cycles(lanes, target.l2))
+        best = best_formula(node, target, () if winograd else ("direct", "rows"))
         if best.name != "winograd":
             return node
         attrs = {**node.attrs, "method": best.name}
         return call(node.op, *node.inputs, name=node.name, **attrs)
 
     return rewritten(graph, change)
+
+
+def best_formula(node: Node, target: Target, methods: Collection[str] = ()) -> topi.Formula:
+    """Return the formula, among `methods` if given, with which a conv2d should be fastest."""
+    images, kernel = (te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs)
+    return topi.best_formula(topi.conv2d(images, kernel, **node.attrs), target, methods)

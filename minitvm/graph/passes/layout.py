@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from minitvm import te, topi
 from minitvm.base import Target, as_tuple
 
 from ..node import PARAM, Graph, Node, rewritten
 from ..operators import OPERATORS, call
+from .formula import best_formula
 
 flows: Any = sparse.csgraph  # without types
 NHWC = (0, 2, 3, 1)  # the dimensions of NCHW, in the order of NHWC
@@ -117,10 +117,8 @@ def _cycles(node: Node, target: Target) -> tuple[float, float]:
     if node.op != "conv2d":
         bytes_read = node.inputs[0].type.bytes
         return SLOWER["pool"] * bytes_read / BYTES_PER_CYCLE, bytes_read / BYTES_PER_CYCLE
-    images, kernel = (te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs)
-    found = topi.formulas(topi.conv2d(images, kernel, **node.attrs))
-    lanes = target.lanes(node.type.dtype)
-    best = min(f.cycles(lanes, target.l2) for f in found if f.applies and f.name != "rows")
+    formula = best_formula(node, target, ("direct", "winograd"))
+    best = formula.cycles(target.lanes(node.type.dtype), target.l2)
     depthwise = 1 < node.attrs.get("groups", 1) == node.type.shape[1]
     return SLOWER["depthwise" if depthwise else "conv2d"] * best, best
 

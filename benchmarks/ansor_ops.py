@@ -1,0 +1,129 @@
+"""Search for schedules of single operators without templates; compare with untuned ones and peers.
+
+    python benchmarks/ansor_ops.py [--quick] [--json FILE] [--log FILE] [--trials 64] [case ...]
+
+Cases: C1 ... C12, the convolutions of ResNet-18 in NHWC with constant weights; GMM512 and GMM1024,
+square products (twice the trials); and the first shape of the other workloads of Ansor's
+evaluation: C1D C3D GRP DIL DEP T2D CAP NRM ConvLayer TBS. Each search starts from an empty log.
+Then `apply_best` builds the fastest program: the default where the final turns found no faster one.
+Batch 1, one thread; rates in GFLOP/s. Winograd's formula is not searched.
+
+--quick    C6 and GMM512, 16 trials
+--log      keep the trials: a case that it has is not searched again
+--trials   of each search
+
+The peers: "default" is topi's schedule of the same formula; torch as in conv.py, for C1 ... C12;
+numpy for GMM; fma_peak is the peak of multiply-adds.
+"""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from _common import Row, arguments, best_seconds, geometric_mean, report
+
+flags = arguments(__doc__, files=("log",), trials=("64", "16", "32", "128", "256"))
+
+import numpy as np
+from _conv import FASTER, LAYERS, Run, drawn, theirs, torch_or_none
+
+import minitvm as tvm
+from minitvm import auto_scheduler, te, testing, topi
+
+torch = torch_or_none()
+TARGET = "llvm -num-cores=1"
+TRIALS = 16 if flags.quick else int(flags.trials)
+QUICK = ("C6", "GMM512")
+OTHERS = ("C1D", "C3D", "GRP", "DIL", "DEP", "T2D", "CAP", "NRM", "ConvLayer", "TBS")
+CASES = (*LAYERS, "GMM512", "GMM1024", *OTHERS)
+
+
+@auto_scheduler.register_workload
+def conv2d_nhwc(size: int, c: int, o: int, kernel: int, stride: int) -> Sequence[te.Tensor]:
+    """A convolution in NHWC with constant weights."""
+    data = te.placeholder((1, size, size, c), name="data")
+    weight = te.placeholder((kernel, kernel, c, o), name="weight", constant=True)
+    return [data, weight, topi.conv2d(data, weight, stride, kernel // 2, layout="NHWC")]
+
+
+def task_of(case: str) -> auto_scheduler.SearchTask:
+    """Return the task of a case."""
+    if case in LAYERS:
+        return auto_scheduler.SearchTask(conv2d_nhwc, LAYERS[case], target=TARGET)
+    if case.startswith("GMM"):
+        n = int(case.removeprefix("GMM"))
+        return auto_scheduler.SearchTask("GMM", (1, n, n, n), target=TARGET)
+    shape = auto_scheduler.workloads.SHAPES[case][0]
+    return auto_scheduler.SearchTask(case, shape, target=TARGET)
+
+
+def bound(s: te.Schedule, args: Sequence[te.Tensor], inputs: dict[str, np.ndarray]) -> Run:
+    """Build a schedule and return a call of it; constant inputs are packed before."""
+    f = tvm.build(s, args, TARGET)
+    arrays = {t.name: tvm.nd.array(inputs[t.name]) for t in args[:-1]}
+    weights = [t.op for t in args[:-1] if isinstance(t.op, te.PlaceholderOp) and t.op.constant]
+    constant = {op.name: arrays[op.name] for op in weights}
+    if constant:
+        f = f.bind(**constant)
+    given = [a for name, a in arrays.items() if name not in constant]
+    out = tvm.nd.empty(args[-1].shape)
+
+    def run() -> np.ndarray:
+        f(*given, out)
+        return out.numpy()
+
+    return run
+
+
+def peers_of(case: str, inputs: dict[str, np.ndarray]) -> dict[str, Run]:
+    """Return the peers of a case."""
+    if case.startswith("GMM"):
+        a, b = inputs.values()
+        return {"numpy": lambda: np.matmul(a, b)}
+    if case in LAYERS and torch is not None:
+        return theirs(torch, LAYERS[case], *drawn(LAYERS[case]))
+    return {}
+
+
+def compared(case: str, log: Path, rounds: int) -> Row:
+    """Tune a case, and measure its fastest program and its peers in turns."""
+    task = task_of(case)
+    trials = TRIALS * (2 if case.startswith("GMM") and not flags.quick else 1)
+    options = auto_scheduler.TuningOptions(
+        trials, measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0
+    )
+    outcome = task.tune(options, auto_scheduler.SketchPolicy(task, seed=0, verbose=0))
+    print(f"{case}: {len(task.sketches)} sketches, {outcome}", file=sys.stderr, flush=True)
+    s, args = task.apply_best(log)
+    rng = np.random.default_rng(0)
+    shapes = {t.name: tuple(map(int, t.shape)) for t in args[:-1]}
+    inputs = {n: rng.standard_normal(shape, "float32") for n, shape in shapes.items()}
+    run, default = bound(s, args, inputs), bound(topi.schedule(args[-1], TARGET), args, inputs)
+    testing.assert_allclose(run(), default(), rtol=1e-3, atol=1e-2)
+    peak, peak_flops = testing.fma_run(1)
+    runs = {"ours": run, "default": default, **peers_of(case, inputs), "fma_peak": peak}
+    seconds = best_seconds(runs, rounds)
+    rates = {who: task.flops / t / 1e9 for who, t in seconds.items()}
+    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
+    if "packed" in rates:
+        rates[FASTER] = max(rates["packed"], rates["packed last"])
+    return Row(case, 1, "GFLOP/s", rates.pop("ours"), rates)
+
+
+if __name__ == "__main__":
+    if torch is not None:
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+    measured = list[Row]()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(flags.log or f"{folder}/log.jsonl")
+        for case in flags.cases or (QUICK if flags.quick else CASES):
+            measured.append(compared(case, log, 7 if flags.quick else 21))
+    report(measured, flags.json, ("default", "fma_peak"))
+    for group in (LAYERS, OTHERS):
+        rows = [row for row in measured if row.case in group]
+        for peer in ("default", FASTER, "fma_peak"):
+            if rows and all(peer in row.peers for row in rows):
+                mean = geometric_mean(rows, peer)
+                print(f"geometric mean of ours/{peer}, {rows[0].case} ...: {mean:.2f}")

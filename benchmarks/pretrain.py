@@ -1,0 +1,253 @@
+"""Train a cost model on programs of several tasks, and try it on tasks that it does not know.
+
+    python benchmarks/pretrain.py [--programs 120] [--seconds 60] [--log FOLDER] [--model FILE]
+
+Programs of several tasks are drawn and measured for --seconds; they are kept in FOLDER, and the
+same call goes on. When all are measured, the table is printed. Of each task, --programs are drawn
+uniformly, and a quarter as many are the draft's favourites; only the former are counted.
+
+Each line of the table is a task, for which four models order the programs that they have not seen:
+
+draft   the analytic model, which is not trained
+own     trees that correct it, trained on 100 programs of the task (--own)
+500     trees that correct it, trained on 500 programs of the other tasks
+all     the same, with all their programs
+
+--model writes the trees of all tasks if `all` is better than the draft on average, with a margin.
+
+pairs   the share of pairs that the model orders correctly
+best    the fastest of the eight programs with the highest scores, relative to the fastest of all
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = os.environ["MINITVM_NUM_THREADS"] = "1"
+
+import numpy as np
+
+from minitvm import auto_scheduler, te, tensor, topi, tune
+from minitvm.base import Target
+
+TARGET = Target("llvm -num-cores=1")
+DRAFTED = 4  # programs drawn uniformly, for each of the draft's favourites
+FEWEST = 24  # programs of a task that is judged
+MARGIN = 0.02  # of pairs, by which trained trees must beat the draft
+PICKED = 8  # programs that would be measured
+Samples = tuple[np.ndarray, np.ndarray]
+
+
+def matmul(m: int, n: int, k: int, relu: bool = False) -> te.Tensor:
+    c = topi.matmul(te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B"), name="C")
+    return topi.relu(c) if relu else c
+
+
+def batch_matmul(b: int, m: int, n: int, k: int) -> te.Tensor:
+    x, y = te.placeholder((b, m, k), name="A"), te.placeholder((b, k, n), name="B")
+    r = te.reduce_axis((0, k), "k")
+    return te.compute((b, m, n), lambda b, i, j: te.sum(x[b, i, r] * y[b, r, j], r), name="C")
+
+
+def conv(size: int, ci: int, co: int, kernel: int, stride: int, relu: bool = False) -> te.Tensor:
+    x = te.placeholder((1, size, size, ci), name="x")
+    w = te.placeholder((kernel, kernel, ci, co), name="w", constant=True)
+    y = topi.conv2d(x, w, stride, kernel // 2, layout="NHWC")
+    return topi.relu(y) if relu else y
+
+
+def depthwise(size: int, channels: int, stride: int) -> te.Tensor:
+    x = te.placeholder((1, size, size, channels), name="x")
+    w = te.placeholder((3, 3, channels, 1), name="w", constant=True)
+    return topi.depthwise_conv2d(x, w, stride, 1, layout="NHWC")
+
+
+def matrix(m: int, n: int) -> te.Tensor:
+    return te.placeholder((m, n), name="A")
+
+
+def norm(m: int, n: int) -> te.Tensor:
+    a = matrix(m, n)
+    i, j = te.reduce_axis((0, m), "i"), te.reduce_axis((0, n), "j")
+    squares = te.compute((1,), lambda b: te.sum(a[i, j] * a[i, j], [i, j]), name="S")
+    return te.compute((1,), lambda b: te.sqrt(squares[b]), name="N")
+
+
+TASKS: Mapping[str, Callable[[], te.Tensor]] = {
+    "matmul 512": lambda: matmul(512, 512, 512),
+    "matmul 256x1024x128 relu": lambda: matmul(256, 1024, 128, relu=True),
+    "matmul 32x512x512": lambda: matmul(32, 512, 512),
+    "batch matmul 12x128x128x64": lambda: batch_matmul(12, 128, 128, 64),
+    "conv 56 64-64 3x3 relu": lambda: conv(56, 64, 64, 3, 1, relu=True),
+    "conv 56 64-128 1x1 /2": lambda: conv(56, 64, 128, 1, 2),
+    "conv 28 128-128 3x3": lambda: conv(28, 128, 128, 3, 1),
+    "conv 14 256-256 3x3": lambda: conv(14, 256, 256, 3, 1),
+    "conv 14 1024-256 1x1": lambda: conv(14, 1024, 256, 1, 1),
+    "conv 7 512-512 3x3": lambda: conv(7, 512, 512, 3, 1),
+    "depthwise 56 144": lambda: depthwise(56, 144, 1),
+    "depthwise 28 192 /2": lambda: depthwise(28, 192, 2),
+    "row sums 1024": lambda: topi.sum(matrix(1024, 1024), 1),
+    "column sums 512x2048": lambda: topi.sum(matrix(512, 2048), 0),
+    "norm 512": lambda: norm(512, 512),
+    "softmax 256x1024": lambda: topi.softmax(matrix(256, 1024)),
+}
+
+
+def task_of(name: str) -> tune.Task:
+    """Return a task with the sketches of the rules, without rfactor, which has no features yet."""
+    out = TASKS[name]()
+    ops = tensor.producers_first((out.op,))
+    args = (*(op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)), out)
+    rules = [rule for rule in auto_scheduler.RULES if rule.name != "rfactor"]
+    found = auto_scheduler.sketches(args, te.create_schedule([out.op]).state, TARGET, rules)
+    return tune.Task(name, (), TARGET, args, tune.flops_of([out]), found)
+
+
+def drafted(task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
+    """Return a policy that proposes the draft's favourites, whatever is measured."""
+    columns = tune.columns_of(task)
+    return tune.GuidedPolicy(task, rng, model=tune.Draft(columns.names.index(tune.DRAFT)))
+
+
+def measured(tasks: Sequence[tune.Task], folder: Path, programs: int, seconds: float) -> bool:
+    """Measure what the logs do not have yet, for some seconds; return whether that was all."""
+    end = time.perf_counter() + seconds
+    for task in tasks:
+        kinds = ("random", tune.RandomPolicy, programs), ("drafted", drafted, programs // DRAFTED)
+        for kind, policy, count in kinds:
+            log = tune.Log(folder / f"{kind}.jsonl")
+            have = log.read(task).trials
+            drawer = policy(task, np.random.default_rng(len(have)))
+            drawer.learn(have)
+            wanted = drawer.propose(count - len(have)) if len(have) < count else ()
+            if wanted and time.perf_counter() >= end:
+                return False
+            if wanted:
+                measure(task, wanted, log, end)
+    return time.perf_counter() < end
+
+
+def measure(task: tune.Task, wanted: Sequence[tune.Candidate], log: tune.Log, end: float) -> None:
+    """Measure candidates until a time, and append them to a log."""
+
+    def programs() -> Iterator[tune.CandidateProgram]:
+        for candidate in wanted:
+            if time.perf_counter() < end:
+                yield tune.CandidateProgram(task, candidate)
+
+    begin, count = time.perf_counter(), 0
+    with tune.Measurer(task.default(), task.target) as measurer:
+        for candidate, result in zip(wanted, measurer.measure(programs()), strict=False):
+            log.append(tune.record_of(task, tune.Trial(candidate, result, time.time())))
+            count += 1
+    took = time.perf_counter() - begin
+    print(f"{log.path.stem}: {task.name}: {count} programs in {took:.0f} s", flush=True)
+
+
+def samples_of(task: tune.Task, log: tune.Log) -> Samples:
+    """Return the columns and labels of a task's trials, in the order of their measurement."""
+    columns, trials = tune.columns_of(task), log.read(task).trials
+    features = np.zeros((len(trials), len(columns.names)), np.float32)
+    for n, trial in enumerate(trials):
+        features[n] = columns.of(trial.candidate.sketch, np.array([trial.candidate.row], np.int32))
+    return features, tune.labels_of(trials)
+
+
+def joined(a: Samples, b: Samples, best: float) -> Samples:
+    """Return the samples of two logs of a task; `best` is b's best time relative to a's."""
+    scale = min(1.0, best)
+    labels = np.concatenate([a[1] * scale, b[1] * scale / best])
+    return np.concatenate([a[0], b[0]]), labels.astype(np.float32)
+
+
+def thinned(samples: Sequence[Samples], count: int, rng: np.random.Generator) -> list[Samples]:
+    """Draw `count` of all samples."""
+    total = sum(len(y) for _, y in samples)
+    found = list[Samples]()
+    for x, y in samples:
+        chosen = rng.permutation(len(y))[: max(2, round(count * len(y) / total))]
+        found.append((x[chosen], y[chosen]))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--programs", type=int, default=120, help="of each task (120)")
+    parser.add_argument("--own", type=int, default=100, help="of them that `own` learns from")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of measuring (60)")
+    parser.add_argument("--log", type=Path, default=Path("pretrain"), metavar="FOLDER")
+    parser.add_argument("--model", type=Path, metavar="FILE", help="write the trees to FILE")
+    parser.add_argument("--trees", type=int, default=60, help="of the model (60)")
+    flags = parser.parse_args()
+    flags.log.mkdir(exist_ok=True)
+    tasks = [task_of(name) for name in TASKS]
+    if not measured(tasks, flags.log, flags.programs, flags.seconds):
+        print("not all programs are measured: the same command goes on")
+        return
+    report(tasks, flags.log, flags.own, flags.trees, flags.model)
+
+
+def report(
+    tasks: Sequence[tune.Task], folder: Path, own: int, trees: int, file: Path | None
+) -> None:
+    """Print the table; write the trees of all tasks to `file`."""
+    prior = tune.columns_of(tasks[0]).names.index(tune.DRAFT)
+    logs = [tune.Log(folder / f"{kind}.jsonl") for kind in ("random", "drafted")]
+    random = [samples_of(task, logs[0]) for task in tasks]
+    every = list[Samples]()
+    for task, mine in zip(tasks, random, strict=True):
+        best = [log.best(task) for log in logs]
+        theirs = samples_of(task, logs[1])
+        assert best[0] is not None
+        ratio = best[1].seconds / best[0].seconds if best[1] is not None else 1.0
+        every.append(joined(mine, theirs, ratio) if best[1] is not None else mine)
+    rows = list[list[float]]()
+    print(f"{'':28}  " + "  ".join(f"{name:>11}" for name in ("draft", "own", "500", "all")))
+    print(f"{'task':28}  " + "  ".join([" pairs  best"] * 4))
+    for n, task in enumerate(tasks):
+        x, y = random[n]
+        if len(y) < FEWEST:
+            print(f"{task.name:28}  only {len(y)} programs: not judged")
+            continue
+        others = [s for m, s in enumerate(every) if m != n]
+        mine = min(own, 4 * len(y) // 5)
+        fits = [
+            ([(x[:mine], y[:mine])], slice(mine, None), 30),
+            (thinned(others, 500, np.random.default_rng(n)), slice(None), trees),
+            (others, slice(None), trees),
+        ]
+        found = list(judged(x[:, prior], y))
+        for samples, test, count in fits:
+            model = tune.Trees(prior=prior, trees=count)
+            model.fit_tasks(samples)
+            found += judged(model.predict(x[test]), y[test])
+        rows.append(found)
+        print(line(task.name, found))
+    mean = [float(np.mean(column)) for column in zip(*rows, strict=True)]
+    print(line("mean", mean))
+    if mean[6] < mean[0] + MARGIN:
+        print(f"other tasks do not beat the draft: {mean[6]:.3f} and {mean[0]:.3f} of the pairs")
+    elif file is not None:
+        model = tune.Trees(prior=prior, trees=trees)
+        model.fit_tasks(every)
+        tune.save_trees(model, file)
+        print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
+
+
+def judged(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Return the share of pairs in the right order, and the best of those with high scores."""
+    pairs = tune.pairwise_accuracy(scores, labels)
+    return float("nan") if pairs is None else pairs, tune.best_of(scores, labels, PICKED)
+
+
+def line(name: str, found: Sequence[float]) -> str:
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return f"{name:28}  " + "  ".join(f"  {a:4.2f}  {b:4.2f}" for a, b in pairs)
+
+
+if __name__ == "__main__":
+    main()

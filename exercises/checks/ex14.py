@@ -1,0 +1,387 @@
+# pyright: basic
+# (problems are sent to students' processes as they stand, without types)
+
+"""Exercise 14: reuse, a derivation by rules, a mutation of tile sizes, and fusion that fails."""
+
+import copy
+
+from minitvm.edu import PASSED, Exercise, Item, Part, failed, wrong_type
+
+# --- reuse ---------------------------------------------------------------------------------------
+
+NAMES = "ijlm"
+TENSORS = ("A", "B", "W")
+
+
+def drawn_formula(rng, with_sum):
+    """Draw (axes, sums, reads) of a formula; some axes have one iteration."""
+    count = 2 + int(rng.integers(2))
+    axes = {name: int(rng.choice([1, 7, 64, 64, 64])) for name in NAMES[:count]}
+    sums = {"k": 32} if with_sum else {}
+    reads = []
+    for _ in range(1 + int(rng.integers(3))):
+        used = [a for a in axes if rng.random() < 0.75] + [a for a in sums if rng.random() < 0.8]
+        reads.append([TENSORS[int(rng.integers(len(TENSORS)))], used])
+    return axes, sums, reads
+
+
+def reused(axes, sums, reads):
+    """Return the reference: whether tiles pay."""
+    wanted = {a for a, n in axes.items() if n > 1}
+    seen = {}
+    for name, used in reads:
+        seen.setdefault(name, set()).update(used)
+    count = sum(not wanted <= used for used in seen.values())
+    return count >= 2 or (count == 1 and bool(sums))
+
+
+def pays(with_sum, weight, title):
+    """Check formulas with or without a sum, as many of either answer."""
+
+    def check(answer, rng):
+        left = {True: 12, False: 12}
+        while any(left.values()):
+            given = drawn_formula(rng, with_sum)
+            want = reused(*given)
+            if not left[want]:
+                continue
+            left[want] -= 1
+            got = answer(*given)
+            if not isinstance(got, bool):
+                return wrong_type("True or False", got)
+            if got != want:
+                axes, sums, reads = given
+                why = (
+                    "count the inputs that are read without one of the axes; an axis of one"
+                    " iteration does not count, and all reads of an input count together"
+                )
+                case = f"axes {axes}, sums {sums}, reads {reads}"
+                return failed("wrong-value", expected=str(want), got=str(got), case=case, why=why)
+        return PASSED
+
+    return Part("property", title, weight, check)
+
+
+# --- a derivation --------------------------------------------------------------------------------
+
+KINDS = ("product", "elementwise", "window")  # has reuse; simple; neither
+
+
+def drawn_chain(rng, least):
+    """Draw kinds of stages, from the input to the output, with `least` products or more."""
+    while True:
+        length = 2 + int(rng.integers(4))
+        kinds = [KINDS[int(rng.integers(3))] for _ in range(length)]
+        if kinds.count("product") >= least and kinds.count("product") <= 3:
+            return [[f"S{n}", kind] for n, kind in enumerate(kinds)]
+
+
+def all_sketches(stages):
+    """Return the reference: the derivations, as a list of lists of (rule, stage)."""
+    found = []
+    waiting: list[tuple[int, tuple]] = [(len(stages) - 1, ())]
+    while waiting:
+        at, steps = waiting.pop()
+        if at < 0:
+            found.append(steps)
+            continue
+        name, kind = stages[at]
+        if kind == "elementwise" and at < len(stages) - 1:
+            waiting.append((at - 1, (*steps, ("inline", name))))
+            continue
+        if kind != "product":
+            waiting.append((at - 1, steps))
+            continue
+        inlined = {stage for rule, stage in steps if rule == "inline"}
+        readers = [s for s in stages[at + 1 :] if s[0] not in inlined]
+        if readers and readers[0][1] == "elementwise":
+            waiting += [(at - 1, (*steps, (f"fuse {n}", name))) for n in (1, 2)]
+        waiting.append((at - 1, (*steps, ("tile", name))))
+    return found
+
+
+def derives(least, weight, title, plain):
+    """Check chains; plain: without elementwise stages before the last one."""
+
+    def check(answer, rng):
+        done = 0
+        while done < 12:
+            stages = drawn_chain(rng, least)
+            inner = any(kind == "elementwise" for _, kind in stages[:-1])
+            if inner == plain:
+                continue
+            done += 1
+            got, want = answer(copy.deepcopy(stages)), all_sketches(stages)
+            try:
+                found = [tuple((str(rule), str(stage)) for rule, stage in one) for one in got]
+            except (TypeError, ValueError):
+                return wrong_type('a list of sketches, each a list of ["tile", "S0"]', got)
+            if sorted(found) != sorted(want):
+                more, less = set(found) - set(want), set(want) - set(found)
+                shown = f"among them {listed(min(more))}" if more else ""
+                shown = shown or (f"without {listed(min(less))}" if less else "some of them twice")
+                return failed(
+                    "wrong-value", expected=f"{len(want)} sketches",
+                    got=f"{len(found)}, {shown}", case=f"stages {stages}",
+                    why="visit the stages from the last to the first; fusion makes two sketches,"
+                    " and leaves the third one without fusion",
+                )  # fmt: skip
+        return PASSED
+
+    return Part("property", title, weight, check)
+
+
+def listed(steps):
+    return [list(step) for step in steps]
+
+
+# --- a mutation ----------------------------------------------------------------------------------
+
+SIZES = ([8, 4, 1], [2, 3], [1, 1, 12, 5], [16, 1], [1, 7, 9], [30, 1, 2])
+DRAWS = 400
+
+
+def primes(n):
+    return [p for p in range(2, n + 1) if n % p == 0 and all(p % q for q in range(2, p))]
+
+
+def neighbours(sizes):
+    """Return the reference: all results of moving one prime factor to another part."""
+    found = set()
+    for a, size in enumerate(sizes):
+        for p in primes(size):
+            for b in range(len(sizes)):
+                if a != b:
+                    new = list(sizes)
+                    new[a], new[b] = new[a] // p, new[b] * p
+                    found.add(tuple(new))
+    return found
+
+
+def mutants(answer, sizes, first, draws):
+    """Return the results for several seeds, or what is wrong with one of them."""
+    results = []
+    for seed in range(first, first + draws):
+        given = list(sizes)
+        got = answer(given, seed)
+        if not isinstance(got, list | tuple) or any(type(n) is not int for n in got):
+            return [], wrong_type("a list of whole numbers", got)
+        if given != list(sizes):
+            why = "make a copy before you change it"
+            return [], failed(
+                "wrong-value", expected=str(sizes), got=str(given), case="the argument", why=why
+            )
+        results.append(tuple(got))
+    return results, None
+
+
+def legal_children(answer, rng):
+    """Check that every result differs by one prime factor that has moved."""
+    for sizes in SIZES:
+        results, wrong = mutants(answer, sizes, int(rng.integers(10**6)), 20)
+        if wrong:
+            return wrong
+        for got in results:
+            if got not in neighbours(sizes):
+                return failed(
+                    "wrong-value", expected="one prime factor in another part", got=str(list(got)),
+                    case=f"mutated({sizes}, seed)",
+                    why="divide one part by a prime factor of it, and multiply another part by it",
+                )  # fmt: skip
+    results, wrong = mutants(answer, [1, 1, 1], 0, 3)
+    if wrong:
+        return wrong
+    if set(results) != {(1, 1, 1)}:
+        why = "there is no prime factor that could move"
+        return failed("wrong-value", expected="[1, 1, 1]", got=str(list(results[0])), why=why)
+    return PASSED
+
+
+def every_child(answer, rng):
+    """Check that each neighbour is a result for some seed."""
+    for sizes in SIZES[:4]:
+        results, wrong = mutants(answer, sizes, int(rng.integers(10**6)), DRAWS)
+        if wrong:
+            return wrong
+        more, less = set(results) - neighbours(sizes), neighbours(sizes) - set(results)
+        if more or less:
+            return failed(
+                "wrong-value", expected=f"{len(neighbours(sizes))} different results",
+                got=f"{len(set(results))}, "
+                + (f"without {list(min(less))}" if less else f"among them {list(min(more))}"),
+                case=f"mutated({sizes}, seed) for {DRAWS} seeds",
+                why="each part may give, each other part may get, and each prime factor may move;"
+                " another seed is another draw",
+            )  # fmt: skip
+    return PASSED
+
+
+# --- fusion that fails ---------------------------------------------------------------------------
+
+REASONS = ("output", "readers", "sum", "shape", "index")
+
+
+def product_stage():
+    return {
+        "shape": [64, 32],
+        "axes": ["i", "j"],
+        "sums": ["k"],
+        "reads": [["A", ["i", "k"]], ["B", ["k", "j"]]],
+    }
+
+
+def reader_stage(of, reads=(("i", "j"),), shape=(64, 32), sums=()):
+    """A stage that reads `of` at each of these places, and a bias."""
+    return {
+        "shape": list(shape),
+        "axes": ["i", "j"],
+        "sums": list(sums),
+        "reads": [[of, list(place)] for place in reads] + [["bias", ["j"]]],
+    }
+
+
+def drawn_stages(rng, reason):
+    """Draw stages of which P cannot be fused for this reason, and perhaps for later ones."""
+    later = REASONS[REASONS.index(reason) + 1 :] if reason else ()
+    also = {r for r in later if rng.random() < 0.4} | {reason}
+    shape = [64, 32] if "shape" not in also else [64, 1]
+    places = [["i", "j"]]
+    if "index" in also:
+        odd = (["j", "i"], ["i", "j + 1"], ["i", "0"], ["i", "i"])[int(rng.integers(4))]
+        places = [places[0], odd] if rng.random() < 0.5 else [odd]
+    elif rng.random() < 0.4:
+        places *= 2
+    stages = {"P": product_stage()}
+    if reason != "output":
+        sums = ["k"] if "sum" in also else []
+        stages["D"] = reader_stage("P", places, shape, sums)
+        if "readers" in also:
+            stages["E"] = reader_stage("P")
+    stages["other"] = reader_stage("X", [["j", "i"]])
+    names = list(stages)
+    return {names[n]: stages[names[n]] for n in rng.permutation(len(names)).tolist()}
+
+
+def reason_of(name, stages):
+    """Return the reference: the first reason that holds."""
+    readers = [s for s in stages.values() if any(read == name for read, _ in s["reads"])]
+    if not readers:
+        return "output"
+    if len(readers) > 1:
+        return "readers"
+    (reader,) = readers
+    if reader["sums"]:
+        return "sum"
+    if reader["shape"] != stages[name]["shape"]:
+        return "shape"
+    places = [place for read, place in reader["reads"] if read == name]
+    return "" if all(place == reader["axes"] for place in places) else "index"
+
+
+def explains(reasons, weight, title):
+    """Check stages that cannot be fused for these reasons."""
+
+    def check(answer, rng):
+        for _ in range(5):
+            for n in rng.permutation(len(reasons)).tolist():
+                stages = drawn_stages(rng, reasons[n])
+                got, want = answer("P", copy.deepcopy(stages)), reason_of("P", stages)
+                if not isinstance(got, str):
+                    return wrong_type('a reason, such as "sum", or ""', got)
+                if got != want:
+                    reads = {name: s["reads"] for name, s in stages.items()}
+                    return failed(
+                        "wrong-value", expected=repr(want), got=repr(got),
+                        case=f"stage P; all reads: {reads}",
+                        why="the first reason of the table that holds; a stage that reads P twice"
+                        " is one reader, and all of its reads count",
+                    )  # fmt: skip
+        return PASSED
+
+    return Part("property", title, weight, check)
+
+
+# --- the exercise --------------------------------------------------------------------------------
+
+EXERCISE = Exercise(
+    "ex14",
+    "search_without_templates",
+    (
+        Item(
+            "ex14.1",
+            "do tiles pay?",
+            3,
+            "has_reuse",
+            (
+                pays(True, 0.5, "formulas with a sum"),
+                pays(False, 0.5, "formulas without a sum"),
+            ),
+            (
+                "Which elements of A does A[i, k] * B[k, j] read again when j moves on?",
+                "An input is read again if it is read without one of the axes. Collect the axes of"
+                " all reads of each input first.",
+                "seen[name] = the union of the axes of all reads of this input; count the inputs"
+                " with wanted - seen[name] not empty, where wanted has the axes with more than one"
+                " iteration. True for two of them, or for one and a sum.",
+            ),
+            "notebook 14, section 2",
+        ),
+        Item(
+            "ex14.2",
+            "a derivation",
+            5,
+            "derive",
+            (
+                derives(1, 0.5, "chains in which nothing is inlined", plain=True),
+                derives(1, 0.5, "chains with stages that are inlined", plain=False),
+            ),
+            (
+                "How many sketches has a product with an elementwise stage behind it? And a product"
+                " that is the last stage?",
+                "Keep a list of unfinished (position, steps). At a position, each rule that holds"
+                " makes a new entry; inline is exclusive, so nothing else is made.",
+                "The consumer is the first later stage that is not inlined. As the last stage is"
+                " never inlined, there is one for every stage but the last. A recursive function"
+                " of (position, steps) that returns a list of lists is short.",
+            ),
+            "notebook 14, sections 1 and 2",
+        ),
+        Item(
+            "ex14.3",
+            "a mutation of tile sizes",
+            3,
+            "mutated",
+            (
+                Part("property", "one prime factor has moved", 0.5, legal_children),
+                Part("property", "every neighbour is drawn", 0.5, every_child),
+            ),
+            (
+                "What are the neighbours of [2, 3]? There are two.",
+                "List all possible moves (from, prime, to), and draw one of them. If the list is"
+                " empty, return a copy.",
+                "For each part a, each prime p that divides it, each part b other than a: one move."
+                " np.random.default_rng(seed).integers(len(moves)) draws one; then divide"
+                " new[a] by p and multiply new[b] by it.",
+            ),
+            "notebook 14, section 5",
+        ),
+        Item(
+            "ex14.4",
+            "why it is not fused",
+            3,
+            "blocked",
+            (
+                explains(("output", "readers", ""), 0.4, "who reads it"),
+                explains(("sum", "shape", "index", ""), 0.6, "how it is read"),
+            ),
+            (
+                "Which stages read this one? A stage that reads it twice is one reader.",
+                "Go through the table from the top; return at the first reason that holds.",
+                "readers = the stages with any(read == name for read, _ in stage['reads']). With"
+                " one reader: its sums, its shape, and whether the place of each read of this"
+                " stage equals its axes.",
+            ),
+            "notebook 14, section 2",
+        ),
+    ),
+)

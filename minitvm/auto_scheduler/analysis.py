@@ -1,0 +1,138 @@
+"""What the sketch rules ask about a stage: where its data is reused, what may be inlined into what.
+
+The questions are those of Ansor (Zheng et al., "Ansor: Generating High-Performance Tensor Programs
+for Deep Learning", 2020, section 4.1). They are asked about a schedule state, whose operations may
+have been rewritten by earlier steps, such as cache_write.
+"""
+
+from __future__ import annotations
+
+import math
+
+from minitvm import schedule, tensor, tir
+
+BRANCHES = (tir.Where, tir.IfThenElse)
+
+
+def extent(a: tensor.Axis) -> int:
+    """Return the extent of an axis; 1 if data decides it. ComputeDAG refuses symbolic sizes."""
+    return a.extent if isinstance(a.extent, int) else 1
+
+
+def points(op: tensor.ComputeOp) -> int:
+    """Return the number of elements that `op` computes."""
+    return math.prod(map(extent, op.axis))
+
+
+def terms(op: tensor.ComputeOp) -> int:
+    """Return the number of terms that `op` reduces to one element; 1 without a reduction."""
+    return math.prod(map(extent, op.reduce_axis))
+
+
+def is_ragged(op: tensor.ComputeOp) -> bool:
+    """Return whether data says how many terms `op` reduces: its loops are left as they are."""
+    return any(not isinstance(a.extent, int) for a in op.reduce_axis)
+
+
+def has_data_reuse(op: tensor.ComputeOp) -> bool:
+    """Return whether tiles pay: several iterations read the same elements (NeedsMultiLevelTiling).
+
+    So it is if an input is read without one of the output's axes, and there is a second such input
+    or a reduction.
+    """
+    if is_ragged(op):
+        return False
+    axes = {a for a in op.axis if extent(a) > 1}
+    seen = dict[tir.Buffer, set[tir.Expr]]()
+    for load in tensor.loads(op):
+        here = seen.setdefault(load.buffer, set())
+        here |= {v for i in load.indices for v in tir.variables(i)}
+    reused = sum(not axes <= used for used in seen.values())
+    return reused >= 2 or (reused == 1 and bool(op.reduce_axis))
+
+
+def is_strictly_inlineable(op: tensor.Operation) -> bool:
+    """Return whether inlining `op` costs nothing: no reduction, branch, division or function.
+
+    All its indices are axes plus constants, in the order of the axes, each at most once.
+    """
+    if not isinstance(op, tensor.ComputeOp) or op.reduction is not None or len(op.dtypes) > 1:
+        return False
+    if any(isinstance(n, (tir.Call, *BRANCHES)) for n in tir.walk(op.body[0])):
+        return False
+    order = {a: n for n, a in enumerate(op.axis)}
+    for load in tensor.loads(op):
+        places = list[int]()
+        for index in load.indices:
+            found, _ = tir.split_terms(index)
+            if not found:
+                continue
+            (axis, scale), *others = found
+            if others or scale != 1 or axis not in order:
+                return False
+            places.append(order[axis])  # pyright: ignore[reportArgumentType]
+        if places != sorted(set(places)):
+            return False
+    return True
+
+
+def reads_elementwise(reader: tensor.Operation, read: tensor.Operation) -> bool:
+    """Return whether each element of `reader` needs the element of `read` at the same place."""
+    if not isinstance(reader, tensor.ComputeOp) or reader.reduction is not None:
+        return False
+    if not isinstance(read, tensor.ComputeOp) or reader.shape != read.shape:
+        return False
+    loads = [e for e in tensor.loads(reader) if getattr(e.buffer, "op", None) is read]
+    return all(
+        len(e.indices) == len(reader.axis)
+        and all(i is a for i, a in zip(e.indices, reader.axis, strict=True))
+        for e in loads
+    )
+
+
+def elementwise_consumer(state: schedule.State, name: str) -> str | None:
+    """Return the only stage that reads a stage, if it does so elementwise; None otherwise.
+
+    Inlined stages between the two must read elementwise, too.
+    """
+    direct, at = schedule.readers(state), name
+    while len(direct[at]) == 1:
+        reader = direct[at][0]
+        if not reads_elementwise(state.stage(reader).op, state.stage(at).op):
+            return None
+        if not isinstance(state.stage(reader).attach, schedule.Inline):
+            return reader
+        at = reader
+    return None
+
+
+def is_small_space(op: tensor.ComputeOp, cores: int) -> bool:
+    """Return whether the output is too small for tiles or cores, so that the sum must be split.
+
+    (NeedsRfactor: for an operation with data reuse, no more elements than terms and than 16 for
+    each core; for another one, more terms than cores.)
+    """
+    if op.reduction is None or is_ragged(op):
+        return False
+    if has_data_reuse(op):
+        return points(op) <= terms(op) and points(op) <= 16 * cores
+    return terms(op) > cores
+
+
+def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
+    """Return the inputs that the last data axis indexes, and in which dimension.
+
+    Each dimension is indexed by another axis, one of them by a reduce axis, and a data axis is
+    missing: such an input, such as the weights of a product or of a convolution in NHWC, is read
+    again for each tile along that axis, and can be stored as panels as wide as a tile.
+    """
+    found = list[tuple[tensor.Tensor, int]]()
+    last, long = op.axis[-1], {a for a in op.axis if extent(a) > 1}
+    for load in tensor.loads(op):
+        where = [n for n, i in enumerate(load.indices) if i is last]
+        used = {i for i in load.indices if isinstance(i, tensor.Axis)}
+        plain = len(used) == len(load.indices)
+        if where and plain and used & {*op.reduce_axis} and not long <= used:
+            assert isinstance(load.buffer, tensor.Tensor)
+            found.append((load.buffer, where[0]))
+    return found

@@ -1,0 +1,245 @@
+"""Beam search, as Halide's auto-scheduler does it: programs are built decision by decision.
+
+policy = BeamPolicy(task, rng, beam=32)
+tune.run(task, policy, trials=64)
+print(policy.searches[-1])                   which prefixes were kept and pruned, with their scores
+policy.pruned(best)                          where each search lost the prefix of a candidate
+
+A cost model scores programs of which only the first decisions are known. It has learned from
+complete programs, so that its scores of prefixes are wrong in a way that it cannot know; the best
+program is lost as soon as one of its prefixes is pruned (Adams et al., "Learning to Optimize Halide
+with Tree Search and Random Programs", 2019; Zheng et al., 2020, section 7.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from minitvm import tune
+
+FEWEST = 8  # measured programs, before the model is used that learns from them
+SHOWN = 3  # prefixes of a decision that are printed
+
+
+class Node(NamedTuple):
+    """A prefix: a sketch and the options of its first genes, and the score of this program."""
+
+    sketch: int
+    options: tuple[int, ...]
+    score: float = 0.0
+
+    def begins(self, candidate: tune.Candidate) -> bool:
+        """Return whether the candidate begins with these decisions."""
+        same = self.options == candidate.row[: len(self.options)]
+        return self.sketch == candidate.sketch and same
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The prefixes that one decision gave, best first.
+
+    known   the number of genes that they fill; a sketch with fewer genes is complete
+    """
+
+    known: int
+    kept: tuple[Node, ...]
+    pruned: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BeamTrace:
+    """A search for the best complete programs, decision by decision."""
+
+    task: tune.Task
+    decisions: tuple[Decision, ...]
+
+    def pruned_at(self, candidate: tune.Candidate) -> int | None:
+        """Return how many genes were known when the prefix of a candidate was pruned or not drawn.
+
+        Returns None if the candidate was kept to the end.
+        """
+        for decision in self.decisions:
+            if not any(node.begins(candidate) for node in decision.kept):
+                return decision.known
+        return None
+
+    def __str__(self) -> str:
+        lines = list[str]()
+        for decision in self.decisions:
+            kept, pruned = decision.kept, decision.pruned
+            title = "sketches" if decision.known == 0 else f"{decision.known} genes known"
+            lines.append(f"{title}: {len(kept)} kept, {len(pruned)} pruned")
+            for what, nodes in (("kept  ", kept), ("pruned", pruned)):
+                lines += [f"  {what} {n.score:8.3f}  {self._text(n)}" for n in nodes[:SHOWN]]
+        return "\n".join(lines)
+
+    def _text(self, node: Node) -> str:
+        """Return a prefix for people: "sketch 0, level 1: tile_i 8x4x4x4"."""
+        sketch = self.task.sketches[node.sketch]
+        known = tune.Space(sketch.space.genes[: len(node.options)])
+        return f"{sketch.name}: {known.text(node.options)}".removesuffix(": ")
+
+
+class BeamPolicy:
+    """Proposes the complete programs that a beam search under a cost model ends with.
+
+    model    learns from the complete programs that were measured; by default trees that correct the
+             analytic model. Until enough are measured, the analytic model gives the scores
+    beam     prefixes that each decision keeps
+    branch   options that are tried of a gene with more of them, drawn at random
+    draws    0: a prefix is scored with all other genes at their first options, which split no
+             loop; n: its score is the mean of n programs that complete it at random
+    If all programs that the beam ends with are known, a random one is proposed.
+    """
+
+    def __init__(
+        self,
+        task: tune.Task,
+        rng: np.random.Generator,
+        *,
+        model: tune.Model | None = None,
+        beam: int = 32,
+        branch: int = 64,
+        draws: int = 0,
+    ) -> None:
+        self.task, self.rng = task, rng
+        self.beam, self.branch, self.draws = beam, branch, draws
+        self.columns = tune.columns_of(task)
+        names = self.columns.names
+        self.prior = names.index(tune.DRAFT) if tune.DRAFT in names else None
+        self.model = model or tune.Trees(seed=int(rng.integers(1 << 31)), prior=self.prior)
+        self.spaces = tune.spaces_of(task)
+        self.seen = tune.Seen(self.spaces)
+        self.random = tune.RandomPolicy(task, rng, self.seen)
+        self.trials = list[tune.Trial]()
+        self.features = list[tune.Floats]()
+        self.fitted = False
+        self.searches = list[BeamTrace]()
+
+    def propose(self, count: int) -> list[tune.Candidate]:
+        """Return up to `count` programs, those with the highest scores first."""
+        self.searches.append(self.search())
+        last = self.searches[-1].decisions[-1]
+        found = list[tune.Candidate]()
+        for node in (*last.kept, *last.pruned):
+            row = np.array([node.options], np.int32)
+            fresh = len(self.seen.fresh(node.sketch, row)) > 0
+            if len(found) < count and fresh and self.spaces[node.sketch].legal(row)[0]:
+                found.append(tune.Candidate(node.sketch, node.options))
+        self.seen.add(found)
+        return found or self.random.propose(1)
+
+    def search(self) -> BeamTrace:
+        """Build programs decision by decision, and keep the best prefixes of each."""
+        genes = [sketch.space.genes for sketch in self.task.sketches]
+        nodes = [Node(n, ()) for n in range(len(genes))]
+        decisions = [self._decided(0, nodes)]
+        for known in range(1, max(map(len, genes)) + 1):
+            nodes = [new for node in decisions[-1].kept for new in self._longer(node, known)]
+            decisions.append(self._decided(known, nodes))
+        return BeamTrace(self.task, tuple(decisions))
+
+    def _longer(self, node: Node, known: int) -> Iterator[Node]:
+        """Yield the prefixes with one more gene, or the node itself if it is complete."""
+        genes = self.task.sketches[node.sketch].space.genes
+        if known > len(genes):
+            yield node
+            return
+        count = len(genes[known - 1])
+        chosen: list[int] = self.rng.permutation(count)[: self.branch].tolist()
+        for option in sorted(chosen):
+            yield Node(node.sketch, (*node.options, option))
+
+    def _decided(self, known: int, nodes: Sequence[Node]) -> Decision:
+        """Score prefixes, and keep the best of them."""
+        scores = self.scores(nodes)
+        scored = [n._replace(score=s) for n, s in zip(nodes, scores.tolist(), strict=True)]
+        scored.sort(key=lambda node: -node.score)
+        return Decision(known, tuple(scored[: self.beam]), tuple(scored[self.beam :]))
+
+    def scores(self, nodes: Sequence[Node]) -> tune.Floats:
+        """Return the score of each prefix."""
+        found = np.zeros(len(nodes))
+        for n in {node.sketch for node in nodes}:
+            at = [k for k, node in enumerate(nodes) if node.sketch == n]
+            rows = np.repeat(completed(self.task, [nodes[k] for k in at]), max(1, self.draws), 0)
+            if self.draws:
+                counts = [len(nodes[k].options) for k in at]
+                known: tune.Ints = np.array(counts, np.int64).repeat(self.draws)
+                genes = self.task.sketches[n].space.genes
+                drawn = tune.Space(genes).sample(self.rng, len(rows))
+                numbers: tune.Ints = np.arange(len(genes), dtype=np.int64)
+                rows = np.where(np.less(numbers, known[:, None]), rows, drawn)
+            found[at] = self._predict(self.columns.of(n, rows)).reshape(len(at), -1).mean(axis=1)
+        return found
+
+    def _predict(self, features: tune.Floats) -> tune.Floats:
+        if self.fitted:
+            return self.model.predict(features)
+        if self.prior is not None:
+            return tune.Draft(self.prior).predict(features)
+        return self.rng.random(len(features), np.float32)
+
+    def learn(self, trials: Sequence[tune.Trial]) -> float | None:
+        """Train the model from all trials; return its accuracy on the new ones before that."""
+        if not trials:
+            return None
+        new = features_of(self.columns, [trial.candidate for trial in trials])
+        scores = self._predict(new) if self.fitted else None
+        self.trials += trials
+        self.features.append(new)
+        self.seen.add([trial.candidate for trial in trials])
+        labels = tune.labels_of(self.trials)
+        self.fitted = len(labels) >= FEWEST and bool(labels.any())
+        if self.fitted:
+            self.model.fit(np.concatenate(self.features), labels)
+        return None if scores is None else tune.pairwise_accuracy(scores, labels[-len(new) :])
+
+    def pruned(self, candidate: tune.Candidate) -> list[int | None]:
+        """Return for each search after how many genes the prefix of a candidate was dropped."""
+        return [trace.pruned_at(candidate) for trace in self.searches]
+
+
+def completed(task: tune.Task, nodes: Sequence[Node]) -> tune.Rows:
+    """Return prefixes of one sketch as rows, with all other genes at their first options."""
+    rows = np.zeros((len(nodes), len(task.sketches[nodes[0].sketch].space.genes)), np.int32)
+    for row, node in zip(rows, nodes, strict=True):
+        row[: len(node.options)] = node.options
+    return rows
+
+
+def features_of(columns: tune.Columns, candidates: Sequence[tune.Candidate]) -> tune.Floats:
+    """Return the columns of candidates, float32[candidates, columns]."""
+    found = np.zeros((len(candidates), len(columns.names)), np.float32)
+    for n in {candidate.sketch for candidate in candidates}:
+        at = [k for k, candidate in enumerate(candidates) if candidate.sketch == n]
+        found[at] = columns.of(n, np.array([candidates[k].row for k in at], np.int32))
+    return found
+
+
+def accuracy_by_completeness(
+    task: tune.Task,
+    model: tune.Model,
+    trials: Sequence[tune.Trial],
+    shares: Sequence[float] = (0, 0.25, 0.5, 0.75, 1),
+) -> list[tuple[float, float | None]]:
+    """Return how well a model orders trials of which it knows only a share of the genes.
+
+    The first genes are known; the others are at their first options. Each entry is a share and the
+    pairwise accuracy: 0.5 is as good as guessing.
+    """
+    columns, labels = tune.columns_of(task), tune.labels_of(trials)
+    found = list[tuple[float, float | None]]()
+    for share in shares:
+        cut = list[tune.Candidate]()
+        for candidate in (trial.candidate for trial in trials):
+            known = round(share * len(candidate.row))
+            rest = (0,) * (len(candidate.row) - known)
+            cut.append(tune.Candidate(candidate.sketch, candidate.row[:known] + rest))
+        scores = model.predict(features_of(columns, cut))
+        found.append((share, tune.pairwise_accuracy(scores, labels)))
+    return found

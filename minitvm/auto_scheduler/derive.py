@@ -1,0 +1,78 @@
+"""The sketches of a computation: states derived by rules, then annotated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from minitvm import schedule, tensor, tune
+from minitvm.base import Target
+
+from .annotate import annotated
+from .rules import RULES, Rule
+from .state import State
+
+# watch(state, stage, rule, new state): what a rule made of a state; skipping returns the same state
+Watch: TypeAlias = Callable[[State, str, Rule, State], None]
+
+
+def derived(
+    initial: schedule.State,
+    target: Target,
+    rules: Sequence[Rule] = RULES,
+    watch: Watch | None = None,
+) -> list[State]:
+    """Return the states that the rules derive, from the output to the inputs.
+
+    watch   is called with each step of the derivation
+    """
+    first = State(initial)
+    waiting, found = [(first, len(first.stages) - 1)], list[State]()
+    while waiting:
+        state, at = waiting.pop()
+        if at < 0:
+            found.append(state)
+            continue
+        waiting += reversed(_branches(state, at, target, rules, watch))
+    return found
+
+
+def _branches(
+    state: State, at: int, target: Target, rules: Sequence[Rule], watch: Watch | None
+) -> list[tuple[State, int]]:
+    """Apply all rules that hold at a stage, until one is exclusive."""
+    found, stage = list[tuple[State, int]](), state.stages[at]
+    if not isinstance(state.s.state.stage(stage).op, tensor.ComputeOp):
+        return [(state, at - 1)]
+    for rule in rules:
+        if rule.meets(state, stage, target):
+            for new, after in rule.apply(state, stage, target):
+                if new is not state:
+                    new.rules = (*state.rules, rule.name)
+                if watch is not None:
+                    watch(state, stage, rule, new)
+                found.append((new, after))
+            if rule.exclusive:
+                break
+    return found
+
+
+def states(
+    initial: schedule.State, target: Target, rules: Sequence[Rule] = RULES
+) -> list[tuple[str, State]]:
+    """Return the names and the states of all sketches of a computation."""
+    return [
+        (", ".join((f"sketch {n}", *new.choices)), new)
+        for n, state in enumerate(derived(initial, target, rules))
+        for new in annotated(state, target)
+    ]
+
+
+def sketches(
+    args: Sequence[tensor.Tensor],
+    initial: schedule.State,
+    target: Target,
+    rules: Sequence[Rule] = RULES,
+) -> tuple[tune.Sketch, ...]:
+    """Return the sketches of a computation; args are what its programs take."""
+    return tuple(new.sketch(name, args) for name, new in states(initial, target, rules))

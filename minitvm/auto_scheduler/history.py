@@ -1,0 +1,115 @@
+"""The best programs of a log."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from minitvm import schedule, te, tensor, topi, tune
+from minitvm.base import ArgumentError, Target, check_flag, check_text
+
+from .checks import log_at
+from .dag import ComputeDAG
+from .workload_registry import known
+
+
+def load_records(filename: str | Path) -> Iterator[tune.Record]:
+    """Yield the records of a log; lines that this version cannot read are skipped."""
+    yield from log_at(filename).records()
+
+
+def load_best_record(
+    filename: str | Path,
+    workload_key: str | None = None,
+    target: str | Target | None = None,
+    include_compatible: bool = False,
+) -> tune.Record | None:
+    """Return the record of the fastest program in a log, or None if there is none.
+
+    workload_key, target   those of the records that count; None for any
+    include_compatible     whether records of other machines count
+    If programs were measured in turns at the end of a search, only these times are compared.
+    """
+    here = Target(target) if target is not None else None
+    check_flag("include_compatible", include_compatible)
+    if workload_key is not None:
+        check_text("workload_key", workload_key, "task.workload_key")
+    best: tune.Record | None = None
+    for r in load_records(filename):
+        facts = tune.machine_facts(here or Target(r.target))
+        if (
+            r.result.error
+            or workload_key not in (None, r.task)
+            or (here is not None and str(here) != r.target)
+            or not (include_compatible or r.machine == facts)
+        ):
+            continue
+        if best is None or (r.final, -r.seconds) > (best.final, -best.seconds):
+            best = r
+    return best
+
+
+def is_default_faster(record: tune.Record) -> bool:
+    """Return whether the default schedule was faster in the turns at the end of the search."""
+    if not record.final or record.default is None:
+        return False
+    return record.default < statistics.median(record.result.seconds)
+
+
+class ApplyHistoryBest:
+    """A context in which topi.schedule uses the best programs of a log, for equal formulas.
+
+    Where the default was faster at the end of a search, it is used.
+    """
+
+    def __init__(self, records: str | Path, include_compatible: bool = False) -> None:
+        """Find the best record of each computation and target."""
+        self.best: dict[tuple[str, str], tune.Record] = {}
+        for task, target in {(r.task, r.target) for r in load_records(records)}:
+            key = _formulas(task)
+            found = load_best_record(records, task, target, include_compatible)
+            if key is not None and found is not None:
+                self.best[key, target] = found
+        self._hooks = list[ExitStack]()
+
+    def scheduled(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
+        """Return the schedule of the best record; None where the default is to be used."""
+        ops = tensor.producers_first([t.op for t in outs])
+        inputs = [op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)]
+        try:
+            dag = ComputeDAG((*inputs, *outs))
+        except ArgumentError:  # no computation that this room tunes
+            return None
+        record = self.best.get((dag.workload_key(), str(target)))
+        if record is None or is_default_faster(record):
+            return None
+        return replayed(record, dag)
+
+    def __enter__(self) -> Self:
+        hook = ExitStack()
+        hook.enter_context(topi.dispatch.using(self.scheduled))
+        self._hooks.append(hook)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._hooks.pop().close()
+
+
+def replayed(record: tune.Record, dag: ComputeDAG) -> te.Schedule:
+    """Return the schedule of a record: its steps, taken on equal formulas."""
+    s = te.Schedule(dag.initial)
+    for step in schedule.from_json(json.dumps(record.steps)):
+        s.apply(step)
+    return s
+
+
+def _formulas(task: str) -> str | None:
+    """Return the key of a task's formulas; None if its function is not registered."""
+    name, *_ = json.loads(task)
+    if name in known():
+        return ComputeDAG(task).workload_key()
+    return task

@@ -1,0 +1,158 @@
+"""What a task scheduler minimises, and how fast each task would lower it.
+
+    f1  sum            sum_j sum_i w_ji g_i                          the latency of all networks
+    f2  requirements   sum_j max(sum_i w_ji g_i, L_j)                until each is fast enough
+    f3  geomean        -(prod_j B_j / sum_i w_ji g_i)^(1/m)          the mean speed-up
+    f4  early-stop     sum_j sum_i w_ji max(g_i, ES_i)               without tasks that stopped
+
+g_i is the latency of task i in seconds, w_ji how often network j calls it, m the number of networks
+(equations of the Ansor paper, section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from minitvm import tensor, tune
+
+Objective: TypeAlias = Callable[[Sequence[float]], float]  # of the latency of each task
+Weights: TypeAlias = Sequence[Sequence[float]]  # of each task in each network
+
+STEP = 1e-4  # of a latency, for the derivative of an objective
+ALIKE = math.log(1.618)  # similar tasks differ less in the logarithm of their operations
+PATIENCE = 5  # rounds more than any similar task, after which a slow task is not similar
+
+
+def network_latencies(weights: Weights, latencies: Sequence[float]) -> list[float]:
+    """Return the latency of each network."""
+    return [sum(w * g for w, g in zip(row, latencies, strict=True) if w) for row in weights]
+
+
+def total(weights: Weights) -> Objective:
+    """Return f1, the sum of the latencies of all networks."""
+    return lambda latencies: sum(network_latencies(weights, latencies))
+
+
+def requirements(weights: Weights, bounds: Sequence[float]) -> Objective:
+    """Return f2: a network that is as fast as its bound need not become faster."""
+
+    def objective(latencies: Sequence[float]) -> float:
+        found = network_latencies(weights, latencies)
+        return sum(map(max, found, bounds))
+
+    return objective
+
+
+def geomean(weights: Weights, references: Sequence[float]) -> Objective:
+    """Return f3: minus the geometric mean of (reference latency) / (latency) of the networks."""
+
+    def objective(latencies: Sequence[float]) -> float:
+        found = network_latencies(weights, latencies)
+        ratios = [b / g for b, g in zip(references, found, strict=True)]
+        return -(math.prod(ratios) ** (1 / len(ratios)))
+
+    return objective
+
+
+def early_stop(weights: Weights, floors: Sequence[float]) -> Objective:
+    """Return f4: below its floor, a task does not count; the floor of a task that goes on is 0."""
+    f1 = total(weights)
+    return lambda latencies: f1([*map(max, latencies, floors)])
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a gradient needs of a task.
+
+    latency   the shortest so far, in seconds
+    rounds    of measurements; the last one may be part of a round
+    before    the latency `backward_window` rounds ago; None if there were fewer rounds
+    flops     the arithmetic operations of a call
+    """
+
+    latency: float
+    rounds: float
+    before: float | None
+    flops: float
+
+    @property
+    def rate(self) -> float:
+        """Return the operations per second."""
+        return self.flops / self.latency if self.latency else 0.0
+
+
+def slopes(
+    tasks: Sequence[Progress],
+    similar: Sequence[Sequence[int]],
+    *,
+    alpha: float = 0.2,
+    beta: float = 2.0,
+    window: int = 3,
+) -> list[float]:
+    """Return how the latency of each task is expected to change in a round.
+
+    alpha     the share of the change in the last rounds, against the expected one
+    beta      how far a task may become faster than the fastest similar task
+    similar   the numbers of the tasks that are similar to each task
+    The expected change is the lower of two guesses: the task will become as much faster in each
+    round as it has so far, from an infinite speed; or as fast as similar ones.
+    """
+    found = list[float]()
+    for now, others in zip(tasks, similar, strict=True):
+        backward = 0.0 if now.before is None else (now.latency - now.before) / window
+        forward = -now.latency / max(now.rounds, 1)
+        if others:
+            best = max(now.rate, *(tasks[k].rate for k in others))
+            if best:
+                forward = min(forward, beta * now.flops / best - now.latency)
+        found.append(alpha * backward + (1 - alpha) * forward)
+    return found
+
+
+def derivative(objective: Objective, latencies: Sequence[float], n: int) -> float:
+    """Return how much the objective changes with the latency of task n, from below."""
+    step = STEP * latencies[n]
+    less = [*latencies]
+    less[n] -= step
+    return (objective(latencies) - objective(less)) / step if step else 0.0
+
+
+# --- similarity ----------------------------------------------------------------------------------
+
+
+def neighbours(tasks: Sequence[tune.Task]) -> list[set[int]]:
+    """Return the other tasks with the same operators and about as many operations as each task."""
+    names, sizes = [_operators(t) for t in tasks], [math.log(t.flops + 1) for t in tasks]
+    return [
+        {
+            k
+            for k in range(len(tasks))
+            if k != n and names[k] == names[n] and abs(sizes[k] - sizes[n]) < ALIKE
+        }
+        for n in range(len(tasks))
+    ]
+
+
+def _operators(task: tune.Task) -> tuple[str, ...]:
+    ops = tensor.producers_first(tuple(t.op for t in task.outputs))
+    return tuple(op.name for op in ops if not isinstance(op, tensor.PlaceholderOp))
+
+
+def part_from(
+    similar: Sequence[set[int]], tasks: Sequence[Progress], n: int, *, beta: float
+) -> None:
+    """Remove task n from those similar to it if it stays slow however often it is measured."""
+    others = similar[n]
+    if not others:
+        return
+    best = max(tasks[k].rate for k in others)
+    if (
+        tasks[n].rate < best / beta
+        and tasks[n].rounds > max(tasks[k].rounds for k in others) + PATIENCE
+    ):
+        for k in others:
+            similar[k].discard(n)
+        others.clear()

@@ -1,0 +1,185 @@
+"""The search policy and its parts, under TVM's names: cost models, and callbacks at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from minitvm import tune
+from minitvm.base import ArgumentError, Target
+
+from .checks import file_at, listed, log_at
+from .loop_state import LoopState
+from .rules import Branch, Rule
+from .state import State
+from .task import SearchTask
+
+
+@dataclass(slots=True)
+class XGBModel:
+    """Boosted trees that learn from measurements.
+
+    seed   of the trees
+    logs   logs whose measurements of the task the search knows from the start
+    base   trees of an earlier search, whose predictions are corrected
+    """
+
+    seed: int | None = None
+    logs: list[Path] = field(default_factory=list[Path])
+    base: tune.Trees | None = None
+    search: tune.GuidedPolicy | None = None  # the last one that uses this model
+
+    def policy(self, task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
+        """Return a policy that uses this model."""
+        columns, model = tune.columns_of(task), None
+        if self.base is not None:
+            draft = tune.Draft(columns.names.index(tune.DRAFT))
+            model = tune.Corrected((draft, self.base), seed=self.seed or 0)
+        self.search = tune.GuidedPolicy(task, rng, model=model, columns=columns)
+        return self.search
+
+    def save(self, file_name: str | Path) -> None:
+        """Write trees that know the trials of the last search to a file."""
+        search = self.search
+        if search is None or not search.trials:
+            fix = "task.tune(options, SketchPolicy(task, model)) first"
+            raise ArgumentError("XGBModel.save", "no search has trained it", fix)
+        names = search.columns.names
+        trees = tune.Trees(seed=self.seed or 0, prior=names.index(tune.DRAFT))
+        trees.fit(np.concatenate(search.features), tune.labels_of(search.trials))
+        tune.save_trees(trees, file_name)
+
+    def load(self, file_name: str | Path) -> None:
+        """Start from the trees in a file; where they mislead, they are dropped."""
+        self.base = tune.load_trees(file_at("model", file_name))
+
+    def update_from_file(self, file_name: str | Path, n_lines: int | None = None) -> None:
+        """Learn from the measurements in a log; those of other tasks are ignored.
+
+        n_lines   accepted as in TVM: all lines are read
+        """
+        del n_lines
+        self.logs.append(log_at(file_name).path)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomModel:
+    """No model: candidates are drawn uniformly."""
+
+
+CostModel: TypeAlias = XGBModel | RandomModel
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadMeasuredStates:
+    """Let a search know the measurements of a log; its trials are measured beside those."""
+
+    filename: str | Path = "auto_scheduler_tuning.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadCustomSketchRule:
+    """Derive sketches with a rule of the user's own, before the others.
+
+    meet_condition_func   meet_condition_func(policy, state, stage_id) returns PASS, APPLY, or
+                          APPLY_AND_SKIP_REST, after which no other rule is applied
+    apply_func            apply_func(policy, state, stage_id) returns the new states, each with the
+                          number of the stage that is next: [[state, stage_id - 1], ...]
+    """
+
+    PASS: ClassVar[int] = 0
+    APPLY: ClassVar[int] = 1
+    APPLY_AND_SKIP_REST: ClassVar[int] = 2
+
+    meet_condition_func: Callable[[Any, LoopState, int], int]
+    apply_func: Callable[[Any, LoopState, int], Sequence[Sequence[Any]]]
+    rule_name: str = "custom rule"
+
+    def rules(self, policy: SketchPolicy) -> tuple[Rule, Rule]:
+        """Return the rule for each of the two ways to apply it."""
+
+        def meets(wanted: int) -> Callable[[State, str, Target], bool]:
+            def check(state: State, stage: str, target: Target) -> bool:
+                if stage in state.tiles:  # is visited again, for packing
+                    return False
+                n = state.stages.index(stage)
+                return self.meet_condition_func(policy, LoopState(state), n) == wanted
+
+            return check
+
+        def apply(state: State, stage: str, target: Target) -> Iterator[Branch]:
+            made = self.apply_func(policy, LoopState(state), state.stages.index(stage))
+            for branch in made if isinstance(made, list | tuple) else [made]:  # pyright: ignore[reportUnnecessaryIsInstance]
+                match branch:
+                    case [LoopState(new) | (State() as new), int(after)] if after in range(
+                        -1, len(new.stages)
+                    ):
+                        yield new, after
+                    case _:
+                        why = f"apply_func returned {branch!r}"
+                        fix = "[[s0.state_object, stage_id - 1]]"
+                        raise ArgumentError(f"sketch rule {self.rule_name!r}", why, fix)
+
+        return (
+            Rule(self.rule_name, meets(self.APPLY_AND_SKIP_REST), apply, exclusive=True),
+            Rule(self.rule_name, meets(self.APPLY), apply),
+        )
+
+
+SearchCallback: TypeAlias = PreloadMeasuredStates | PreloadCustomSketchRule
+
+
+class SketchPolicy:
+    """How a task is searched: evolution of candidates of its sketches under a cost model.
+
+    search_task   the task, with the rules of the callbacks
+    """
+
+    def __init__(
+        self,
+        task: SearchTask,
+        program_cost_model: CostModel | None = None,
+        *,
+        seed: int | None = None,
+        verbose: int = 1,
+        init_search_callbacks: Sequence[SearchCallback] = (),
+    ) -> None:
+        """Choose the cost model, by default XGBModel(), and what is done before the search."""
+        model = XGBModel() if program_cost_model is None else program_cost_model
+        callbacks = listed("init_search_callbacks", init_search_callbacks, "a list")
+        for kind, given in ((CostModel, [model]), (SearchCallback, callbacks)):
+            for one in given:
+                if not isinstance(one, kind):
+                    names = " or ".join(k.__name__ for k in kind.__args__)
+                    raise ArgumentError(f"SketchPolicy: {one!r}", f"it is no {names}")
+        self.search_task = task
+        self.model, self.seed, self.verbose = model, seed, verbose
+        self.logs = [Path(c.filename) for c in callbacks if isinstance(c, PreloadMeasuredStates)]
+        own = [c.rules(self) for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
+        if own:
+            added = [rule for rules in own for rule in rules]
+            self.search_task = task.with_rules((*added, *task.rules))
+
+    def policy(self, log: str | Path | None) -> tuple[tune.Policy, np.random.Generator, int]:
+        """Return the policy of a search, its random numbers, and how many trials it knows.
+
+        log   the log that the search reads itself
+        """
+        task, rng = self.search_task, np.random.default_rng(self.seed)
+        if isinstance(self.model, RandomModel):
+            policy: tune.Policy = tune.RandomPolicy(task, rng)
+            logs = self.logs
+        else:
+            policy = self.model.policy(task, rng)
+            logs = [*self.logs, *self.model.logs]
+        own = None if log is None else Path(log).absolute()
+        others = {path.absolute() for path in logs} - {own}
+        trials = [t for path in sorted(others) for t in tune.Log(path).read(task).trials]
+        if trials:
+            policy.learn(trials)
+        known = any(path.absolute() == own for path in self.logs) and own is not None
+        return policy, rng, len(tune.Log(own).read(task).trials) if known and own else 0

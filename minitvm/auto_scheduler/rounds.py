@@ -1,0 +1,175 @@
+"""What a task scheduler reports while it runs, and what it returns."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO, TypeAlias
+
+from minitvm import tune
+
+End: TypeAlias = Literal[
+    "trials", "seconds", "early stopping", "stopped", "exhausted", "objective reached"
+]
+ENDS: dict[End, str] = {
+    "trials": "all trials of the budget are done",
+    "seconds": "the time of the budget is over",
+    "early stopping": "no improvement for a while",
+    "stopped": "stopped on request",
+    "exhausted": "no task is left that can be improved",
+    "objective reached": "no task can lower the objective",
+}
+STEPS = 1000  # of the progress bar
+
+
+@dataclass(frozen=True, slots=True)
+class TasksStarted:
+    """Tuning begins.
+
+    weights            how often the networks call each task
+    trials, seconds    the budget; trials include those that the log had; None for no limit
+    earlier            the number of trials that the logs had
+    """
+
+    tasks: tuple[tune.Task, ...]
+    weights: tuple[float, ...]
+    trials: int | None
+    seconds: float | None
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRound:
+    """A task has been tuned for a round.
+
+    number      of the round, from 1
+    task        the number of the task
+    gradients   how the objective was expected to change by a round of each task, before this one;
+                () if the task was chosen in another way
+    trials      of each task so far
+    latencies   of each task, in seconds: the default's until a candidate is faster
+    latency     of the networks: the weighted sum of the latencies
+    objective   what is minimised
+    elapsed     seconds since tuning began
+    """
+
+    number: int
+    task: int
+    gradients: tuple[float, ...]
+    trials: tuple[int, ...]
+    latencies: tuple[float, ...]
+    latency: float
+    objective: float
+    elapsed: float
+
+
+@dataclass(frozen=True, slots=True)
+class TasksOutcome:
+    """The result of tuning several tasks; print shows a table.
+
+    outcomes   of each task
+    weights    how often the networks call each task
+    ended      why tuning ended
+    rounds     all rounds, in order
+    refused    the tasks whose default cannot be measured, with the message
+    """
+
+    outcomes: tuple[tune.Outcome, ...]
+    weights: tuple[float, ...]
+    ended: End
+    seconds: float
+    rounds: tuple[TaskRound, ...]
+    latencies: tuple[float, ...]
+    refused: Mapping[int, str]
+
+    @property
+    def latency(self) -> float:
+        """Return the weighted sum of the latencies, in seconds."""
+        return sum(w * g for w, g in zip(self.weights, self.latencies, strict=True) if w)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        head = "  ID  Task                                      Calls  Latency (ms)  Speed (GFLOPS)"
+        yield f"{head}  Trials  x Default"
+        for n, outcome in enumerate(self.outcomes):
+            g, task = self.latencies[n], outcome.task
+            known = 0 < g < math.inf
+            speed = f"{tune.rate(task, g):14.2f}" if known else f"{'-':>14}"
+            latency = f"{g * 1e3:12.4f}" if known else f"{'-':>12}"
+            gain = f"{outcome.gain:9.2f}" if outcome.gain else f"{'-':>9}"
+            yield (
+                f"{n:4}  {_short(tune.shown(task)):40}  {self.weights[n]:5g}  {latency}  "
+                f"{speed}  {len(outcome.trials):6}  {gain}"
+            )
+        for n, why in self.refused.items():
+            yield f"{n:4}  is not tuned: {why.splitlines()[0]}"
+        trials = sum(len(o.trials) for o in self.outcomes)
+        total = f"{self.latency * 1e3:.3f} ms" if math.isfinite(self.latency) else "-"
+        yield (
+            f"Estimated total latency: {total}  Trials: {trials}  "
+            f"Used time: {self.seconds:.0f} s  {ENDS[self.ended]}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TasksFinished:
+    """Tuning has ended."""
+
+    outcome: TasksOutcome
+
+
+TasksEvent: TypeAlias = TasksStarted | TaskRound | TasksFinished
+TasksListener: TypeAlias = Callable[[TasksEvent], None]
+
+
+class TasksLine:
+    """A listener that draws a progress bar with tqdm: latency, trials, the task, time left."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self.file = file or sys.stderr
+        self.bar: Any = None
+        self.started: TasksStarted | None = None
+
+    def __call__(self, event: TasksEvent) -> None:
+        """Draw an event."""
+        match event:
+            case TasksStarted():
+                self._open(event)
+            case TaskRound():
+                self._draw(event)
+            case TasksFinished():
+                self.bar.close()
+
+    def _open(self, event: TasksStarted) -> None:
+        from tqdm import tqdm
+
+        self.started = event
+        form = "{desc} |{bar:20}| {postfix}"
+        self.bar = tqdm(total=STEPS, file=self.file, bar_format=form, leave=True)
+        self.bar.set_description_str(f"{len(event.tasks)} tasks")
+
+    def _draw(self, event: TaskRound) -> None:
+        assert self.started is not None
+        done, trials = 0.0, sum(event.trials)
+        if self.started.trials is not None:
+            done = trials / self.started.trials
+        if self.started.seconds is not None:
+            done = max(done, event.elapsed / self.started.seconds)
+        done = min(done, 1.0)
+        left = f", {event.elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
+        name = self.started.tasks[event.task].name
+        self.bar.n = round(STEPS * done)
+        self.bar.set_postfix_str(f"{event.latency * 1e3:.3f} ms, {trials} trials, {name}{left}")
+
+
+def _short(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def weighted(weights: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Return how often all networks together call each task."""
+    return tuple(map(sum, zip(*weights, strict=True)))

@@ -1,0 +1,329 @@
+"""The sketch rules of Ansor: a literal list of (condition, effect) pairs.
+
+A state is derived stage by stage, from the output to the inputs. At each stage every rule whose
+condition holds gives new states, until a rule is exclusive: then the rules after it are skipped.
+A rule returns each new state with the number of the stage that is next.
+
+To add a rule, write the two functions and put a Rule into RULES, or pass it to a search: the rules
+of the user come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeAlias
+
+from minitvm import schedule, tensor
+from minitvm.base import Target
+
+from . import analysis
+from .state import State, Tiles, data_gene, sum_gene
+
+Branch: TypeAlias = tuple[State, int]  # a new state, and the number of the stage that is next
+LEVELS = 4  # loops that a data axis is split into: S S _ S _ S; a reduce axis into 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A way to derive states from a state at one of its stages.
+
+    meets      whether it applies
+    apply      the new states
+    exclusive  whether the rules after it are skipped where it applies
+    """
+
+    name: str
+    meets: Callable[[State, str, Target], bool]
+    apply: Callable[[State, str, Target], Iterator[Branch]]
+    exclusive: bool = False
+
+
+def _index(state: State, stage: str) -> int:
+    return state.stages.index(stage)
+
+
+def _is_computed(state: State, stage: str) -> bool:
+    return isinstance(state.s.state.stage(stage).op, tensor.ComputeOp)
+
+
+# --- always inline -------------------------------------------------------------------------------
+
+
+def can_inline(state: State, stage: str, target: Target) -> bool:
+    """Return whether a stage is not an output and inlining it costs nothing."""
+    now = state.s.state.stage(stage)
+    return not now.is_output and now.layout is None and analysis.is_strictly_inlineable(now.op)
+
+
+def inline(state: State, stage: str, target: Target) -> Iterator[Branch]:
+    """Inline a stage.
+
+    for i: B[i] = A[i] + 1
+    for i: C[i] = B[i] * 2   ->   for i: C[i] = (A[i] + 1) * 2
+    """
+    new = state.copy()
+    new.s[stage].compute_inline()
+    yield new, _index(new, stage) - 1
+
+
+# --- multi-level tiling --------------------------------------------------------------------------
+
+
+def can_tile(state: State, stage: str, target: Target) -> bool:
+    """Return whether a stage reuses its inputs, and is not tiled yet."""
+    if not _is_computed(state, stage) or stage in state.tiles:
+        return False
+    return analysis.has_data_reuse(state.op(stage))
+
+
+def tile(state: State, stage: str, target: Target) -> Iterator[Branch]:
+    """Split the loops into the structure S S R S R S.
+
+    for i, j:                       for i.0, j.0: for i.1, j.1: for k.0: for i.2, j.2: for k.1:
+      for k:                   ->     for i.3, j.3:
+        C[i, j] += ...                  C[i, j] += ...
+    """
+    new = state.copy()
+    _tile(new, stage, target)
+    yield new, _index(new, stage)
+
+
+def can_fuse(state: State, stage: str, target: Target) -> bool:
+    """Return whether a stage can be tiled and only one stage reads it, elementwise."""
+    consumer = analysis.elementwise_consumer(state.s.state, stage)
+    return can_tile(state, stage, target) and consumer is not None and consumer not in state.tiles
+
+
+def can_fuse_copy(state: State, stage: str, target: Target) -> bool:
+    """Return whether the stage that could be fused is the copy that cache_write made."""
+    consumer = analysis.elementwise_consumer(state.s.state, stage)
+    return can_fuse(state, stage, target) and stage == f"{consumer}.local"
+
+
+def tile_and_fuse(state: State, stage: str, target: Target) -> Iterator[Branch]:
+    """Tile a stage, and compute each tile inside the tiles of its elementwise consumer.
+
+                                    for i.0, j.0: for i.1, j.1:
+    for i, j: C[i, j] += ...   ->     for k.0: for i.2, j.2: for k.1: for i.3, j.3: C[i, j] += ...
+    for i, j: D[i, j] = f(C)          for i.4, j.4: D[i, j] = f(C[i, j])
+
+    There are two states: C is computed in the loops of level 1 or, as here, of level 2.
+    """
+    consumer = analysis.elementwise_consumer(state.s.state, stage)
+    assert consumer is not None
+    for level in (1, 2):
+        new = state.copy()
+        _tile(new, stage, target, consumer, level)
+        new.choices = (*new.choices, f"level {level}")
+        yield new, _index(new, stage)
+
+
+def _label(a: tensor.Axis) -> str:
+    """Return the name of an axis of the formula: cache_write appends ".c"."""
+    return a.name.removesuffix(".c")
+
+
+def _gene(state: State, stage: str, a: tensor.Axis, lanes: int = 1) -> int | None:
+    """Return the gene that splits an axis; None if the axis has one iteration."""
+    length, name = analysis.extent(a), f"tile_{_label(a)}"
+    if length == 1:
+        return None
+    if any(g.name == name for g in state.genes):
+        name = f"tile_{stage}_{_label(a)}"
+    made = sum_gene(name, length) if a.kind == "reduce" else data_gene(name, length, lanes)
+    return state.gene(made)
+
+
+def _tile(
+    state: State, stage: str, target: Target, consumer: str | None = None, level: int = 0
+) -> None:
+    """Tile a stage in the structure S S R S R S, inside the tiles of a consumer if there is one."""
+    op, host = state.op(stage), consumer or stage
+    lanes = target.lanes(op.dtypes[0])
+    *others, last = op.axis
+    genes = [*(_gene(state, stage, a) for a in others), _gene(state, stage, last, lanes)]
+    sums = [_gene(state, stage, a) for a in op.reduce_axis]
+    outer = list[list[tensor.Axis]]()
+    if consumer is not None:
+        axes, parts = state.op(consumer).axis, [(n,) for n in range(level)]
+        rest = tuple(range(level, LEVELS))
+        outer = _levels(state, consumer, axes, genes, [*parts, rest], LEVELS)
+        state.s[consumer].reorder(*chain(*outer))
+        place = next(x[-1] for x in reversed(outer[:-1]) if x)
+        state.s[stage].compute_at(state.s[consumer], place)
+    own = _levels(state, stage, op.axis, genes, [(n,) for n in range(level, LEVELS)])
+    reduce = _levels(state, stage, op.reduce_axis, sums, [(0,), (1,)])
+    order = [*own[:-2], reduce[0], own[-2], reduce[1], own[-1]]
+    state.s[stage].reorder(*chain(*order))
+    levels = tuple(map(tuple, (*outer[:-1], *own)))
+    copied = tuple(outer[-1]) if outer else ()
+    state.tiles[stage] = Tiles(tuple(genes), levels, host, level, tuple(own[-1]), copied)
+
+
+def _levels(
+    state: State,
+    stage: str,
+    axes: Sequence[tensor.Axis],
+    genes: Sequence[int | None],
+    parts: Sequence[Sequence[int]],
+    number: int | None = None,
+) -> list[list[tensor.Axis]]:
+    """Split axes by genes; return the loops of each level. Axes of one iteration stay at the first.
+
+    number   how sketches number the loops of the last level, if it has several parts: "i.4"
+    """
+    found: list[list[tensor.Axis]] = [[] for _ in parts]
+    for a, gene in zip(axes, genes, strict=True):
+        if gene is None:
+            found[0].append(a)
+            state.names[a] = (_label(a), "1")
+            continue
+        made = state.split(stage, a, gene, parts)
+        for n, (loop, several) in enumerate(zip(made, parts, strict=True)):
+            shown = number if len(several) > 1 and number is not None else several[0]
+            size = " * ".join(f"TILE_{_label(a).upper()}{p}" for p in several)
+            state.names[loop] = (f"{_label(a)}.{shown}", size)
+            found[n].append(loop)
+    return found
+
+
+# --- cache write ---------------------------------------------------------------------------------
+
+
+def can_cache_write(state: State, stage: str, target: Target) -> bool:
+    """Return whether a stage can be tiled and no stage can be fused with it."""
+    return can_tile(state, stage, target) and not can_fuse(state, stage, target)
+
+
+def cache_write(state: State, stage: str, target: Target) -> Iterator[Branch]:
+    """Sum in a local buffer, so that the copy to the result can be fused with the tiles.
+
+    for i, j: C[i, j] += ...   ->   for i, j: C.local[i, j] += ...
+                                    for i, j: C[i, j] = C.local[i, j]
+    """
+    new = state.copy()
+    made = new.s.cache_write(new.op(stage).output(0), "local")
+    yield new, _index(new, made.op.name)
+
+
+# --- rfactor -------------------------------------------------------------------------------------
+
+
+def can_rfactor(state: State, stage: str, target: Target) -> bool:
+    """Return whether a reduction has too few results to fill cores or vectors."""
+    if not _is_computed(state, stage) or stage in state.tiles:
+        return False
+    op = state.op(stage)
+    done = "rf" in stage.split(".") or f"{stage}.rf" in state.stages
+    return not done and analysis.is_small_space(op, target.num_cores)
+
+
+def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
+    """Sum partial results first, one for each iteration of the outer or the inner part of a split.
+
+                                 for f: for k.1: B.rf[f] += A[f, k.1]
+    for k: B += A[k]        ->   for f: B += B.rf[f]
+    """
+    for which in (0, 1):
+        new = state.copy()
+        view = new.s[stage]
+        whole = view.fuse(*new.op(stage).reduce_axis)
+        gene = new.gene(sum_gene(f"tile_{stage}_sum", analysis.terms(new.op(stage))))
+        parts = new.split(stage, whole, gene, [(0,), (1,)])
+        label = "@".join(_label(a) for a in state.op(stage).reduce_axis)
+        shown = {
+            a.name: (f"{label}.{n}", f"TILE_{stage}_SUM{n}".upper()) for n, a in enumerate(parts)
+        }
+        made = new.s.rfactor(new.op(stage).output(0), parts[which], len(new.op(stage).axis))
+        for op in (made.op, new.op(stage)):
+            for a in (*op.axis, *op.reduce_axis):
+                if a.name.removesuffix(".v") in shown:
+                    new.names[a] = shown[a.name.removesuffix(".v")]
+        new.choices = (*new.choices, ("outer", "inner")[which] + " parts")
+        yield new, _index(new, stage) - 1
+
+
+# --- packing -------------------------------------------------------------------------------------
+
+
+def _reused(state: State, stage: str) -> list[tuple[tensor.Tensor, int]]:
+    """Return the inputs of a tiled stage that can be stored as panels, and their dimensions."""
+    if stage not in state.tiles or state.tiles[stage].spatial[-1] is None:
+        return []
+    return [(t, d) for t, d in analysis.packable(state.op(stage)) if not _is_copy(state, t)]
+
+
+def _is_copy(state: State, t: tensor.Tensor) -> bool:
+    return state.s.state.owner(t).layout is not None
+
+
+def can_pack(state: State, stage: str, target: Target) -> bool:
+    """Return whether a tiled stage has inputs that each of its tiles reads again."""
+    return bool(_reused(state, stage))
+
+
+def can_pack_constants(state: State, stage: str, target: Target) -> bool:
+    """Return whether all those inputs are constant."""
+    known = schedule.constants(state.s.state)
+    reused = _reused(state, stage)
+    return bool(reused) and all(t.op in known for t, _ in reused)
+
+
+def pack(state: State, stage: str, target: Target) -> Iterator[Branch]:
+    """Store an input as panels as wide as a tile, for each iteration of the outermost loop.
+
+                                        for j.0:
+    for i.0, j.0, ...:                    for k, j: B.global[j // w, k, j % w] = B[k, j]
+      C[i, j] += A[i, k] * B[k, j]   ->   for i.0, ...:
+                                            C[i, j] += A[i, k] * B.global[j // w, k, j % w]
+
+    A constant is packed before the calls. This rule is not Ansor's, which changes layouts only of
+    constants.
+    """
+    new = state.copy()
+    known = schedule.constants(new.s.state)
+    tiles = new.tiles[stage]
+    (*others, panel), gene = tiles.levels[0], tiles.spatial[-1]
+    assert gene is not None
+    for t, dimension in _reused(state, stage):
+        name = new.s.cache_read(t, "global", [new.s[stage]]).op.name
+        if t.op not in known:
+            new.s[tiles.host].reorder(panel, *others)
+            new.tiles[stage] = tiles._replace(levels=((panel, *others), *tiles.levels[1:]))
+            if tiles.level == 1 and others:
+                new.s[stage].compute_at(new.s[tiles.host], others[-1])
+            new.s[name].compute_at(new.s[tiles.host], panel)
+        new.store_panels(name, dimension, (gene, LEVELS - 1))
+        axes = new.op(name).axis
+        if dimension == len(axes) - 1:
+            new.s[name].vectorize(new.split_inner(name, axes[-1], (gene, LEVELS - 1)))
+    new.choices = (*new.choices, "pack")
+    yield new, _index(new, stage)
+
+
+# --- the list ------------------------------------------------------------------------------------
+
+
+def is_any(state: State, stage: str, target: Target) -> bool:
+    """Return True: this rule comes last."""
+    return True
+
+
+def skip(state: State, stage: str, target: Target) -> Iterator[Branch]:
+    """Leave a stage as it is."""
+    yield state, _index(state, stage) - 1
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("always inline", can_inline, inline, exclusive=True),
+    Rule("rfactor", can_rfactor, rfactor),
+    Rule("cache write", can_cache_write, cache_write),
+    Rule("tile and fuse", can_fuse_copy, tile_and_fuse, exclusive=True),
+    Rule("tile and fuse", can_fuse, tile_and_fuse),
+    Rule("multi-level tiling", can_tile, tile, exclusive=True),
+    Rule("pack constants", can_pack_constants, pack, exclusive=True),
+    Rule("pack", can_pack, pack),
+    Rule("skip", is_any, skip, exclusive=True),
+)

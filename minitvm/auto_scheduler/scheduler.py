@@ -1,0 +1,217 @@
+"""The task scheduler of Ansor: which of several tasks to tune next.
+
+    scheduler = auto_scheduler.TaskScheduler(tasks, task_weights)
+    print(scheduler.tune(seconds=300, log="network.jsonl"))     the same call resumes
+
+A task is tuned for a round at a time: the one that is expected to lower the objective most.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.tune import (
+    GuidedPolicy,
+    Limits,
+    Log,
+    MeasureOptions,
+    Measurer,
+    Measures,
+    Model,
+    Policy,
+    Processes,
+    Searching,
+    Task,
+    Trial,
+    interruptible,
+)
+
+from .allocation import Allocation, Measurers, ObjectiveName, Settings, Strategy
+from .objectives import Objective, Weights
+from .rounds import TasksLine, TasksListener, TasksOutcome
+
+MakePolicy: TypeAlias = Callable[[Task, np.random.Generator], Policy]
+STALLED = 64  # trials without an improvement, after which objective "early-stop" leaves a task
+
+
+class Options(Protocol):
+    """What `tune` reads of TuningOptions."""
+
+    @property
+    def num_measure_trials(self) -> int: ...
+    @property
+    def early_stopping(self) -> int | None: ...
+    @property
+    def num_measures_per_round(self) -> int: ...
+    @property
+    def verbose(self) -> int: ...
+    @property
+    def log(self) -> str | Path | None: ...
+    @property
+    def measure(self) -> MeasureOptions: ...
+
+
+class TaskScheduler:
+    """Tunes several tasks, and gives each round to the one that lowers the objective most.
+
+    task_weights      how often a network calls each task, by default once; or for several networks,
+                      a list for each
+    objective         "sum" of the latencies (f1); "requirements": until each network is as fast as
+                      its bound (f2); "geomean" of the speed-ups (f3); "early-stop": tasks without
+                      an improvement for `early_stopping_task` trials do not count (f4); or a
+                      function of the latencies of all tasks, in seconds
+    bounds            the latency of each network that "requirements" asks for
+    references        the latency of each network that "geomean" compares with
+    strategy          "gradient"; "round-robin"; "sequential": one task after the other
+    alpha             the share of the progress in the last rounds in a gradient, against a guess
+    beta              how far a task may become faster than the fastest similar one
+    backward_window   how many rounds "the last rounds" are
+    epsilon           the share of rounds of a random task
+    load_log_file     a log whose trials are known, beside that of `tune`
+    model             model(task) returns the cost model of a task
+    policy            policy(task, rng) returns the policy of a task; by default GuidedPolicy
+    measurers         measurers(task) measures a task; by default, processes of this machine
+    rng               makes the search repeatable
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        task_weights: Sequence[float] | Weights | None = None,
+        *,
+        objective: ObjectiveName | Objective = "sum",
+        bounds: Sequence[float] = (),
+        references: Sequence[float] = (),
+        strategy: Strategy = "gradient",
+        alpha: float = 0.2,
+        beta: float = 2.0,
+        backward_window: int = 3,
+        epsilon: float = 0.05,
+        load_log_file: str | Path | None = None,
+        model: Callable[[Task], Model] | None = None,
+        policy: MakePolicy | None = None,
+        measurers: Measurers | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        every, weights = tuple(tasks), _networks(task_weights, len(tasks))
+        self.settings = Settings(
+            every,
+            weights,
+            objective,
+            tuple(bounds),
+            tuple(references) or (1.0,) * len(weights),
+            strategy,
+            alpha,
+            beta,
+            backward_window,
+            epsilon,
+        )
+        self.loaded = None if load_log_file is None else Log(load_log_file)
+        self.model, self.measurers = model, measurers
+        self.policy = policy or self._guided
+        self.rng = rng or np.random.default_rng()
+
+    def _guided(self, task: Task, rng: np.random.Generator) -> Policy:
+        return GuidedPolicy(task, rng, model=self.model and self.model(task))
+
+    def tune(
+        self,
+        options: Options | None = None,
+        *,
+        trials: int | None = None,
+        seconds: float | None = None,
+        batch: int = 16,
+        early_stopping: int | None = None,
+        early_stopping_task: int | None = None,
+        log: Log | str | Path | None = None,
+        measure: MeasureOptions | None = None,
+        on: TasksListener | None = None,
+        stop: threading.Event | None = None,
+        timer: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.time,
+    ) -> TasksOutcome:
+        """Tune until a limit is reached.
+
+        options               TVM's TuningOptions, in place of the other arguments up to `on`
+        trials                of all tasks together, including those that the logs had
+        seconds               wall time, without the final turns
+        batch                 trials of a round; fewer if each task would not get a round
+        early_stopping        trials without a lower objective
+        early_stopping_task   trials of a task without an improvement, after which it is left
+        log                   each trial is appended to it; what it contains is known
+        measure               how to measure; cold=True applies to tasks with constants
+        on                    is called with each event, in this thread
+        stop                  ends tuning when it is set; so does Ctrl-C
+        At the end, the fastest candidates of each task are measured in turns with its default.
+        """
+        if options is not None:
+            trials, batch = options.num_measure_trials, options.num_measures_per_round
+            early_stopping, measure = options.early_stopping, options.measure
+            log = options.log or log
+            on = on or (TasksLine() if options.verbose else None)
+        tasks, log = self.settings.tasks, Log(log) if isinstance(log, str | Path) else log
+        if trials is not None:
+            batch = max(1, min(batch, trials // len(tasks)))
+        limits = Limits(trials, seconds, early_stopping)
+        own = None if self.settings.objective == "early-stop" else early_stopping_task
+        stop, begin = stop or threading.Event(), timer()
+        rng, *rngs = self.rng.spawn(1 + len(tasks))
+        searches = [
+            Searching(
+                task,
+                self.policy(task, each),
+                Limits(trials, seconds, own),
+                batch,
+                log,
+                stop=stop,
+                timer=timer,
+                clock=clock,
+                trials=self._loaded(task, log),
+            )
+            for task, each in zip(tasks, rngs, strict=True)
+        ]
+        patience = early_stopping_task or STALLED
+        found = Allocation(self.settings, searches, limits, batch, patience, rng, begin, on)
+        with interruptible(stop), ExitStack() as opened:
+            found.start()
+            found.run(self.measurers or _Machines(measure, opened).measurer)
+        return found.outcome()
+
+    def _loaded(self, task: Task, log: Log | None) -> list[Trial]:
+        """Return the trials of the log that was loaded, unless the search reads them anyway."""
+        if self.loaded is None or (log is not None and log.path == self.loaded.path):
+            return []
+        return [*self.loaded.read(task).trials]
+
+
+def _networks(given: Sequence[float] | Weights | None, count: int) -> Weights:
+    """Return the weights of each network."""
+    rows = [1.0] * count if given is None else [*given]
+    if rows and all(isinstance(row, Sequence) for row in rows):
+        return tuple(tuple(map(float, row)) for row in cast("Weights", rows))
+    return (tuple(map(float, cast("list[float]", rows))),)
+
+
+class _Machines:
+    """Makes measurers that take turns with the same processes, for each target."""
+
+    def __init__(self, options: MeasureOptions | None, opened: ExitStack) -> None:
+        self.options, self.opened = options or MeasureOptions(), opened
+        self.processes = dict[str, Processes]()
+
+    def measurer(self, task: Task) -> Measures:
+        """Return a measurer of a task; MeasureError if its default cannot be measured."""
+        key, default = repr(task.target), task.default()
+        if key not in self.processes:
+            made = Processes(task.target, self.options.memory)
+            self.processes[key] = self.opened.enter_context(made)
+        options = replace(self.options, cold=self.options.cold and bool(default.constants))
+        return Measurer(default, task.target, options=options, processes=self.processes[key])

@@ -1,0 +1,210 @@
+"""States: schedules whose tile sizes are left open, on the way to a sketch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import NamedTuple, Self
+
+from minitvm import schedule, te, tensor, tune
+
+from . import text
+
+LONGEST = 64  # iterations of an innermost loop
+RICH = 6  # sizes of an innermost loop that divide the length: with so many, others add little
+WASTE = 1.3  # iterations of loops that do not divide the length, relative to it
+UNEVEN = range(1, 15)  # innermost loops that do not divide the length, in vectors or iterations
+FEW = (1, 2, 4)  # iterations of the two loops around them
+
+
+class Tiles(NamedTuple):
+    """The loops of a tiled stage.
+
+    spatial   the genes of the data axes; None for an axis of one iteration
+    levels    data loops, outermost level first, of the stage that writes the result; the last level
+              is the innermost one of the tiled stage itself
+    host      the stage that writes the result: the consumer in whose loops of this `level` this
+              one is computed; or this stage, and level 0
+    inner     the loops in a register tile of the tiled stage
+    copied    the loops of the consumer over what is computed at a time; () without a consumer
+    """
+
+    spatial: tuple[int | None, ...]
+    levels: tuple[tuple[tensor.Axis, ...], ...]
+    host: str
+    level: int
+    inner: tuple[tensor.Axis, ...]
+    copied: tuple[tensor.Axis, ...]
+
+
+class State:
+    """A schedule with open tile sizes: what sketch rules rewrite.
+
+    s       the schedule; an open size has an example in it
+    genes   the decisions that are open, holes where they go
+    rules   the names of the rules that were applied
+    names   how sketches print a loop and its extent: "i.0", "TILE_I0"
+    tiles   the loops of tiled stages
+    choices what was decided where there was a choice, such as "level 2"
+    layouts the layouts with open sizes, by the number of the step
+    Rules change copies, never the state that they are given.
+    """
+
+    def __init__(self, initial: schedule.State) -> None:
+        self.s = te.Schedule(initial)
+        self.initial = initial
+        self.genes: tuple[tune.Gene, ...] = ()
+        self.holes: tuple[tune.Hole, ...] = ()
+        self.rules: tuple[str, ...] = ()
+        self.names: dict[tensor.Axis, tuple[str, str]] = {}
+        self.tiles: dict[str, Tiles] = {}
+        self.choices: tuple[str, ...] = ()
+        self.layouts: dict[int, tuple[str, ...]] = {}
+
+    def copy(self) -> Self:
+        """Return a copy, which has the same genes."""
+        new = type(self)(self.initial)
+        new.s = te.Schedule(self.s.state)
+        new.genes, new.holes, new.rules = self.genes, self.holes, self.rules
+        new.names, new.tiles = dict(self.names), dict(self.tiles)
+        new.choices, new.layouts = self.choices, dict(self.layouts)
+        return new
+
+    def chose(self, choice: str) -> Self:
+        """Return a copy for which a choice was made."""
+        new = self.copy()
+        new.choices = (*self.choices, choice)
+        return new
+
+    @property
+    def stages(self) -> list[str]:
+        """Return the names of all stages, producers first."""
+        return [s.name for s in self.s.state.stages]
+
+    def op(self, stage: str) -> tensor.ComputeOp:
+        """Return the operation of a stage that is a te.compute."""
+        op = self.s.state.stage(stage).op
+        assert isinstance(op, tensor.ComputeOp)
+        return op
+
+    def gene(self, gene: tune.Gene) -> int:
+        """Add a decision, and return its number; one of the same name is used again."""
+        for n, known in enumerate(self.genes):
+            if known.name == gene.name:
+                return n
+        self.genes = (*self.genes, gene)
+        return len(self.genes) - 1
+
+    def open(self, field: str, *parts: tuple[int, int]) -> None:
+        """Leave a field of the last step open: the product of `parts` (gene, part) goes there."""
+        step = len(self.s.steps) - len(self.initial.steps) - 1
+        self.holes = (*self.holes, tune.Hole(step, field, parts))
+
+    def split_inner(self, stage: str, axis: tensor.Axis, part: tuple[int, int]) -> tensor.Axis:
+        """Split a loop by one part (gene, part), and return the inner loop."""
+        _, inner = self.s[stage].split(axis, factor=int(self.genes[part[0]].values[0][part[1]]))
+        self.open("factor", part)
+        return inner
+
+    def store_panels(self, stage: str, dimension: int, width: tuple[int, int]) -> None:
+        """Store a stage as panels along a dimension: [k, j] as [j // w, k, j % w].
+
+        width   the part (gene, part) that is `w`
+        """
+        names = tuple(f"d{n}" for n in range(len(self.op(stage).axis)))
+        along = names[dimension]
+        others = (n for n in names if n != along)
+        layout = (along + " // {}", *others, along + " % {}")
+        size = str(self.genes[width[0]].values[0][width[1]])
+        example = tuple(e.replace("{}", size) for e in layout)
+        self.s.apply(schedule.TransformLayout(stage, names, example))
+        self.open("layout", width)
+        self.layouts[self.holes[-1].step] = layout
+
+    def sketch(self, name: str, args: Sequence[tensor.Tensor]) -> tune.Sketch:
+        """Return the sketch: the steps with holes, and the space of the open decisions."""
+        steps = list(self.s.steps[len(self.initial.steps) :])
+        for n, layout in self.layouts.items():
+            steps[n] = replace(steps[n], layout=layout)  # pyright: ignore[reportCallIssue]
+        space = tune.Space(self.genes)
+        return tune.Sketch(name, tuple(args), self.initial, tuple(steps), self.holes, space)
+
+    def program(self, row: Sequence[int]) -> Self:
+        """Return the state that a row of the open decisions gives: its sizes are numbers."""
+        new = type(self)(self.initial)
+        new.rules, new.choices = self.rules, self.choices
+        for step in self.sketch("", ()).filled(row):
+            new.s.apply(step)
+        for old, now in zip(self.s.state.stages, new.s.state.stages, strict=True):
+            axes = {name: a for a, name in now.names.items()}
+            shown = {a: self.names[a] for a in old.names if a in self.names}
+            new.names |= {axes[old.names[a]]: names for a, names in shown.items()}
+        return new
+
+    def _factors(self) -> dict[tuple[str, str], str]:
+        """Return how to print the open fields of steps, by stage and loop or pragma."""
+        found = dict[tuple[str, str], str]()
+        steps = self.s.steps[len(self.initial.steps) :]
+        for hole in self.holes:
+            step, shown = steps[hole.step], list[str]()
+            for n, part in hole.parts:
+                number = part if self.genes[n].kind == "split" else ""
+                shown.append(f"{self.genes[n].name}{number}".upper())
+            key = step.key if isinstance(step, schedule.Pragma) else getattr(step, "axis", "")
+            found[step.stage, key] = " * ".join(shown)
+        return found
+
+    def __str__(self) -> str:
+        return text.program(self.s.state, self.names, self._factors() if self.genes else None)
+
+    def split(
+        self, stage: str, axis: tensor.Axis, gene: int, parts: Sequence[Sequence[int]]
+    ) -> list[tensor.Axis]:
+        """Split a loop, by parts of a gene; the sizes of a loop's parts are multiplied.
+
+        state.split("C", i, 0, [(0,), (1,), (2, 3)])    three loops, the last one of size 2 x 3
+        """
+        found, rest = list[tensor.Axis](), axis
+        values = self.genes[gene].values[0]
+        for n in range(1, len(parts)):
+            inner = [p for several in parts[n:] for p in several]
+            factor = math.prod(int(values[p]) for p in inner)
+            outer, rest = self.s[stage].split(rest, factor=factor)
+            self.open("factor", *((gene, p) for p in inner))
+            found.append(outer)
+        found.append(rest)
+        return found
+
+
+@cache
+def data_gene(name: str, length: int, lanes: int) -> tune.Gene:
+    """Return the ways to split a data axis into four loops (GetFactorizationSchemes).
+
+    The innermost loop has at most 64 iterations. If few of its sizes divide the length, there are
+    also tiles that do not, the last of which is cut off.
+
+    lanes   of a vector if the innermost loop will be vectorized: tiles of other sizes are multiples
+            of it; 1 if it will not
+    """
+    options = list(tune.split_gene(name, length, 4, innermost=LONGEST).options)
+    if len({o[-1] for o in options if o[-1] % lanes == 0}) < RICH:
+        options += _uneven(length, [lanes * n for n in UNEVEN if lanes * n <= LONGEST])
+    return tune.sizes_gene(name, options)
+
+
+@cache
+def sum_gene(name: str, length: int) -> tune.Gene:
+    """Return the ways to split a reduce axis into two loops."""
+    return tune.split_gene(name, length, 2)
+
+
+def _uneven(length: int, inner: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield splits into four loops that do not divide `length` and waste little."""
+    for size, a, b in product(inner, FEW, FEW):
+        whole = a * b * size
+        iterations = -(-length // whole) * whole
+        if length % whole and iterations <= max(WASTE * length, inner[0]):
+            yield (-1, a, b, size)

@@ -1,0 +1,220 @@
+"""Search tasks: a computation to be tuned for a target, with the sketches that its rules derive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from minitvm import te, topi
+from minitvm.base import ArgumentError, Reason, Target, check_kind, check_text, raise_first
+from minitvm.tune import Measurer, Outcome, Policy, ProgressLine, Task, run
+
+from .checks import listed
+from .dag import ComputeDAG
+from .derive import states
+from .history import is_default_faster, load_best_record, replayed
+from .options import HardwareParams, TuningOptions
+from .rules import RULES, Rule
+from .state import State
+from .workload_registry import Workload, make_workload_key
+
+
+class SearchPolicy(Protocol):
+    """A way to search a task: SketchPolicy."""
+
+    search_task: SearchTask
+    verbose: int
+
+    def policy(self, log: str | Path | None) -> tuple[Policy, np.random.Generator, int]:
+        """Return a policy, its random numbers, and how many trials of the log do not count."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class SearchTask(Task):
+    """A computation to be tuned for a target.
+
+        task = auto_scheduler.SearchTask(matmul, (512, 512, 512), target="llvm")
+        callbacks = [auto_scheduler.RecordToFile("log.json")]
+        task.tune(auto_scheduler.TuningOptions(64, measure_callbacks=callbacks))
+        s, args = task.apply_best("log.json")
+
+    compute_dag   the formulas
+    rules         the rules that derived the sketches
+    states        the states of the sketches: print(task.states[n]), or for a candidate of this
+                  sketch, print(task.states[n].program(row))
+    inputs        arrays that programs are measured with, by the name of the input
+    tune.run(task) searches it, too.
+    """
+
+    compute_dag: ComputeDAG
+    rules: tuple[Rule, ...]
+    states: tuple[State, ...]
+    inputs: Mapping[str, Any]
+
+    def __init__(
+        self,
+        func: str | Workload | None = None,
+        args: Sequence[Any] = (),
+        *,
+        compute_dag: ComputeDAG | None = None,
+        workload_key: str | None = None,
+        target: str | Target | None = None,
+        hardware_params: HardwareParams | None = None,
+        task_inputs: Mapping[str, Any] | None = None,
+        rules: Sequence[Rule] = RULES,
+    ) -> None:
+        """Derive the sketches of a computation.
+
+        func, args        a registered workload, or its name, and the arguments it is called with;
+                          or else
+        compute_dag       the formulas; or else
+        workload_key      what make_workload_key returned
+        target            by default the current target
+        hardware_params   facts of the machine that replace those of the target
+        task_inputs       arrays to measure with, by the name of the input; the others are random
+        rules             what derives sketches, tried in this order
+        """
+        raise_first(ArgumentError, "SearchTask", _about(func, compute_dag, workload_key))
+        if func is not None:
+            workload_key = make_workload_key(func, args)
+        dag = compute_dag or ComputeDAG(workload_key or "")
+        name, *workload = json.loads(workload_key or dag.workload_key())
+        machine = HardwareParams() if hardware_params is None else hardware_params
+        to = check_kind("hardware_params", machine, HardwareParams, fix="").on(Target(target))
+        inputs: Any = {} if task_inputs is None else task_inputs
+        check_kind("task_inputs", inputs, dict, fix='{"indices": array}')
+        for rule in listed("rules", rules, "(rule, *auto_scheduler.RULES)"):
+            check_kind("rules", rule, Rule, fix="Rule(name, meets, apply)")
+        unknown = [n for n in inputs if n not in {t.name for t in dag.tensors}]
+        if unknown:
+            names = ", ".join(t.name for t in dag.tensors)
+            raise ArgumentError(f"task_inputs {unknown[0]!r}", "there is no such input", names)
+        self._set(name, tuple(workload), to, dag, tuple(rules), inputs)
+
+    def _set(
+        self,
+        name: str,
+        workload: tuple[Any, ...],
+        target: Target,
+        dag: ComputeDAG,
+        rules: tuple[Rule, ...],
+        inputs: Mapping[str, Any],
+    ) -> None:
+        named = states(dag.initial, target, rules)
+        values = {
+            "name": name,
+            "workload": workload,
+            "target": target,
+            "args": dag.tensors,
+            "flops": dag.flop_ct,
+            "sketches": tuple(state.sketch(of, dag.tensors) for of, state in named),
+            "compute_dag": dag,
+            "rules": rules,
+            "states": tuple(state for _, state in named),
+            "inputs": inputs,
+        }
+        for field, value in values.items():
+            object.__setattr__(self, field, value)
+
+    @property
+    def workload_key(self) -> str:
+        """Return the key of the task; TVM's name of `key`."""
+        return self.key
+
+    def with_rules(self, rules: Sequence[Rule]) -> SearchTask:
+        """Return this task with the sketches that other rules derive."""
+        new = object.__new__(SearchTask)
+        new._set(self.name, self.workload, self.target, self.compute_dag, tuple(rules), self.inputs)
+        return new
+
+    def tune(
+        self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None
+    ) -> Outcome:
+        """Search for the fastest program, and return all trials and the best one.
+
+        search_policy   by default SketchPolicy(task)
+        Programs in the log of RecordToFile are known: the same call resumes. They count as trials,
+        unless the policy loads this log by PreloadMeasuredStates.
+        """
+        task, policy, known, verbose = self, None, 0, tuning_options.verbose
+        rng = np.random.default_rng()
+        if search_policy is not None:
+            task, verbose = search_policy.search_task, verbose and search_policy.verbose
+            policy, rng, known = search_policy.policy(tuning_options.log)
+        with ExitStack() as open_workers:
+            measurer = None
+            if self.inputs:
+                made = Measurer(
+                    self.default(),
+                    self.target,
+                    inputs=self._arrays(rng),
+                    options=tuning_options.measure,
+                )
+                measurer = open_workers.enter_context(made)
+            return run(
+                task,
+                policy,
+                trials=tuning_options.num_measure_trials + known,
+                early_stopping=tuning_options.early_stopping,
+                batch=tuning_options.num_measures_per_round,
+                log=tuning_options.log,
+                measure=tuning_options.measure,
+                measurer=measurer,
+                on=ProgressLine() if verbose else None,
+                rng=rng,
+            )
+
+    def _arrays(self, rng: np.random.Generator) -> list[Any]:
+        """Return the inputs to measure with."""
+        inputs = [t for t in self.args if isinstance(t.op, te.PlaceholderOp)]
+        return [
+            np.asarray(self.inputs[t.name])
+            if t.name in self.inputs
+            else rng.uniform(0.125, 1, [int(n) for n in t.shape]).astype(str(t.dtype))  # pyright: ignore[reportArgumentType]
+            for t in inputs
+        ]
+
+    def apply_best(
+        self, log_file: str | Path, include_compatible: bool = False
+    ) -> tuple[te.Schedule, list[te.Tensor]]:
+        """Return the schedule of the fastest program of a log, and the arguments of its program.
+
+        include_compatible   whether measurements on other machines count
+        If the default was faster in the final turns of the search, this is its schedule.
+        """
+        record = load_best_record(log_file, self.key, self.target, include_compatible)
+        if record is None:
+            why = f"it has no program of {self.key} for {self.target} on this machine"
+            raise ArgumentError(f"log {str(log_file)!r}", why, "task.tune(...) with this log")
+        if is_default_faster(record):
+            return topi.schedule(self.outputs, self.target), list(self.args)
+        return replayed(record, self.compute_dag), list(self.args)
+
+    def print_best(
+        self, log_file: str | Path, print_mode: Literal["schedule", "python"] = "schedule"
+    ) -> str:
+        """Return the fastest program of a log, as its steps in Python.
+
+        print_mode   "schedule", as in TVM, or "python"
+        """
+        if check_text("print_mode", print_mode, "python") not in ("schedule", "python"):
+            why = "programs here are printed for a CPU"
+            raise ArgumentError(f"print_mode {print_mode!r}", why, '"schedule" or "python"')
+        return self.apply_best(log_file)[0].python()
+
+
+def _about(
+    func: object, compute_dag: ComputeDAG | None, workload_key: str | None
+) -> Iterator[Reason]:
+    fix = "SearchTask(func, args, target=target)"
+    if sum(given is not None for given in (func, compute_dag, workload_key)) != 1:
+        yield "either a function, a compute_dag or a workload_key says what is computed", fix
+    if compute_dag is not None and not isinstance(compute_dag, ComputeDAG):  # pyright: ignore[reportUnnecessaryIsInstance]
+        yield f"{compute_dag!r} is no ComputeDAG", "auto_scheduler.ComputeDAG([A, B, C])"

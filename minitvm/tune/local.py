@@ -1,0 +1,62 @@
+"""How to build and run on this machine, under TVM's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitvm.base import ArgumentError
+
+from .measure import MeasureOptions
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBuilder:
+    """Compile on this machine; timeout: seconds of wall time for one program."""
+
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRunner:
+    """Run on this machine, in a process of its own.
+
+    timeout                  seconds of wall time for all calls of one program
+    number, repeat           timed calls in a repeat, and repeats
+    min_repeat_ms            a repeat ends earlier when its calls have taken this long
+    enable_cpu_cache_flush   use other copies of constants in each call, as a network does
+    check_correctness        whether to compare the results with those of topi's schedule
+    """
+
+    timeout: float = 10.0
+    number: int = 40
+    repeat: int = 1
+    min_repeat_ms: float = 20.0
+    enable_cpu_cache_flush: bool = False
+    check_correctness: bool = True
+
+
+def local(
+    builder: LocalBuilder | str, runner: LocalRunner | str
+) -> tuple[LocalBuilder, LocalRunner]:
+    """Return how to build and run; "local" stands for LocalBuilder() and LocalRunner()."""
+    for name, given, kind in (("builder", builder, LocalBuilder), ("runner", runner, LocalRunner)):
+        if not isinstance(given, kind) and not (isinstance(given, str) and given == "local"):  # pyright: ignore[reportUnnecessaryIsInstance]
+            why = "programs are built and run on this machine only"
+            raise ArgumentError(f"{name} {given!r}", why, '"local"')
+    return (
+        LocalBuilder() if isinstance(builder, str) else builder,
+        LocalRunner() if isinstance(runner, str) else runner,
+    )
+
+
+def measure_options(builder: LocalBuilder, runner: LocalRunner) -> MeasureOptions:
+    """Return the options of tune.run."""
+    return MeasureOptions(
+        compile_seconds=builder.timeout,
+        run_seconds=runner.timeout,
+        number=runner.number,
+        repeat=runner.repeat,
+        min_repeat_ms=runner.min_repeat_ms,
+        cold=runner.enable_cpu_cache_flush,
+        check=runner.check_correctness,
+    )

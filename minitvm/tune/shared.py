@@ -1,0 +1,163 @@
+"""Models that know other tasks: shared trees, and trees of one task that correct them.
+
+shared = SharedModel(columns_of(task).names)
+GuidedPolicy(task, rng, model=shared.of(task.key))     one policy for each task of a network
+GuidedPolicy(task, rng, model=Corrected((Draft(column), load_trees(path))))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+
+from .features import VERSION
+from .loss import Floats, pairwise_accuracy
+from .model import DRAFT, Draft, Model, Trees
+
+BASE = "(base)"  # the column with the estimate that trees correct
+FEWEST = 8  # trials of other tasks, before trees are trained on them
+GROWTH = 1.2  # they are trained again when there are this many times as many trials
+MARGIN = 0.02  # of pairs that another base must order correctly beyond the first
+
+
+class Corrected:
+    """Trees of one task that correct the best of several estimates of log2(speed).
+
+    bases      models that were not trained on trials of this task; the first is the safe one
+    chosen     the base in use, by its number; before the first fit(), the last
+    accuracy   of each base, in the last fit()
+    A base that misleads is dropped: each fit() counts the pairs of trials that the bases order
+    correctly. A base is preferred to the first one if it has MARGIN more.
+    """
+
+    def __init__(self, bases: Sequence[Model], *, seed: int = 0) -> None:
+        self.bases = tuple(bases)
+        self.chosen = len(self.bases) - 1
+        self.accuracy: tuple[float | None, ...] = ()
+        self.seed = seed
+        self.trees: Trees | None = None
+
+    def fit(self, features: Floats, labels: Floats) -> None:
+        """Choose the best base, and train trees that correct it."""
+        if not self.bases:
+            self.trees = Trees(seed=self.seed)
+            self.trees.fit(features, labels)
+            return
+        scores = [base.predict(features) for base in self.bases]
+        self.accuracy = tuple(pairwise_accuracy(s, labels) for s in scores)
+        ranks = [-1.0 if a is None else a for a in self.accuracy]
+        ranks[0] += MARGIN
+        self.chosen = int(np.argmax(ranks))
+        self.trees = Trees(seed=self.seed, prior=features.shape[1])
+        self.trees.fit(np.column_stack([features, scores[self.chosen]]), labels)
+
+    def predict(self, features: Floats) -> Floats:
+        """Return the scores of candidates; before the first fit(), those of the last base."""
+        if self.trees is None:
+            return self.bases[self.chosen].predict(features)
+        return self.trees.predict(self._with_base(features))
+
+    def importance(self, names: Sequence[str]) -> dict[str, float]:
+        """Return each column's share of the gain of all corrections, largest first."""
+        return self._trained().importance((*names, BASE))
+
+    def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
+        """Return what each column adds to the estimate of the base, largest effect first."""
+        return self._trained().explain(self._with_base(features[:1]), (*names, BASE))
+
+    def _with_base(self, features: Floats) -> Floats:
+        bases = self.bases[self.chosen : self.chosen + 1]
+        return np.column_stack([features, *(base.predict(features) for base in bases)])
+
+    def _trained(self) -> Trees:
+        if self.trees is None:
+            raise ArgumentError("a model of several bases", "it is not trained", "fit() first")
+        return self.trees
+
+
+class SharedModel:
+    """Trees that learn from the trials of several tasks.
+
+    names   the columns, the same for all tasks: those of `columns_of`
+    What a task gets from `of` corrects trees that learned from all other tasks, or the draft where
+    these mislead. The labels of a task are relative to its own best time.
+    """
+
+    def __init__(self, names: Sequence[str], *, seed: int = 0) -> None:
+        self.prior, self.width = _draft_in(names), len(names)
+        self.seed = seed
+        self.samples = dict[str, tuple[Floats, Floats]]()
+        self.made = dict[str, tuple[int, Trees]]()  # by the task that is left out
+
+    def of(self, key: str) -> Corrected:
+        """Return the model of one task, whose trials fit() adds to the shared ones."""
+        return _OfTask(self, key)
+
+    def bases(self, key: str) -> tuple[Model, ...]:
+        """Return the draft and, if they have enough trials, trees that know the other tasks."""
+        others = [self.samples[k] for k in sorted(self.samples) if k != key]
+        others = [(x, y) for x, y in others if y.any() and x.shape[1] == self.width]
+        count = sum(len(y) for _, y in others)
+        draft = Draft(self.prior)
+        if count < FEWEST:
+            return (draft,)
+        before, trees = self.made.get(key, (0, None))
+        if trees is None or count >= GROWTH * before:
+            trees = Trees(seed=self.seed, prior=self.prior)
+            trees.fit_tasks(others)
+            self.made[key] = count, trees
+        return draft, trees
+
+
+class _OfTask(Corrected):
+    """The model of one task of a SharedModel."""
+
+    def __init__(self, shared: SharedModel, key: str) -> None:
+        super().__init__(shared.bases(key), seed=shared.seed)
+        self.shared, self.key = shared, key
+
+    def fit(self, features: Floats, labels: Floats) -> None:
+        """Share the trials; choose the best base, and train trees that correct it.
+
+        A task whose columns are others, those of its genes, has no bases and shares nothing.
+        """
+        self.shared.samples[self.key] = features, labels
+        known = features.shape[1] == self.shared.width
+        self.bases = self.shared.bases(self.key) if known else ()
+        super().fit(features, labels)
+
+
+def _draft_in(names: Sequence[str]) -> int:
+    """Return the number of the column with the draft's estimate."""
+    if DRAFT not in names:
+        fix = "the columns of tune.columns_of, for sketches whose statements can be derived"
+        raise ArgumentError("a model of several tasks", f"there is no column {DRAFT!r}", fix)
+    return list(names).index(DRAFT)
+
+
+# --- trees on disk -------------------------------------------------------------------------------
+
+
+def save_trees(trees: Trees, path: str | Path) -> None:
+    """Write trained trees to a file."""
+    about = {"version": VERSION, "prior": trees.prior, "kept": trees.kept.tolist()}
+    trees.booster.set_attr(about=json.dumps(about))
+    Path(path).write_bytes(trees.booster.save_raw("ubj"))
+
+
+def load_trees(path: str | Path) -> Trees:
+    """Read trained trees; raise ArgumentError if they need columns of another version."""
+    import xgboost
+
+    booster = xgboost.Booster(model_file=bytearray(Path(path).read_bytes()))
+    about = json.loads(booster.attr("about") or "{}")
+    if about.get("version") != VERSION:
+        why = f"its columns have version {about.get('version')}, not {VERSION}"
+        raise ArgumentError(f"model {str(path)!r}", why, "benchmarks/pretrain.py makes a new one")
+    kept = np.array(about["kept"], np.intp)
+    return Trees(prior=about["prior"], booster=booster, kept=kept)

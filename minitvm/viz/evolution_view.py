@@ -1,0 +1,235 @@
+"""EvolutionView: the population of a search, generation by generation, in a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minitvm import tune
+from minitvm.base import ArgumentError
+
+from .controls import CodeLine, Layout, Panel, Select, Slider, index_in
+from .evolution_scene import Drawn, evolution_scene, ranks
+from .scene import Scene
+from .visual import Visual
+
+CHILDREN = 60  # of a generation that are drawn: half of them are the best, the others any
+EARLIER = 240  # rows of earlier generations that are drawn
+MAPS = ("score", "features")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A row of the population.
+
+    born     the generation that it was born in; 0 for the start
+    parent   the number of its first parent; None for the start
+    """
+
+    candidate: tune.Candidate
+    score: float
+    born: int
+    parent: int | None
+
+
+class EvolutionView(Visual):
+    """Show the rows of each generation of an evolution, and lines to the children from parents.
+
+    task          whose candidates they are
+    generations   what `watch` of tune.GuidedPolicy was called with; of several rounds, the last one
+    trials        measured candidates, which get a ring
+    columns       the features of candidates, by default those of the cost model
+    The first axis is the first principal component of the features. The second is the score, or the
+    second component. A click on a row shows its genes, with those that its parent has not marked.
+    """
+
+    def __init__(
+        self,
+        task: tune.Task,
+        generations: Iterable[tune.Generation],
+        trials: Iterable[tune.Trial] = (),
+        *,
+        columns: tune.Columns | None = None,
+    ) -> None:
+        given = list(generations)
+        starts = [n for n, g in enumerate(given) if g.number == 0]
+        if not starts:
+            fix = "tune.GuidedPolicy(task, rng, watch=generations.append)"
+            raise ArgumentError("EvolutionView", "there is no first generation", fix)
+        self._task, self._generations = task, given[starts[-1] :]
+        self._tried = {t.candidate: t for t in trials}
+        self.members = members(self._generations)
+        self._scores = np.array([m.score for m in self.members], np.float32)
+        self._ranks = ranks(self._scores)
+        found = columns or tune.columns_of(task)
+        self._places, self._shares = components(features(found, self.members), 2)
+        self._now, self._map = len(self._generations) - 1, MAPS[0]
+        super().__init__()
+
+    # --- what is shown ---
+
+    def _on_axes(self, n: int) -> tuple[float, float]:
+        across, down = self._places[n].tolist()
+        return across, down if self._map == "features" else self.members[n].score
+
+    def _shown(self) -> Iterator[Drawn]:
+        """Yield some rows of earlier generations, and some children of this one."""
+        best_first = sorted(range(len(self.members)), key=lambda n: -self.members[n].score)
+        earlier = [n for n in best_first if self.members[n].born < max(1, self._now)]
+        born = [n for n in best_first if self.members[n].born == self._now > 0]
+        half = CHILDREN // 2
+        children = [*born[:half], *_evenly(born[half:], CHILDREN - half)]
+        parents = [p for n in children if (p := self.members[n].parent) is not None]
+        tried = [n for n in (*earlier, *born) if self.members[n].candidate in self._tried]
+        others = {*_evenly(earlier, EARLIER), *parents, *tried} - {*children}
+        for n in sorted(others):
+            yield self._dot(n, None)
+        for n in children:
+            yield self._dot(n, self.members[n].parent)
+
+    def _dot(self, n: int, parent: int | None) -> Drawn:
+        start = None if parent is None else self._on_axes(parent)
+        tried = self.members[n].candidate in self._tried
+        return Drawn(n, self._on_axes(n), self._ranks[n], self._words(n), start, tried)
+
+    def _words(self, n: int) -> str:
+        """Describe a row, such as "sketch 2: score 11.6, generation 1"."""
+        m = self.members[n]
+        name = self._task.sketches[m.candidate.sketch].name
+        born = f"generation {m.born}" if m.born else "the start"
+        trial = self._tried.get(m.candidate)
+        if trial is None:
+            return f"{name}: score {m.score:.4g}, {born}"
+        speed = trial.result.error or f"{tune.rate(self._task, trial.seconds):.4g} GFLOP/s"
+        return f"{name}: score {m.score:.4g}, {born}, measured: {speed}"
+
+    def scene(self) -> Scene:
+        """Draw the map of the chosen generation."""
+        share = [f"{100 * s:.0f} % of the variance" for s in self._shares]
+        second = "score" if self._map == "score" else f"second component, {share[1]}"
+        places = np.array([self._on_axes(n) for n in range(len(self.members))])
+        low, high = places.min(0).tolist(), places.max(0).tolist()
+        ends = (low[0], high[0]), (low[1], high[1])
+        drawn = list(self._shown())
+        names = f"first principal component of the features, {share[0]}", second
+        return evolution_scene(self._title(len(drawn)), names, ends, drawn, self.ascii())
+
+    def _title(self, shown: int) -> str:
+        born = sum(m.born == self._now for m in self.members)
+        what = f"{born} children" if self._now else f"the start, {born} rows"
+        return f"generation {self._now}: {what}; {shown} rows of {len(self.members)} are drawn"
+
+    def ascii(self) -> str:
+        """Return a line of text per generation: children, how many beat their parent, scores."""
+        lines = [f"{'generation':>10}{'new rows':>10}{'above parent':>14}{'median':>9}{'best':>9}"]
+        for g in range(len(self._generations)):
+            born = [m for m in self.members if m.born == g]
+            pairs = [(m, self.members[m.parent]) for m in born if m.parent is not None]
+            above = sum(m.score > p.score for m, p in pairs) / max(1, len(pairs))
+            scores = [m.score for m in born]
+            median, best = (f"{np.median(scores):.2f}", f"{max(scores):.3f}") if born else "--"
+            better = f"{above:.0%}" if g else "-"
+            lines.append(f"{g:>10}{len(born):>10}{better:>14}{median:>9}{best:>9}")
+        return "\n".join(lines[:25])
+
+    def layout(self) -> Layout:
+        """Return the slider, the choice of the second axis, and the genes of the selected row."""
+        last = len(self._generations) - 1
+        n = index_in(self.selected, "row", len(self.members))
+        return Layout(
+            controls=(
+                Slider("generation", "generation", 0, last, self._now),
+                Select("map", "second axis", MAPS, self._map),
+            ),
+            panels=() if n is None else (Panel(self._words(n), self._genes(n)),),
+            selectable="row:",
+        )
+
+    def _genes(self, n: int) -> tuple[CodeLine, ...]:
+        """Return the genes of a row; "+" marks those whose option its parent does not have."""
+        m = self.members[n]
+        texts = self._options(m.candidate)
+        if m.parent is None:
+            return tuple(CodeLine(f"  {text}") for text in texts)
+        before = {*self._options(self.members[m.parent].candidate)}
+        new = [text not in before for text in texts]
+        return tuple(
+            CodeLine(f"{'+' if is_new else ' '} {text}", note="added" if is_new else "")
+            for text, is_new in zip(texts, new, strict=True)
+        )
+
+    def _options(self, candidate: tune.Candidate) -> list[str]:
+        sketch = self._task.sketches[candidate.sketch]
+        return [f"sketch: {sketch.name}", *sketch.space.text(candidate.row).split(", ")]
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Change the generation or the map, or describe a clicked row."""
+        match name:
+            case "generation":
+                self._now = int(value)
+            case "map":
+                self._map = value
+            case _:
+                n = index_in(value, "row", len(self.members))
+                return None if n is None else self._words(n)
+        return None
+
+
+def _evenly(numbers: Sequence[int], most: int) -> list[int]:
+    """Return at most `most` of the numbers, evenly spaced."""
+    if len(numbers) <= most:
+        return list(numbers)
+    return [numbers[n] for n in np.linspace(0, len(numbers) - 1, most).astype(int).tolist()]
+
+
+def members(generations: Sequence[tune.Generation]) -> list[Member]:
+    """Return all rows of a round, those of the start first, each with its first parent."""
+    found, number = list[Member](), dict[tune.Candidate, int]()
+    known = [0] * len(generations[0].pools)  # rows of each sketch in the generation before
+    for g in generations:
+        parents = dict[tune.Candidate, tune.Candidate]()
+        for family in g.families:
+            rows = zip(family.parents.tolist(), family.children.tolist(), strict=True)
+            for where, (parent, child) in zip(family.where.tolist(), rows, strict=True):
+                one = tune.Candidate(family.sketch, tuple(parent))
+                parents.setdefault(tune.Candidate(where, tuple(child)), one)
+        for n, pool in enumerate(g.pools):
+            new = zip(pool.rows[known[n] :].tolist(), pool.scores[known[n] :].tolist(), strict=True)
+            for row, score in new:
+                candidate = tune.Candidate(n, tuple(row))
+                parent = parents.get(candidate)
+                number[candidate] = len(found)
+                before = None if parent is None else number[parent]
+                found.append(Member(candidate, score, g.number, before))
+            known[n] = len(pool.rows)
+    return found
+
+
+def features(columns: tune.Columns, rows: Sequence[Member]) -> tune.Floats:
+    """Return the columns of rows, without the analytic model's estimate."""
+    kept = [n for n, name in enumerate(columns.names) if name != tune.DRAFT]
+    found = np.zeros((len(rows), len(kept)), np.float32)
+    for sketch in sorted({m.candidate.sketch for m in rows}):
+        at = [n for n, m in enumerate(rows) if m.candidate.sketch == sketch]
+        table = np.array([rows[n].candidate.row for n in at], np.int32)
+        found[at] = columns.of(sketch, table)[:, kept]
+    return found
+
+
+def components(table: tune.Floats, count: int) -> tuple[tune.Floats, list[float]]:
+    """Return the first principal components of standardised columns, and their variances' shares.
+
+    Each component points to where most columns grow.
+    """
+    spread = table.std(axis=0, dtype=np.float64)
+    kept = spread > 1e-6
+    scaled = (table[:, kept] - table[:, kept].mean(axis=0, dtype=np.float64)) / spread[kept]
+    scaled = np.pad(scaled, ((0, 0), (0, max(0, count - scaled.shape[1]))))
+    variances, vectors = np.linalg.eigh(scaled.T @ scaled / len(scaled))
+    best = vectors[:, ::-1][:, :count]
+    best = best * np.where(best.sum(axis=0) < 0, -1, 1)
+    shares = variances[::-1][:count] / max(float(variances.sum()), 1e-12)
+    return (scaled @ best).astype(np.float32), shares.tolist()

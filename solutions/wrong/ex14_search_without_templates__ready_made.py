@@ -1,0 +1,28 @@
+"""The library's own functions: the first rule of the list, a gene's options, a guess."""
+
+from minitvm import tune
+from minitvm.auto_scheduler import analysis
+
+EXPECT = {
+    "ex14.1": ("raises", 0),
+    "ex14.2": ("wrong-type", 0),
+    "ex14.3": ("wrong-value", 0),
+    "ex14.4": ("raises", 0),
+}
+
+
+def has_reuse(axes, sums, reads):
+    return analysis.has_data_reuse(reads)
+
+
+def derive(stages):
+    return tune
+
+
+def mutated(sizes, seed):
+    gene = tune.split_gene("tile", int(np.prod(sizes)), len(sizes))
+    return list(gene.options[seed % len(gene)])
+
+
+def blocked(name, stages):
+    return analysis.elementwise_consumer(stages, name)

@@ -1,0 +1,160 @@
+"""Models that know other tasks, and what becomes of them where they mislead."""
+
+import numpy as np
+import pytest
+
+from minitvm import tune
+from minitvm.base import ArgumentError
+
+from . import fakes, sketches
+
+NAMES = ("a", "b", "c", tune.DRAFT)
+
+
+def trials_of(offset: float, seed: int, count: int = 60, sign: float = 1.0):
+    """Return features and labels of a task whose draft misses what column b does."""
+    x = np.random.default_rng(seed).random((count, 4)).astype(np.float32)
+    speed = 2 * x[:, 0] + 3 * sign * x[:, 1]
+    x[:, 3] = 2 * x[:, 0] + offset
+    return x, np.exp2(speed - speed.max()).astype(np.float32)
+
+
+def accuracy(model: tune.Model, seed: int = 9) -> float:
+    x, y = trials_of(-4.0, seed, 300)
+    found = tune.pairwise_accuracy(model.predict(x), y)
+    assert found is not None
+    return found
+
+
+def test_a_task_learns_from_others() -> None:
+    shared = tune.SharedModel(NAMES)
+    for n in range(3):
+        shared.of(f"task {n}").fit(*trials_of(3.0 * n, n))
+    new, alone = shared.of("new"), tune.Draft(3)
+    assert accuracy(alone) < 0.8
+    assert accuracy(new) > 0.93  # before its first trial
+    few = trials_of(-4.0, 7, 12)
+    new.fit(*few)
+    assert new.chosen == 1
+    own = tune.Trees(prior=3)
+    own.fit(*few)
+    assert accuracy(new) > accuracy(own) + 0.03
+
+
+def test_other_tasks_that_mislead_are_dropped() -> None:
+    shared = tune.SharedModel(NAMES)
+    for n in range(3):
+        shared.of(f"task {n}").fit(*trials_of(3.0 * n, n, sign=-1.0))
+    new = shared.of("new")
+    before = accuracy(new)
+    new.fit(*trials_of(-4.0, 7, 32))
+    assert new.chosen == 0  # the draft
+    others, draft = new.accuracy[1], new.accuracy[0]
+    assert others is not None
+    assert draft is not None
+    assert others < draft
+    assert accuracy(new) > 0.75 > before
+
+
+def test_a_task_is_not_judged_by_trees_that_know_its_trials() -> None:
+    shared = tune.SharedModel(NAMES)
+    first = shared.of("first")
+    first.fit(*trials_of(0.0, 0))
+    assert len(first.bases) == 1  # the draft: there are no other tasks
+    shared.of("second").fit(*trials_of(1.0, 1))
+    first.fit(*trials_of(0.0, 0))
+    known = tune.Trees(prior=3)
+    known.fit_tasks([trials_of(1.0, 1)])
+    x = trials_of(2.0, 5)[0]
+    np.testing.assert_array_equal(first.bases[1].predict(x), known.predict(x))
+
+
+def test_shared_trees_are_trained_again_when_the_trials_have_grown() -> None:
+    shared = tune.SharedModel(NAMES)
+    shared.of("other").fit(*trials_of(0.0, 0, 50))
+    trees = shared.bases("new")[1]
+    shared.of("other").fit(*trials_of(0.0, 0, 55))
+    assert shared.bases("new")[1] is trees
+    shared.of("other").fit(*trials_of(0.0, 0, 60))
+    assert shared.bases("new")[1] is not trees
+
+
+def test_a_task_with_other_columns_shares_nothing() -> None:
+    shared = tune.SharedModel(NAMES)
+    x, y = trials_of(0.0, 0)
+    other = shared.of("other")
+    other.fit(x[:, :2], y)  # the columns of its genes
+    assert tune.pairwise_accuracy(other.predict(x[:, :2]), y) > 0.8
+    assert next(iter(other.importance(NAMES[:2]))) == "b"
+    assert len(shared.bases("new")) == 1
+
+
+def test_what_a_corrected_base_adds_up_to() -> None:
+    model = tune.Corrected((tune.Draft(3),))
+    with pytest.raises(ArgumentError, match="not trained"):
+        model.importance(NAMES)
+    model.fit(*trials_of(0.0, 0))
+    x, _ = trials_of(0.0, 1)
+    parts = model.explain(x, NAMES)
+    assert sum(parts.values()) == pytest.approx(float(model.predict(x)[0]), abs=1e-3)
+    assert next(iter(model.importance(NAMES))) == "b"
+
+
+def test_trees_survive_the_disk(tmp_path) -> None:
+    trees = tune.Trees(prior=3)
+    trees.fit_tasks([trials_of(0.0, 0), trials_of(1.0, 1)])
+    tune.save_trees(trees, tmp_path / "trees.ubj")
+    x, _ = trials_of(2.0, 2)
+    np.testing.assert_array_equal(
+        tune.load_trees(tmp_path / "trees.ubj").predict(x), trees.predict(x)
+    )
+    trees.booster.set_attr(about='{"version": 0}')
+    (tmp_path / "old.ubj").write_bytes(trees.booster.save_raw("ubj"))
+    with pytest.raises(ArgumentError, match="version 0"):
+        tune.load_trees(tmp_path / "old.ubj")
+
+
+def test_columns_without_a_draft_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="no column 'draft'"):
+        tune.SharedModel(("a", "b"))
+
+
+class _Backwards:
+    """A pre-trained model that predicts the opposite of the draft."""
+
+    def __init__(self, column: int) -> None:
+        self.column = column
+
+    def fit(self, features, labels) -> None:
+        raise AssertionError("a base is not trained")
+
+    def predict(self, features):
+        return -features[:, self.column]
+
+    def importance(self, names):
+        return dict[str, float]()
+
+    def explain(self, features, names):
+        return dict[str, float]()
+
+
+def test_a_search_drops_a_model_that_misleads() -> None:
+    task = fakes.task(sketches.matmul(64, 64, 64, 1))
+    columns = tune.columns_of(task)
+    at = columns.names.index(tune.DRAFT)
+
+    def result(candidate: tune.Candidate) -> tune.Result:
+        """Measure what the draft predicts, with 2 % of noise."""
+        (row,) = columns.of(candidate.sketch, np.array([candidate.row], np.int32))
+        noise = 1 + 0.02 * (hash(candidate.row) % 101) / 100
+        return tune.Result((float(2.0 ** -row[at]) * noise,))
+
+    model = tune.Corrected((tune.Draft(at), _Backwards(at)))
+    policy = tune.GuidedPolicy(task, np.random.default_rng(0), model=model)
+    proposed = policy.propose(16)
+    first = [tune.Trial(c, result(c)) for c in proposed]
+    assert model.chosen == 1  # the candidates that it likes are measured first
+    policy.learn(first)
+    assert model.chosen == 0
+    second = [tune.Trial(c, result(c)) for c in policy.propose(16)]
+    assert min(t.seconds for t in second) < 0.5 * min(t.seconds for t in first)
