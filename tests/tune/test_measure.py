@@ -49,8 +49,9 @@ def measurer() -> Iterator[tune.Measurer]:
     assert set(psutil.Process().children(recursive=True)) <= before
 
 
-def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+def children() -> set[psutil.Process]:
+    """Return the processes that this one started; forks of those come and go."""
+    return set(psutil.Process().children())
 
 
 def product(n: int, constant: bool = False, rows: int = 4) -> tir.PrimFunc:
@@ -205,6 +206,30 @@ def scalar_product(n: int) -> tir.PrimFunc:
     s = te.create_schedule(C.op)
     s[C].reorder(k, C.op.axis[1], C.op.axis[0])
     return tvm.lower(s, [A, B, C], target=ONE)
+
+
+def test_measurers_take_turns_with_the_same_processes() -> None:
+    pairs = (failing.doubled, failing.wrong), (lambda: product(32), failing.doubled)
+    before = children()
+    with tune.Processes(ONE) as shared:
+        each = [tune.Measurer(r(), ONE, options=SHORT, processes=shared) for r, _ in pairs]
+        started = []
+        for _ in range(2):
+            for m, programs in zip(each, pairs, strict=True):
+                right, wrong = m.measure(programs)
+                assert right.error == ""
+                assert wrong.error in ("wrong answer", "lower")
+                m.close()  # the processes are not its own
+                started.append(children() - before)
+        assert started[0] and started == started[:1] * 4
+        seconds = each[0].reference_seconds
+        shared.close()
+        assert psutil.wait_procs(started[0], timeout=30)[1] == []
+        *_, again = each[0].final([failing.doubled])
+        assert again.error == ""
+        assert each[0].reference_seconds == seconds
+        with pytest.raises(ArgumentError, match="the processes are those of"):
+            tune.Measurer(failing.doubled(), "llvm -num-cores=2", processes=shared)
 
 
 @pytest.mark.parametrize("cold", [False, True])
