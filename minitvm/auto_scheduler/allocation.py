@@ -166,7 +166,7 @@ class Allocation:
         return None if self.alive() else "exhausted"
 
     def chosen(self) -> tuple[int, tuple[float, ...]] | End:
-        """Return the next task, and the gradients if they decided; or why there is none."""
+        """Return the next task, and the gradients if they decided; or why tuning ends."""
         alive = self.alive()
         if self.settings.strategy == "sequential":
             return self._in_order(alive), ()
@@ -203,8 +203,8 @@ class Allocation:
         if self.limits.seconds is not None:
             used = self.searches[0].timer() - self.begin
             share = int(count * used / self.limits.seconds)
+        budget = math.inf if self.limits.trials is None else self.limits.trials / count
         for n in alive:
-            budget = math.inf if self.limits.trials is None else self.limits.trials / count
             if n >= share and len(self.searches[n].trials) < budget:
                 return n
         return alive[-1]

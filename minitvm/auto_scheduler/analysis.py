@@ -110,7 +110,7 @@ def is_small_space(op: tensor.ComputeOp, cores: int) -> bool:
     """Return whether the output is too small for tiles or cores, so that the sum must be split.
 
     (NeedsRfactor: for an operation with data reuse, no more elements than terms and than 16 for
-    each core; for another one, more terms than cores.)
+    each core; without data reuse, more terms than cores.)
     """
     if op.reduction is None or is_ragged(op):
         return False

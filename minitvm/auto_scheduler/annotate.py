@@ -128,11 +128,7 @@ def _placed(state: State, name: str) -> Iterator[State]:
     stages without tiles.
     """
     yield state
-    for place in schedule.legal_places(state.s.state, name):
-        target, _, loop = place.partition(".")
-        while target not in state.stages:  # the name of a stage may have a dot in it
-            head, _, loop = loop.partition(".")
-            target = f"{target}.{head}"
+    for target, loop in schedule.legal_loops(state.s.state, name):
         kind = _kind_of_loop(state, target, loop)
         if kind:
             new = state.chose(f"{name} in {target} {kind}")
@@ -196,8 +192,7 @@ def _parallel(state: State, name: str, grain: str) -> None:
 
 def _vectorize(state: State, target: Target) -> None:
     """Vectorize the innermost data loop of each stage."""
-    for tiles in state.tiles.items():
-        name, t = tiles
+    for name, t in state.tiles.items():
         state.s[name].vectorize(t.inner[-1])
         if t.host != name:
             state.s[t.host].vectorize(t.copied[-1])

@@ -109,8 +109,7 @@ class BeamPolicy:
         self.task, self.rng = task, rng
         self.beam, self.branch, self.draws = beam, branch, draws
         self.columns = tune.columns_of(task)
-        names = self.columns.names
-        self.prior = names.index(tune.DRAFT) if tune.DRAFT in names else None
+        self.prior = self.columns.draft
         self.model = model or tune.Trees(seed=int(rng.integers(1 << 31)), prior=self.prior)
         self.spaces = tune.spaces_of(task)
         self.seen = tune.Seen(self.spaces)
@@ -188,7 +187,7 @@ class BeamPolicy:
         """Train the model from all trials; return its accuracy on the new ones before that."""
         if not trials:
             return None
-        new = features_of(self.columns, [trial.candidate for trial in trials])
+        new = self.columns.of_candidates([trial.candidate for trial in trials])
         scores = self._predict(new) if self.fitted else None
         self.trials += trials
         self.features.append(new)
@@ -212,15 +211,6 @@ def completed(task: tune.Task, nodes: Sequence[Node]) -> tune.Rows:
     return rows
 
 
-def features_of(columns: tune.Columns, candidates: Sequence[tune.Candidate]) -> tune.Floats:
-    """Return the columns of candidates, float32[candidates, columns]."""
-    found = np.zeros((len(candidates), len(columns.names)), np.float32)
-    for n in {candidate.sketch for candidate in candidates}:
-        at = [k for k, candidate in enumerate(candidates) if candidate.sketch == n]
-        found[at] = columns.of(n, np.array([candidates[k].row for k in at], np.int32))
-    return found
-
-
 def accuracy_by_completeness(
     task: tune.Task,
     model: tune.Model,
@@ -240,6 +230,6 @@ def accuracy_by_completeness(
             known = round(share * len(candidate.row))
             rest = (0,) * (len(candidate.row) - known)
             cut.append(tune.Candidate(candidate.sketch, candidate.row[:known] + rest))
-        scores = model.predict(features_of(columns, cut))
+        scores = model.predict(columns.of_candidates(cut))
         found.append((share, tune.pairwise_accuracy(scores, labels)))
     return found

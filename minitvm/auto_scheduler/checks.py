@@ -15,7 +15,7 @@ def listed(what: str, given: Any, fix: str) -> list[Any]:
 
 
 def file_at(what: str, filename: str | Path) -> Path:
-    """Return the path of a file; ArgumentError if there is none."""
+    """Return the path of a file; raise ArgumentError if it does not exist."""
     path = Path(check_kind(what, filename, str, Path, fix="the path of a file"))
     if not path.is_file():
         raise ArgumentError(f"{what} {str(filename)!r}", "there is no such file")
@@ -23,5 +23,5 @@ def file_at(what: str, filename: str | Path) -> Path:
 
 
 def log_at(filename: str | Path) -> tune.Log:
-    """Return the log in a file; ArgumentError if there is none."""
+    """Return the log in a file; raise ArgumentError if it does not exist."""
     return tune.Log(file_at("log", filename))

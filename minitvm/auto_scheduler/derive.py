@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from minitvm import schedule, tensor, tune
-from minitvm.base import Target
+from minitvm.base import ArgumentError, Target
 
 from .annotate import annotated
 from .rules import RULES, Rule
 from .state import State
+
+MOST = 10_000  # steps of a derivation: the largest known takes some hundreds
 
 # watch(state, stage, rule, new state): what a rule made of a state; skipping returns the same state
 Watch: TypeAlias = Callable[[State, str, Rule, State], None]
@@ -25,11 +27,17 @@ def derived(
     """Return the states that the rules derive, from the output to the inputs.
 
     watch   is called with each step of the derivation
+    Raises ArgumentError after 10,000 steps: then a rule most likely repeats itself.
     """
     first = State(initial)
-    waiting, found = [(first, len(first.stages) - 1)], list[State]()
+    waiting, found, steps = [(first, len(first.stages) - 1)], list[State](), 0
     while waiting:
         state, at = waiting.pop()
+        steps += 1
+        if steps > MOST:
+            why = f"{MOST:,} steps of the derivation did not end it"
+            fix = "a condition that no longer holds for the states that its rule returns"
+            raise ArgumentError(f"sketch rules at stage {state.stages[at]!r}", why, fix)
         if at < 0:
             found.append(state)
             continue

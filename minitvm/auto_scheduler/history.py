@@ -28,7 +28,7 @@ def load_best_record(
     target: str | Target | None = None,
     include_compatible: bool = False,
 ) -> tune.Record | None:
-    """Return the record of the fastest program in a log, or None if there is none.
+    """Return the record of the fastest program in a log, or None if the log has no such record.
 
     workload_key, target   those of the records that count; None for any
     include_compatible     whether records of other machines count

@@ -25,7 +25,8 @@ class XGBModel:
 
     seed   of the trees
     logs   logs whose measurements of the task the search knows from the start
-    base   trees of an earlier search, whose predictions are corrected
+    base   trees of an earlier search, whose predictions are corrected; a task that has only the
+           columns of its genes cannot use them
     """
 
     seed: int | None = None
@@ -36,9 +37,11 @@ class XGBModel:
     def policy(self, task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
         """Return a policy that uses this model."""
         columns, model = tune.columns_of(task), None
-        if self.base is not None:
-            draft = tune.Draft(columns.names.index(tune.DRAFT))
-            model = tune.Corrected((draft, self.base), seed=self.seed or 0)
+        column = columns.draft
+        if self.base is not None and column is not None:
+            model = tune.Corrected((tune.Draft(column), self.base), seed=self.seed or 0)
+        elif self.seed is not None:
+            model = tune.Trees(seed=self.seed, prior=column)
         self.search = tune.GuidedPolicy(task, rng, model=model, columns=columns)
         return self.search
 
@@ -48,8 +51,11 @@ class XGBModel:
         if search is None or not search.trials:
             fix = "task.tune(options, SketchPolicy(task, model)) first"
             raise ArgumentError("XGBModel.save", "no search has trained it", fix)
-        names = search.columns.names
-        trees = tune.Trees(seed=self.seed or 0, prior=names.index(tune.DRAFT))
+        if search.columns.draft is None:
+            why = "its columns are those of the task's genes, which no other task has"
+            fix = "the log of the search, which init_search_callbacks reads"
+            raise ArgumentError("XGBModel.save", why, fix)
+        trees = tune.Trees(seed=self.seed or 0, prior=search.columns.draft)
         trees.fit(np.concatenate(search.features), tune.labels_of(search.trials))
         tune.save_trees(trees, file_name)
 

@@ -283,17 +283,18 @@ def pack(state: State, stage: str, target: Target) -> Iterator[Branch]:
     constants.
     """
     new = state.copy()
-    known = schedule.constants(new.s.state)
-    tiles = new.tiles[stage]
+    tiles, reused = new.tiles[stage], _reused(state, stage)
     (*others, panel), gene = tiles.levels[0], tiles.spatial[-1]
     assert gene is not None
-    for t, dimension in _reused(state, stage):
+    known = schedule.constants(new.s.state)
+    if any(t.op not in known for t, _ in reused):
+        new.s[tiles.host].reorder(panel, *others)
+        new.tiles[stage] = tiles._replace(levels=((panel, *others), *tiles.levels[1:]))
+        if tiles.level == 1 and others:
+            new.s[stage].compute_at(new.s[tiles.host], others[-1])
+    for t, dimension in reused:
         name = new.s.cache_read(t, "global", [new.s[stage]]).op.name
         if t.op not in known:
-            new.s[tiles.host].reorder(panel, *others)
-            new.tiles[stage] = tiles._replace(levels=((panel, *others), *tiles.levels[1:]))
-            if tiles.level == 1 and others:
-                new.s[stage].compute_at(new.s[tiles.host], others[-1])
             new.s[name].compute_at(new.s[tiles.host], panel)
         new.store_panels(name, dimension, (gene, LEVELS - 1))
         axes = new.op(name).axis

@@ -103,6 +103,24 @@ class State:
         step = len(self.s.steps) - len(self.initial.steps) - 1
         self.holes = (*self.holes, tune.Hole(step, field, parts))
 
+    def split(
+        self, stage: str, axis: tensor.Axis, gene: int, parts: Sequence[Sequence[int]]
+    ) -> list[tensor.Axis]:
+        """Split a loop, by parts of a gene; the sizes of a loop's parts are multiplied.
+
+        state.split("C", i, 0, [(0,), (1,), (2, 3)])    three loops, the last one of size 2 x 3
+        """
+        found, rest = list[tensor.Axis](), axis
+        values = self.genes[gene].values[0]
+        for n in range(1, len(parts)):
+            inner = [p for several in parts[n:] for p in several]
+            factor = math.prod(int(values[p]) for p in inner)
+            outer, rest = self.s[stage].split(rest, factor=factor)
+            self.open("factor", *((gene, p) for p in inner))
+            found.append(outer)
+        found.append(rest)
+        return found
+
     def split_inner(self, stage: str, axis: tensor.Axis, part: tuple[int, int]) -> tensor.Axis:
         """Split a loop by one part (gene, part), and return the inner loop."""
         _, inner = self.s[stage].split(axis, factor=int(self.genes[part[0]].values[0][part[1]]))
@@ -159,24 +177,6 @@ class State:
 
     def __str__(self) -> str:
         return text.program(self.s.state, self.names, self._factors() if self.genes else None)
-
-    def split(
-        self, stage: str, axis: tensor.Axis, gene: int, parts: Sequence[Sequence[int]]
-    ) -> list[tensor.Axis]:
-        """Split a loop, by parts of a gene; the sizes of a loop's parts are multiplied.
-
-        state.split("C", i, 0, [(0,), (1,), (2, 3)])    three loops, the last one of size 2 x 3
-        """
-        found, rest = list[tensor.Axis](), axis
-        values = self.genes[gene].values[0]
-        for n in range(1, len(parts)):
-            inner = [p for several in parts[n:] for p in several]
-            factor = math.prod(int(values[p]) for p in inner)
-            outer, rest = self.s[stage].split(rest, factor=factor)
-            self.open("factor", *((gene, p) for p in inner))
-            found.append(outer)
-        found.append(rest)
-        return found
 
 
 @cache

@@ -34,7 +34,7 @@ def register_workload(func_name: str, f: Workload) -> Workload: ...
 @overload
 def register_workload(func_name: str, f: None = None) -> Callable[[Workload], Workload]: ...
 def register_workload(func_name: str | Workload, f: Workload | None = None) -> Any:
-    """Register a function under its own name or another one; this name is then used for it only.
+    """Register a function under its own name or a given one; this name is then used for it only.
 
     Use it as a decorator, @register_workload or @register_workload("name"), or call it.
     """

@@ -7,7 +7,7 @@ from typing import Literal
 def front_end() -> Literal["notebook", "batch", ""]:
     """Return "notebook" if a user runs a notebook, "batch" if a tool does, "" outside Jupyter.
 
-    A tool (nbconvert --execute, nbval, nbgrader) tells the kernel that nobody can answer input().
+    A tool (nbconvert --execute, nbval, nbgrader) tells the kernel that no one can answer input().
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     kernel = getattr(shell, "kernel", None)

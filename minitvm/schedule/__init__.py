@@ -3,7 +3,15 @@
 # pyright: reportUnusedImport=false
 
 from .apply import apply, replay
-from .attach import effective_readers, legal_places, path, position, refuse_pending, without_pending
+from .attach import (
+    effective_readers,
+    legal_loops,
+    legal_places,
+    path,
+    position,
+    refuse_pending,
+    without_pending,
+)
 from .dataflow import CacheRead, CacheWrite, map_bodies, reread
 from .initial import initial
 from .layout import TransformLayout, axis_names, layout_index

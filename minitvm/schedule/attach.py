@@ -262,7 +262,12 @@ def reader_tree(state: State, name: str, legal: set[str]) -> str:
 
 def legal_places(state: State, name: str) -> list[str]:
     """Return the loops, as "stage.axis", at which the stage `name` could be computed."""
-    found: list[str] = []
+    return [f"{target}.{loop}" for target, loop in legal_loops(state, name)]
+
+
+def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
+    """Return the stages and their loops at which the stage `name` could be computed."""
+    found: list[tuple[str, str]] = []
     for target in state.stages:
         if target.name == name or isinstance(target.attach, Inline):
             continue
@@ -274,7 +279,7 @@ def legal_places(state: State, name: str) -> list[str]:
                 who = effective_readers(moved)[name]
                 timely = _in_time(moved, name, inside_scans(moved))
                 if who and timely and all(_inside(moved, name, r, here) for r in who):
-                    found.append(f"{target.name}.{names[a]}")
+                    found.append((target.name, names[a]))
             except ScheduleError:
                 continue
     return found

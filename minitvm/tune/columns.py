@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,10 @@ from .legal import legal_in
 from .loss import Floats
 from .model import DRAFT
 from .packed import all_packed
+from .policy import by_sketch
 from .space import Gene, Mask, Rows
 from .statements import Batch, statements
-from .task import Task
+from .task import Candidate, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,18 @@ class Columns:
     of: Callable[[int, Rows], Floats]
     names: tuple[str, ...]
     checked: Callable[[int, Rows], tuple[Mask, Floats]] | None = None
+
+    @property
+    def draft(self) -> int | None:
+        """Return the number of the column with the analytic model's estimate, if it is there."""
+        return self.names.index(DRAFT) if DRAFT in self.names else None
+
+    def of_candidates(self, candidates: Sequence[Candidate]) -> Floats:
+        """Return the columns of candidates of several sketches, float32[candidates, columns]."""
+        found = np.zeros((len(candidates), len(self.names)), np.float32)
+        for n, at in by_sketch(candidates).items():
+            found[at] = self.of(n, np.array([candidates[a].row for a in at], np.int32))
+        return found
 
 
 def columns_of(task: Task) -> Columns:

@@ -59,7 +59,7 @@ class Family(NamedTuple):
     """The children of one sketch's parents: children[k] is a child of parents[k].
 
     where   the sketch of each child: a child may become a row of a sibling
-    With crossover a child has a second parent, which is another one of these.
+    With crossover a child has a second parent from the same pool.
     """
 
     sketch: int
@@ -178,7 +178,7 @@ def parents(pools: Sequence[Pool], rng: np.random.Generator, count: int) -> list
 def children(
     pool: Pool, space: Space, chosen: Ints, rng: np.random.Generator, settings: Evolution
 ) -> Rows:
-    """Return a child of each chosen parent; a second parent is another one of the chosen."""
+    """Return a child of each chosen parent; a second parent is drawn from the chosen ones."""
     rows = pool.rows[chosen]
     crossed = space.cross(rng, rows, rng.permutation(rows))
     rows = np.where((rng.random(len(rows)) < settings.crossover)[:, None], crossed, rows)

@@ -11,7 +11,7 @@ import numpy as np
 from .columns import Columns, columns_of
 from .evolve import Evolution, Pool, Watch, diverse, empty_pool, evolve, grown, ranked
 from .loss import Floats, pairwise_accuracy
-from .model import DRAFT, Draft, Model, Trees
+from .model import Draft, Model, Trees
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
 from .shared import Corrected
 from .space import Rows, first_of_each
@@ -75,9 +75,8 @@ class GuidedPolicy:
         self.scored = dict[int, list[Described]]()  # rows of each sketch in this round
         self.rng = rng
         self.columns = columns or columns_of(task)
-        names = self.columns.names
-        prior = names.index(DRAFT) if DRAFT in names else None
-        self.model = model or Trees(seed=int(rng.integers(1 << 31)), prior=prior)
+        seed = int(rng.integers(1 << 31))
+        self.model = model or Trees(seed=seed, prior=self.columns.draft)
         self.evolution = evolution or Evolution()
         self.epsilon, self.descent, self.diversity = epsilon, descent, diversity
         self.watch = watch
@@ -121,11 +120,11 @@ class GuidedPolicy:
         return pools
 
     def _predict(self, features: Floats) -> Floats:
-        known = DRAFT in self.columns.names
-        if self.fitted or (known and isinstance(self.model, Corrected)):
+        column = self.columns.draft
+        if self.fitted or (column is not None and isinstance(self.model, Corrected)):
             return self.model.predict(features)
-        if known:
-            return Draft(self.columns.names.index(DRAFT)).predict(features)
+        if column is not None:
+            return Draft(column).predict(features)
         return self.rng.random(len(features), np.float32)
 
     def _starts(self) -> list[Pool]:

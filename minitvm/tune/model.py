@@ -108,8 +108,8 @@ class Trees:
     def fit_tasks(self, samples: Sequence[tuple[Floats, Floats]]) -> None:
         """Train from scratch on the features and labels of several tasks.
 
-        Labels of different tasks are never compared. The estimate of the prior, whose scale is
-        another one for each task, is then no column that trees split.
+        Labels of different tasks are never compared. The estimate of the prior has a
+        different scale for each task, so that trees do not split its column then.
         """
         import xgboost
 

@@ -226,7 +226,7 @@ class Reading:
     skipped   how many other lines there are, by reason
     batches   the number of the batch of each trial
     default   the shortest time of the default schedule; None if the log has none
-    turns     the time of the default schedule in the turns of each of `final`
+    turns     the time of the default schedule, measured in turns with each of `final`
     """
 
     trials: tuple[Trial, ...]

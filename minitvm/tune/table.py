@@ -172,7 +172,7 @@ def _candidate(program: Program) -> Candidate:
 
 def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
     """Return, for each knob of the table, its column in `space`, and the table's option of each
-    option there; ArgumentError if the space is another one."""
+    option there; raise ArgumentError if the space is not the table's."""
     names = [g.name for g in space.genes]
     if sorted(names) != sorted(g.name for g in table.genes):
         wanted = ", ".join(g.name for g in table.genes)

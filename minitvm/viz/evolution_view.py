@@ -210,13 +210,8 @@ def members(generations: Sequence[tune.Generation]) -> list[Member]:
 
 def features(columns: tune.Columns, rows: Sequence[Member]) -> tune.Floats:
     """Return the columns of rows, without the analytic model's estimate."""
-    kept = [n for n, name in enumerate(columns.names) if name != tune.DRAFT]
-    found = np.zeros((len(rows), len(kept)), np.float32)
-    for sketch in sorted({m.candidate.sketch for m in rows}):
-        at = [n for n, m in enumerate(rows) if m.candidate.sketch == sketch]
-        table = np.array([rows[n].candidate.row for n in at], np.int32)
-        found[at] = columns.of(sketch, table)[:, kept]
-    return found
+    kept = [n for n in range(len(columns.names)) if n != columns.draft]
+    return columns.of_candidates([m.candidate for m in rows])[:, kept]
 
 
 def components(table: tune.Floats, count: int) -> tuple[tune.Floats, list[float]]:

@@ -97,7 +97,7 @@ def test_a_wide_beam_finds_the_best_and_a_narrow_one_loses_it(task) -> None:
     machine = Machine(task)
     rng = np.random.default_rng(0)
     every = tune.RandomPolicy(task, rng).propose(2000)
-    scores = auto_scheduler.beam.features_of(machine.columns, every)[:, -1]
+    scores = machine.columns.of_candidates(every)[:, -1]
     best = every[int(np.argmax(scores))]
     narrow = auto_scheduler.BeamPolicy(task, np.random.default_rng(0), beam=2, branch=1000)
     node = narrow.search().decisions[-1].kept[0]

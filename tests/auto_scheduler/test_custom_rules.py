@@ -192,3 +192,12 @@ def test_nonsense_is_refused() -> None:
     s0.split("C", i, [None])
     with pytest.raises(ArgumentError, match=r"split0_i are open\n.*program\(row\)"):
         task().compute_dag.apply_steps_from_state(s0)
+
+
+def test_a_rule_that_repeats_itself_is_refused() -> None:
+    def same(state: State, stage: str, target: Target) -> Iterator[tuple[State, int]]:
+        yield state, state.stages.index(stage)
+
+    again = Rule("again", lambda *_: True, same)
+    with pytest.raises(ArgumentError, match=r"stage 'D': 10,000 steps of the derivation"):
+        task(rules=(again, *RULES)).sketches  # noqa: B018

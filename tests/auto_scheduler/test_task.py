@@ -291,6 +291,26 @@ def test_a_model_that_no_search_has_used_cannot_be_saved(tmp_path: Path) -> None
         auto_scheduler.XGBModel().save(tmp_path / "model")
 
 
+def test_models_of_tasks_without_loop_features_start_and_are_not_saved(tmp_path: Path) -> None:
+    saved = auto_scheduler.XGBModel(seed=1)
+    made, sums = task(), auto_scheduler.ComputeDAG([A := te.placeholder((4, 4096)), topi.sum(A, 1)])
+    first = saved.policy(made, np.random.default_rng(0))
+    assert first.model == tune.Trees(seed=1, prior=first.columns.draft)
+    first.learn(
+        [tune.Trial(c, tune.Result((1e-3 * n,))) for n, c in enumerate(first.propose(9), 1)]
+    )
+    saved.save(tmp_path / "model")
+
+    loaded = auto_scheduler.XGBModel()
+    loaded.load(tmp_path / "model")
+    other = auto_scheduler.SearchTask(compute_dag=sums, target=ONE)  # its sketches have rfactor
+    second = loaded.policy(other, np.random.default_rng(0))
+    assert second.columns.draft is None
+    second.learn([tune.Trial(c, tune.Result((1e-3,))) for c in second.propose(2)])
+    with pytest.raises(ArgumentError, match="its columns are those of the task's genes"):
+        loaded.save(tmp_path / "model")
+
+
 # --- nonsense ------------------------------------------------------------------------------------
 
 

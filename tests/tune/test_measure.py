@@ -221,7 +221,8 @@ def test_measurers_take_turns_with_the_same_processes() -> None:
                 assert wrong.error in ("wrong answer", "lower")
                 m.close()  # the processes are not its own
                 started.append(children() - before)
-        assert started[0] and started == started[:1] * 4
+        assert started[0]
+        assert started == started[:1] * 4
         seconds = each[0].reference_seconds
         shared.close()
         assert psutil.wait_procs(started[0], timeout=30)[1] == []
