@@ -28,7 +28,8 @@ Call: TypeAlias = Callable[[], int]  # returns 0, or 1 for a failure
 SAMPLE = 2e-4  # seconds of the shortest measurement; shorter calls are measured together
 LONG = 1e-3  # seconds beside which the first accesses to memory do not count
 FIRST = 3  # how much longer than later calls the first one may take; slower ones are not repeated
-WARM = 1.5  # copies of constants in the size of the last-level cache
+WARM = 1.5  # bytes of copies of constants, relative to the cache that must not keep them
+COPIES = 4096  # at most: small constants come from a larger cache, and cost little there
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,7 @@ def _cold(code: NativeCode, job: Job, values: list[Any], packed: list[Array]) ->
     at = [*job.constants, *range(len(values), len(values) + len(packed))]
     values = [*values, *packed]
     size = sum(values[n].nbytes for n in at)
-    count = 1 + math.ceil(WARM * job.cold / size) if size else 1
+    count = 1 + min(COPIES, math.ceil(WARM * job.cold / size)) if size else 1
     copies = {n: _copies(values[n], count) for n in at}
     rows = [[copies.get(n, [v] * count)[k] for n, v in enumerate(values)] for k in range(count)]
     return itertools.cycle([_bound(code, job.entry, row) for row in rows])

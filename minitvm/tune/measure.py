@@ -29,6 +29,7 @@ LIFETIME = 1000  # programs per process: loaded code stays in memory
 PATIENCE = 120.0  # seconds in which the reference must be compiled, and in which it must run
 SLOWER = 8  # how many times as long as the reference a program may run in any case
 MEMORY = 4 << 30  # bytes that a process may allocate
+LARGEST = 64 << 20  # bytes of a cache: in a larger one, the weights of most networks stay anyway
 ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
@@ -300,7 +301,7 @@ class Measurer:
             number=o.number,
             seconds=(ROUND_MS if race else o.min_repeat_ms) / 1e3,
             repeat=1 if race else o.repeat,
-            cold=self._target.l3 if o.cold else 0,
+            cold=min(self._target.l3, LARGEST) if o.cold else 0,
         )
         usual = max(o.run_seconds, SLOWER * self._reference_seconds)
         limit = usual if seconds is None else seconds

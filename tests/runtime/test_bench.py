@@ -136,7 +136,7 @@ def test_a_program_runs_on_the_given_inputs() -> None:
     assert bench.run(Job(entry="g"), [code]).error == "compile"
 
 
-@pytest.mark.parametrize("cold", [0, 1000])
+@pytest.mark.parametrize("cold", [0, 1000, 1 << 40])  # bytes: one constant has four
 def test_constants_are_packed(cold: int) -> None:
     code = [compile_ir(ADD).object, compile_ir(PACK).object]
     bench = Bench(arguments("input", "output"), [f32(3).tobytes(), f32(4).tobytes()])

@@ -13,7 +13,7 @@ from .code import Code, Value, constant, suffix_of, type_of
 from .number import Number, absolute, bits, converted, from_bits, where
 from .power import power
 
-FLOAT_OPS = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
+FLOAT_OPS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 INTEGER_OPS = {"add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor": "or", "bitxor": "xor"}  # fmt: skip  # noqa: E501
 ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
@@ -33,7 +33,10 @@ def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
     if op in ("min", "max"):
         return _extremum(c, op, a, b)
     if a.dtype.is_float:
-        return c.op(f"{FLOAT_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
+        # As one instruction, a product and a sum are rounded once: wrong for float16, whose
+        # operations numpy rounds one by one, also on a CPU that has such an instruction.
+        fused = "" if a.dtype is FLOAT16 or op == "div" else " contract"
+        return c.op(f"{FLOAT_OPS[op]}{fused} {a}, {b.text}", a.dtype, a.lanes)
     if op in INTEGER_OPS:
         return c.op(f"{INTEGER_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
     if op in ("shl", "shr"):
