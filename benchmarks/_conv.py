@@ -13,9 +13,10 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from _common import Row, best_seconds
 
 import minitvm as tvm
-from minitvm import te, topi
+from minitvm import te, testing, topi
 
 
 class Layer(NamedTuple):
@@ -149,3 +150,16 @@ def _packed(torch: Any, layer: Layer, x: Any, weights: Sequence[Any]) -> Run:
     pack, conv = torch._C._nn.mkldnn_reorder_conv2d_weight, torch.ops.mkldnn._convolution_pointwise
     prepared = [pack(v.to_mkldnn(), *shape, list(x.shape)) for v in weights]
     return in_turn([lambda v=v: conv(x, v, None, *shape, "none", [], "") for v in prepared])
+
+
+def rated(
+    case: str, threads: int, runs: dict[str, Run], flops: float, rounds: int, pause: float = 0.0
+) -> Row:
+    """Measure "ours", its peers and the peak of multiply-adds in turns; return GFLOP/s."""
+    peak, peak_flops = testing.fma_run(threads)
+    seconds = best_seconds({**runs, "fma_peak": peak}, rounds, pause)
+    rates = {who: flops / t / 1e9 for who, t in seconds.items()}
+    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
+    if "packed" in rates:
+        rates[FASTER] = max(rates["packed"], rates["packed last"])
+    return Row(case, threads, "GFLOP/s", rates.pop("ours"), rates)

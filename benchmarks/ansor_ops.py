@@ -21,12 +21,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from _common import Row, arguments, best_seconds, geometric_mean, report
+from _common import Row, arguments, geometric_mean, report
 
 flags = arguments(__doc__, files=("log",), trials=("64", "16", "32", "128", "256"))
 
 import numpy as np
-from _conv import FASTER, LAYERS, Run, drawn, theirs, torch_or_none
+from _conv import FASTER, LAYERS, Run, drawn, rated, theirs, torch_or_none
 
 import minitvm as tvm
 from minitvm import auto_scheduler, te, testing, topi
@@ -101,14 +101,8 @@ def compared(case: str, log: Path, rounds: int) -> Row:
     inputs = {n: rng.standard_normal(shape, "float32") for n, shape in shapes.items()}
     run, default = bound(s, args, inputs), bound(topi.schedule(args[-1], TARGET), args, inputs)
     testing.assert_allclose(run(), default(), rtol=1e-3, atol=1e-2)
-    peak, peak_flops = testing.fma_run(1)
-    runs = {"ours": run, "default": default, **peers_of(case, inputs), "fma_peak": peak}
-    seconds = best_seconds(runs, rounds)
-    rates = {who: task.flops / t / 1e9 for who, t in seconds.items()}
-    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
-    if "packed" in rates:
-        rates[FASTER] = max(rates["packed"], rates["packed last"])
-    return Row(case, 1, "GFLOP/s", rates.pop("ours"), rates)
+    runs = {"ours": run, "default": default, **peers_of(case, inputs)}
+    return rated(case, 1, runs, task.flops, rounds)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ oneDNN has packed beforehand, and the faster of these two; the peak of multiply-
 
 import sys
 
-from _common import Row, arguments, best_seconds, geometric_mean, report
+from _common import Row, arguments, geometric_mean, report
 
 flags = arguments(
     __doc__,
@@ -26,10 +26,10 @@ flags = arguments(
     cold=(),
 )
 
-from _conv import BLOCK, FASTER, LAYERS, TORCH, drawn, laid_out, ours, theirs, torch_or_none
+from _conv import BLOCK, FASTER, LAYERS, TORCH, drawn, laid_out, ours, rated, theirs, torch_or_none
 
 import minitvm as tvm
-from minitvm.testing import assert_allclose, fma_run
+from minitvm.testing import assert_allclose
 
 torch = torch_or_none()
 if torch is None:
@@ -50,15 +50,9 @@ def measure(name: str, rounds: int) -> Row:
     peers = theirs(torch, layer, x, w, cold=flags.cold)
     run()
     assert_allclose(y, laid_out(peers["torch"]().numpy(), layout), rtol=1e-3, atol=1e-2)
-    pause = 0.3 if flags.threads > 1 else 0.0
-    peak, peak_flops = fma_run(flags.threads)
-    runs = {"ours": run, "rows": today, **peers, "fma_peak": peak}
-    seconds = best_seconds(runs, rounds, pause)
+    runs = {"ours": run, "rows": today, **peers}
     flops = 2 * y.size * layer.inputs * layer.kernel**2
-    rates = {who: flops / t / 1e9 for who, t in seconds.items()}
-    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
-    rates[FASTER] = max(rates["packed"], rates["packed last"])
-    return Row(name, flags.threads, "GFLOP/s", rates.pop("ours"), rates)
+    return rated(name, flags.threads, runs, flops, rounds, 0.3 if flags.threads > 1 else 0.0)
 
 
 if __name__ == "__main__":

@@ -105,10 +105,16 @@ def task_of(name: str) -> tune.Task:
     return tune.Task(name, (), TARGET, args, tune.flops_of([out]), found)
 
 
+def draft_of(task: tune.Task) -> int:
+    """Return the number of the column with the analytic model's estimate."""
+    column = tune.columns_of(task).draft
+    assert column is not None
+    return column
+
+
 def drafted(task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
     """Return a policy that proposes the draft's favourites, whatever is measured."""
-    columns = tune.columns_of(task)
-    return tune.GuidedPolicy(task, rng, model=tune.Draft(columns.names.index(tune.DRAFT)))
+    return tune.GuidedPolicy(task, rng, model=tune.Draft(draft_of(task)))
 
 
 def measured(tasks: Sequence[tune.Task], folder: Path, programs: int, seconds: float) -> bool:
@@ -195,7 +201,7 @@ def report(
     tasks: Sequence[tune.Task], folder: Path, own: int, trees: int, file: Path | None
 ) -> None:
     """Print the table; write the trees of all tasks to `file`."""
-    prior = tune.columns_of(tasks[0]).names.index(tune.DRAFT)
+    prior = draft_of(tasks[0])
     logs = [tune.Log(folder / f"{kind}.jsonl") for kind in ("random", "drafted")]
     random = [samples_of(task, logs[0]) for task in tasks]
     every = list[Samples]()

@@ -19,12 +19,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _common import Row, arguments, best_seconds, geometric_mean, report
+from _common import Row, arguments, geometric_mean, report
 
 flags = arguments(__doc__, files=("log",), cold=())
 
 import numpy as np
-from _conv import FASTER, LAYERS, drawn, laid_out, ours, theirs, torch_or_none
+from _conv import FASTER, LAYERS, drawn, laid_out, ours, rated, theirs, torch_or_none
 
 from minitvm import autotvm, testing, tune
 
@@ -60,15 +60,8 @@ def compared(name: str, log: Path, rounds: int) -> Row:
     if torch is not None:
         wanted = laid_out(peers["torch"]().numpy(), "NHWC")
         testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-2)
-    peak, peak_flops = testing.fma_run(1)
-    runs = {"ours": run, "default": default, "rows": rows, **peers, "fma_peak": peak}
-    seconds = best_seconds(runs, rounds)
-    flops = 2 * y.size * layer.inputs * layer.kernel**2
-    rates = {who: flops / t / 1e9 for who, t in seconds.items()}
-    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
-    if torch is not None:
-        rates[FASTER] = max(rates["packed"], rates["packed last"])
-    return Row(name, 1, "GFLOP/s", rates.pop("ours"), rates)
+    runs = {"ours": run, "default": default, "rows": rows, **peers}
+    return rated(name, 1, runs, 2 * y.size * layer.inputs * layer.kernel**2, rounds)
 
 
 if __name__ == "__main__":
