@@ -96,12 +96,11 @@ TASKS: Mapping[str, Callable[[], te.Tensor]] = {
 
 
 def task_of(name: str) -> tune.Task:
-    """Return a task with the sketches of the rules, without rfactor, which has no features yet."""
+    """Return a task with the sketches of the rules."""
     out = TASKS[name]()
     ops = tensor.producers_first((out.op,))
     args = (*(op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)), out)
-    rules = [rule for rule in auto_scheduler.RULES if rule.name != "rfactor"]
-    found = auto_scheduler.sketches(args, te.create_schedule([out.op]).state, TARGET, rules)
+    found = auto_scheduler.sketches(args, te.create_schedule([out.op]).state, TARGET)
     return tune.Task(name, (), TARGET, args, tune.flops_of([out]), found)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minitvm.base import ArgumentError, Target
+from minitvm.base import ArgumentError
 
 from . import draft
 from .features import NAMES, features_of
@@ -52,26 +52,29 @@ def columns_of(task: Task) -> Columns:
 
     If they are not known for a sketch of the task, the columns are those of the genes.
     """
+    target = task.target
+
+    def columns(batch: Batch) -> Floats:
+        made = all_packed(batch)
+        expected = -np.log2(draft.seconds_of(batch, made, target))
+        return np.column_stack([features_of(batch, made), expected.astype(np.float32)])
 
     def of(n: int, rows: Rows) -> Floats:
-        return _columns(statements(task.sketches[n]).at(rows), task.target)
+        return statements(task.sketches[n]).table(rows, columns)
 
     def checked(n: int, rows: Rows) -> tuple[Mask, Floats]:
-        batch = statements(task.sketches[n]).at(rows)
-        return legal_in(batch, task.target), _columns(batch, task.target)
+        mask, found = np.zeros(len(rows), np.bool_), np.zeros((len(rows), len(names)), np.float32)
+        for at, batch in statements(task.sketches[n]).batches(rows):
+            mask[at], found[at] = legal_in(batch, target), columns(batch)
+        return mask, found
 
+    names = (*NAMES, DRAFT)
     try:
         for sketch in task.sketches:
             statements(sketch)
     except ArgumentError:
         return gene_columns(task)
-    return Columns(of, (*NAMES, DRAFT), checked)
-
-
-def _columns(batch: Batch, target: Target) -> Floats:
-    made = all_packed(batch)
-    expected = -np.log2(draft.seconds_of(batch, made, target))
-    return np.column_stack([features_of(batch, made), expected.astype(np.float32)])
+    return Columns(of, names, checked)
 
 
 def gene_columns(task: Task) -> Columns:

@@ -32,10 +32,11 @@ from minitvm.base import Target
 from .affine import Num
 from .kernel import LINE, Floats, Ints, Packed, transfers
 from .legal import registers_per_store, tile, unrolled
+from .operations import OPERATIONS
 from .packed import all_packed, footprint_chunks
 from .sketch import Sketch
 from .space import Mask, Rows
-from .statements import OPERATIONS, Batch, Statement, statements
+from .statements import Batch, Statement, statements
 
 CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
 LATENCY = 4.0  # cycles of a multiply-add
@@ -91,8 +92,7 @@ class Core:
 
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
-    batch = statements(sketch).at(rows)
-    return seconds_of(batch, all_packed(batch), target)
+    return statements(sketch).table(rows, lambda b: seconds_of(b, all_packed(b), target))
 
 
 def seconds_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:

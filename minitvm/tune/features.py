@@ -20,10 +20,11 @@ from minitvm import cachesim
 from . import kernel
 from .affine import Num
 from .kernel import CHUNK, Floats, Packed
+from .operations import OPERATIONS
 from .packed import all_packed, footprint_chunks, rows_of
 from .sketch import Sketch
 from .space import Ints, Rows
-from .statements import OPERATIONS, Batch, Statement, statements
+from .statements import Batch, Statement, statements
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
 VERSION = 1  # of the columns; logs and models name it
@@ -62,8 +63,7 @@ NAMES: tuple[str, ...] = (
 
 def features(sketch: Sketch, rows: Rows) -> Matrix:
     """Return the features of candidates, float32[candidates, len(NAMES)]."""
-    batch = statements(sketch).at(rows)
-    return features_of(batch, all_packed(batch))
+    return statements(sketch).table(rows, lambda batch: features_of(batch, all_packed(batch)))
 
 
 def features_of(batch: Batch, made: Sequence[Packed]) -> Matrix:

@@ -32,7 +32,7 @@ STACK_BYTES = 64 << 10  # codegen allocates larger local buffers on the heap, in
 
 def legal_rows(sketch: Sketch, rows: Rows, target: Target) -> Mask:
     """Return which rows may be measured on `target`."""
-    return legal_in(statements(sketch).at(rows, accesses=False), target)
+    return statements(sketch).table(rows, lambda b: legal_in(b, target), accesses=False)
 
 
 def restricted(sketch: Sketch, target: Target) -> Sketch:

@@ -28,8 +28,8 @@ from .features import (
     THREADS,
 )
 from .kernel import LINE
+from .operations import operations_of
 from .sketch import Sketch
-from .statements import operations_of
 
 Columns = dict[str, float]
 

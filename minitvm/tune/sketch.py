@@ -6,7 +6,8 @@ factors. A sketch is therefore a list of steps, and a hole is a field of a step 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,10 +63,20 @@ class Sketch:
         one = np.array([row], np.int32)
         steps = list(self.steps)
         for hole in self.holes:
-            value = int(self.values(one, hole)[0])
-            old = getattr(steps[hole.step], hole.field)
-            steps[hole.step] = replace(steps[hole.step], **{hole.field: _put(old, value)})
+            steps[hole.step] = _filled(steps[hole.step], hole, int(self.values(one, hole)[0]))
         return tuple(steps)
+
+    def fixed(self, options: Mapping[int, int]) -> Sketch:
+        """Return the sketch for rows with these options (gene -> option): fewer holes are left."""
+        steps, left = list(self.steps), list[Hole]()
+        for hole in self.holes:
+            if any(gene not in options for gene, _ in hole.parts):
+                left.append(hole)
+                continue
+            genes = self.space.genes
+            value = math.prod(int(genes[g].values[options[g], p]) for g, p in hole.parts)
+            steps[hole.step] = _filled(steps[hole.step], hole, value)
+        return replace(self, steps=tuple(steps), holes=tuple(left))
 
     def values(self, rows: Rows, hole: Hole) -> Ints:
         """Return the numbers that fill a hole, int64[candidates]."""
@@ -87,6 +98,11 @@ def replayed(initial: schedule.State, steps: Iterable[schedule.Step]) -> te.Sche
     for step in steps:
         s.apply(step)
     return s
+
+
+def _filled(step: schedule.Step, hole: Hole, value: int) -> schedule.Step:
+    """Return a step with `value` in one of its holes."""
+    return replace(step, **{hole.field: _put(getattr(step, hole.field), value)})
 
 
 def _put(pattern: Any, value: int) -> Any:

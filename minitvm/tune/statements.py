@@ -1,7 +1,7 @@
 """The statements of a sketch for thousands of candidates at once, without building a program.
 
-    shape = statements(sketch)      derived once: replays one row and looks at the result
-    made = shape.at(rows)           the statements, with arrays of one number per candidate
+    for at, batch in statements(sketch).batches(rows):
+        ...                         the statements, with arrays of one number per candidate
 
 A statement is a store with the loops around it: for each loop its extent, for each access how far
 each loop moves it. Numbers that are the same for all candidates are ints. What lowering would find
@@ -14,23 +14,23 @@ digits of the next aligned sizes; indices that are read from data may touch the 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ArgumentError, ScheduleError
 
 from .affine import Index, Num, index_of, without
 from .extents import Domains, Path, Plan, loops_around
+from .operations import operations_of
 from .sketch import Hole, Sketch
-from .space import Rows, Space
+from .space import Ints, Rows, Space
 
-OPERATIONS = ("mad", "add", "mul", "div", "compare", "math", "other", "int", "select")
 EXAMPLES = 32  # rows tried until one is a legal schedule
 
 
@@ -108,14 +108,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """What all candidates of a sketch have in common, and how to fill in the rest."""
+    """What candidates of a sketch have in common, and how to fill in the rest."""
 
     sketch: Sketch
     plan: Plan
     stages: tuple[schedule.Stage, ...]  # those that run in every call, producers first
 
-    def at(self, rows: Rows, *, accesses: bool = True) -> Batch:
-        """Return the statements of candidates; without `accesses`, only their loops."""
+    def at(self, rows: Rows, accesses: bool) -> Batch:
+        """Return the statements of candidates."""
         numbers = _numbers(self.sketch, rows)
         domains = Domains(self.plan, numbers)
         domains.infer()
@@ -123,9 +123,54 @@ class Shape:
         return Batch(len(rows), tuple(_linked(found, self.plan)), tuple(domains.radix))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Statements:
+    """The statements of a sketch's candidates.
+
+    fixed    the genes that decide formulas of stages: rfactor turns the loops of a split into axes.
+             Candidates with the same options of these genes have a Shape in common
+    shapes   by those options, derived when they are first needed
+    """
+
+    sketch: Sketch
+    fixed: tuple[int, ...]
+    shapes: dict[tuple[int, ...], Shape]
+
+    def batches(self, rows: Rows, accesses: bool = True) -> Iterator[tuple[Ints, Batch]]:
+        """Yield the statements of candidates, in groups, and which candidates each group has.
+
+        accesses   whether they are needed, or only the loops
+        """
+        keys, groups = np.unique(rows[:, list(self.fixed)], axis=0, return_inverse=True)
+        for n in range(len(keys)):
+            options = tuple(map(int, keys[n]))
+            at = np.flatnonzero(groups.reshape(-1) == n)
+            if options not in self.shapes:
+                fixed = self.sketch.fixed(dict(zip(self.fixed, options, strict=True)))
+                self.shapes[options] = _shape(fixed)
+            yield at, self.shapes[options].at(rows[at], accesses)
+
+    def at(self, rows: Rows) -> Batch:
+        """Return the statements of candidates that have a Shape in common."""
+        found = list(self.batches(rows))
+        if len(found) != 1:
+            names = ", ".join(self.sketch.space.genes[n].name for n in self.fixed)
+            _refuse(self.sketch, f"candidates with different {names} have different formulas")
+        return found[0][1]
+
+    def table(
+        self, rows: Rows, of: Callable[[Batch], npt.NDArray[Any]], accesses: bool = True
+    ) -> npt.NDArray[Any]:
+        """Return of(batch) for all candidates, in their order: one row of numbers for each."""
+        found = list(self.batches(rows, accesses))
+        parts = [of(batch) for _, batch in found]
+        order = np.argsort(np.concatenate([at for at, _ in found]))
+        return np.concatenate(parts)[order] if len(parts) > 1 else parts[0]
+
+
 @lru_cache(maxsize=256)
-def statements(sketch: Sketch) -> Shape:
-    """Derive what all candidates of a sketch have in common.
+def statements(sketch: Sketch) -> Statements:
+    """Derive what candidates of a sketch have in common.
 
     Raises ArgumentError if a size is symbolic, or a stage has no loops of its own: te.extern,
     te.scan, tensorize.
@@ -133,6 +178,28 @@ def statements(sketch: Sketch) -> Shape:
     if not sketch.traced:
         _refuse(sketch, "only a call of its template tells the steps of a candidate")
     row = _example(sketch)
+    plan = _plan(sketch, row)
+    kept = {r for s in plan.state.stages for r in s.relations}
+    lost = [hole for relation, hole in plan.factors.items() if relation not in kept]
+    fixed = tuple(sorted({gene for hole in lost for gene, _ in hole.parts}))
+    options = tuple(row[gene] for gene in fixed)
+    first = _shape(sketch.fixed(dict(zip(fixed, options, strict=True))))
+    return Statements(sketch, fixed, {options: first})
+
+
+def _shape(sketch: Sketch) -> Shape:
+    """Return what all candidates of a sketch have in common."""
+    plan = _plan(sketch, _example(sketch))
+    context = lowering.allocate(plan.state, lowering.infer(plan.state), {})
+    early = {s.name for s in lowering.beforehand(context)}
+    stages = [s for s in plan.state.stages if not isinstance(s.op, tensor.PlaceholderOp)]
+    for s in stages:
+        _check(sketch, s)
+    return Shape(sketch, plan, tuple(s for s in stages if s.name not in early))
+
+
+def _plan(sketch: Sketch, row: Sequence[int]) -> Plan:
+    """Return the schedule of a row, and which of its numbers are holes."""
     state, factors = sketch.initial, dict[schedule.Relation, Hole]()
     layouts = dict[str, tuple[tuple[str, ...], Hole]]()
     pragmas = dict[tuple[str, tensor.Axis, str], Hole]()
@@ -151,17 +218,9 @@ def statements(sketch: Sketch) -> Shape:
                 case _:
                     _refuse(sketch, f"its step {n} has a hole in {hole.field!r}")
     plain = lowering.normalize(state)
-    kept = {r for s in plain.stages for r in s.relations}
-    if not factors.keys() <= kept:
-        _refuse(sketch, "a later step replaces a split with a hole")
-    context = lowering.allocate(plain, lowering.infer(plain), {})
-    early = {s.name for s in lowering.beforehand(context)}
-    stages = [s for s in plain.stages if not isinstance(s.op, tensor.PlaceholderOp)]
-    for s in stages:
-        _check(sketch, s)
-    late = tuple(s for s in stages if s.name not in early)
-    around = {s.name: loops_around(plain, s) for s in stages}
-    return Shape(sketch, Plan(plain, factors, layouts, pragmas, around), late)
+    return Plan(
+        plain, factors, layouts, pragmas, {s.name: loops_around(plain, s) for s in plain.stages}
+    )
 
 
 def _example(sketch: Sketch) -> tuple[int, ...]:
@@ -365,58 +424,3 @@ def _common(a: Path, b: Path) -> int:
     while n < min(len(a), len(b)) and a[n][1] is b[n][1]:
         n += 1
     return n
-
-
-# --- operations ----------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1024)
-def operations_of(value: tir.Expr) -> tuple[int, ...]:
-    """Count the arithmetic operations on data by kind: a + b*c is one "mad", indices are free."""
-    found = Counter[str]()
-    _count(value, found)
-    return tuple(found[name] for name in OPERATIONS)
-
-
-def _count(e: tir.Expr, found: Counter[str]) -> None:
-    inside = [c for c in tir.children(e) if isinstance(c, tir.Expr) and not tir.is_index(c)]
-    if isinstance(e, tir.Load):
-        inside = []  # an index costs nothing
-    kind = _kind(e)
-    if kind == "add":
-        product = next((c for c in inside if _kind(c) == "mul"), None)
-        if product is not None:
-            kind = "mad"
-            inside = [c for c in inside if c is not product]
-            inside += [c for c in tir.children(product) if isinstance(c, tir.Expr)]
-    if kind:
-        found[kind] += 1
-    for c in inside:
-        _count(c, found)
-
-
-def _kind(e: tir.Expr) -> str:
-    """Return the kind of one operation, or "" for what is not one."""
-    match e:
-        case tir.Binary(dtype=dtype) if dtype.kind in ("int", "uint"):
-            return "int"
-        case tir.Binary(op="add" | "sub"):
-            return "add"
-        case tir.Binary(op="mul"):
-            return "mul"
-        case tir.Binary(op="min" | "max"):
-            return "compare"
-        case tir.Binary(op="and" | "or"):
-            return ""
-        case tir.Binary():
-            return "div"
-        case tir.Compare(a=a, b=b):
-            return "" if tir.is_index(a) and tir.is_index(b) else "compare"
-        case tir.Call():
-            return "math"
-        case tir.Cast():
-            return "other"
-        case tir.Where() | tir.IfThenElse():
-            return "select"
-        case _:
-            return ""

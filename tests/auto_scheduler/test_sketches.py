@@ -10,6 +10,7 @@ import pytest
 from minitvm import auto_scheduler, driver, te, tune
 from minitvm.auto_scheduler import State
 from minitvm.base import Target
+from minitvm.tune.oracle import oracle
 from tests.auto_scheduler.programs import PROGRAMS, args_of, arrays, matmul
 
 ONE, TWO = Target("llvm -num-cores=1 -unroll=0"), Target("llvm -num-cores=2 -unroll=0")
@@ -36,6 +37,17 @@ def test_random_rows_of_every_sketch_compute_the_formula(name: str) -> None:
             values[-1][...] = np.nan
             driver.build(sketch.scheduled(row), args, target=target)(*values)
             np.testing.assert_allclose(values[-1], expected[-1], rtol=1e-4, atol=1e-4)
+
+
+# Norm fuses 20 x 50 iterations and cuts them anywhere, where statements are approximations.
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "norm"])
+def test_features_of_random_rows_are_those_of_the_lowered_loops(name: str) -> None:
+    """Those of partial sums, too, whose number is a gene."""
+    rng = np.random.default_rng(0)
+    for sketch in made(name, ONE)[:12]:
+        rows = sketch.space.sample(rng, 3)
+        theirs = [list(oracle(sketch, row).values()) for row in rows.tolist()]
+        np.testing.assert_allclose(tune.features(sketch, rows), theirs, rtol=1e-4, atol=1e-4)
 
 
 def rules(out: te.Tensor, target: Target = ONE) -> list[str]:
