@@ -19,7 +19,7 @@ IGNORED = "nbval-ignore-output"
 TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 # other at every run
 MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(", ".profile(")
-MACHINE = ("Target()", 'source("asm")')  # other on every machine
+MACHINE = ("Target()", 'source("asm")', "report.accuracy")  # trees, too
 GIVEN = (  # a described machine, recorded or simulated times: always alike
     *("viz.Machine(", "from_records(", "viz.NetworkPart("),
     *("TableMeasurer(", "from_trials(", "run_seconds="),  # frozen tables, a given limit

@@ -195,7 +195,9 @@ def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
         named, "M3", path.stem.partition("__")[2].replace("_", " "),
         _last(solved, path.read_text(encoding="utf-8")), wanted,
     )  # fmt: skip
-    return replace(made, timed=any(message == "too-slow" for message, _ in wanted.values()))
+    slow = any(message == "too-slow" for message, _ in wanted.values())
+    measured = any(part.kind == "speed" for item in named.items for part in item.parts)
+    return replace(made, timed=slow or measured)
 
 
 # --- judging -------------------------------------------------------------------------------------

@@ -245,8 +245,12 @@ def _cold(code: NativeCode, job: Job, values: list[Any], packed: list[Array]) ->
     size = sum(values[n].nbytes for n in at)
     count = 1 + min(COPIES, math.ceil(WARM * job.cold / size)) if size else 1
     copies = {n: _copies(values[n], count) for n in at}
-    rows = [[copies.get(n, [v] * count)[k] for n, v in enumerate(values)] for k in range(count)]
-    return itertools.cycle([_bound(code, job.entry, row) for row in rows])
+    call = _bound(code, job.entry, values, [*copies.values()])
+    columns = [[v] * count for v in call.args]
+    for n, a in copies.items():
+        start = a.ctypes.data
+        columns[n] = [start + offset for offset in range(0, a.nbytes, a.strides[0])]
+    return itertools.cycle([partial(call.func, *row) for row in zip(*columns, strict=True)])
 
 
 def _copies(a: Array, count: int) -> Array:
@@ -256,11 +260,16 @@ def _copies(a: Array, count: int) -> Array:
     return frozen(rows)
 
 
-def _bound(code: NativeCode, entry: str, values: list[Any]) -> Call:
-    """Return a call of a function in machine code with these arrays and ints."""
+def _bound(
+    code: NativeCode, entry: str, values: list[Any], kept: Sequence[Array] = ()
+) -> partial[int]:
+    """Return a call of a function in machine code with these arrays and ints.
+
+    kept   other arrays that stay in memory as long as the function
+    """
     kinds = [ctypes.c_int64 if isinstance(v, int) else ctypes.c_void_p for v in values]
     function: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(code.address(entry))
-    function.keep = (code, values)  # the code and the arrays stay in memory
+    function.keep = (code, values, kept)  # the code and the arrays stay in memory
     return partial(function, *[v if isinstance(v, int) else v.ctypes.data for v in values])
 
 

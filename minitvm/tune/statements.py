@@ -14,6 +14,7 @@ digits of the next aligned sizes; indices that are read from data may touch the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +32,7 @@ from .operations import operations_of
 from .sketch import Hole, Sketch
 from .space import Ints, Rows, Space
 
+MOST_SHAPES = 64  # of a sketch: few candidates at a time then have one in common
 EXAMPLES = 32  # rows tried until one is a legal schedule
 
 
@@ -146,9 +148,18 @@ class Statements:
             options = tuple(map(int, keys[n]))
             at = np.flatnonzero(groups.reshape(-1) == n)
             if options not in self.shapes:
-                fixed = self.sketch.fixed(dict(zip(self.fixed, options, strict=True)))
-                self.shapes[options] = _shape(fixed)
+                self.shapes[options] = self._derived(options, rows[at[0]].tolist())
             yield at, self.shapes[options].at(rows[at], accesses)
+
+    def _derived(self, options: tuple[int, ...], row: Sequence[int]) -> Shape:
+        """Return the shape of candidates with these options; `row` is one of them."""
+        sketch = self.sketch.fixed(dict(zip(self.fixed, options, strict=True)))
+        try:
+            plan = _plan(sketch, row)
+        except ScheduleError:
+            plan = _plan(sketch, _example(sketch))
+        stages = map(plan.state.stage, (s.name for s in next(iter(self.shapes.values())).stages))
+        return Shape(sketch, plan, tuple(stages))
 
     def at(self, rows: Rows) -> Batch:
         """Return the statements of candidates that have a Shape in common."""
@@ -172,8 +183,8 @@ class Statements:
 def statements(sketch: Sketch) -> Statements:
     """Derive what candidates of a sketch have in common.
 
-    Raises ArgumentError if a size is symbolic, or a stage has no loops of its own: te.extern,
-    te.scan, tensorize.
+    Raises ArgumentError if a size is symbolic, a stage has no loops of its own (te.extern, te.scan,
+    tensorize), or genes decide too many formulas.
     """
     if not sketch.traced:
         _refuse(sketch, "only a call of its template tells the steps of a candidate")
@@ -182,14 +193,18 @@ def statements(sketch: Sketch) -> Statements:
     kept = {r for s in plan.state.stages for r in s.relations}
     lost = [hole for relation, hole in plan.factors.items() if relation not in kept]
     fixed = tuple(sorted({gene for hole in lost for gene, _ in hole.parts}))
-    options = tuple(row[gene] for gene in fixed)
-    first = _shape(sketch.fixed(dict(zip(fixed, options, strict=True))))
-    return Statements(sketch, fixed, {options: first})
+    genes = [sketch.space.genes[gene] for gene in fixed]
+    if math.prod(map(len, genes)) > MOST_SHAPES:
+        names = " and ".join(g.name for g in genes)
+        _refuse(sketch, f"{names} decide the formulas, and give more than {MOST_SHAPES} of them")
+    options = {gene: row[gene] for gene in fixed}
+    first = _shape(sketch.fixed(options), row)
+    return Statements(sketch, fixed, {tuple(options.values()): first})
 
 
-def _shape(sketch: Sketch) -> Shape:
-    """Return what all candidates of a sketch have in common."""
-    plan = _plan(sketch, _example(sketch))
+def _shape(sketch: Sketch, row: Sequence[int]) -> Shape:
+    """Return what all candidates of a sketch have in common; `row` is one of them."""
+    plan = _plan(sketch, row)
     context = lowering.allocate(plan.state, lowering.infer(plan.state), {})
     early = {s.name for s in lowering.beforehand(context)}
     stages = [s for s in plan.state.stages if not isinstance(s.op, tensor.PlaceholderOp)]
