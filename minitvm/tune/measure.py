@@ -30,6 +30,7 @@ PATIENCE = 120.0  # seconds in which the reference must be compiled, and in whic
 SLOWER = 8  # how many times as long as the reference a program may run in any case
 MEMORY = 4 << 30  # bytes that a process may allocate
 LARGEST = 64 << 20  # bytes of a cache: in a larger one, the weights of most networks stay anyway
+HOPELESS = 3  # how many times as long as the fastest program one may take to stay in a race
 ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
@@ -186,19 +187,20 @@ class Measurer:
         """Measure a few programs and the reference in turns, by wall time.
 
         Returns a result for each program, then that of the reference; `seconds` has the shortest
-        call of each round.
+        call of each round. Those that are much slower than the fastest are in the first round only.
         """
         builder, runner = self._started()
         assert self._reference is not None
         with closing(builder.ahead(programs, PATIENCE, False)) as ahead:
             every = [*ahead, self._reference]
         found = [b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in every]
+        racing = [n for n, b in enumerate(every) if isinstance(b, Built)]
         for n in range(rounds):
-            for at, built in enumerate(every):
-                if isinstance(built, Built) and not found[at].error:
-                    found[at] = _joined(
-                        found[at], self._run(runner, built, first=n == 0, race=True)
-                    )
+            for at in racing:
+                one = self._run(runner, every[at], first=n == 0, race=True)
+                found[at] = _joined(found[at], one)
+            limit = HOPELESS * min((found[at].best for at in racing), default=math.inf)
+            racing = [at for at in racing if not found[at].error and found[at].best <= limit]
         return found
 
     def close(self) -> None:

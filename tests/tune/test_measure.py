@@ -197,6 +197,8 @@ def test_a_slower_program_takes_longer() -> None:
         assert slow.error == same.error == ""
         assert slow.best > 2 * same.best
         assert 0 < m.reference_seconds < slow.best
+        slow, reference = m.final([lambda: scalar_product(64)], rounds=3)
+        assert (len(slow.seconds), len(reference.seconds)) == (1, 3)  # it left the race
 
 
 def scalar_product(n: int) -> tir.PrimFunc:
