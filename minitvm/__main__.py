@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if words[:1] == ["tune"]:  # imported now: the doctor also runs where packages are missing
+        if words[:1] == ["tune"]:  # imported late, so that the doctor runs without all packages
             minitvm.tuning.main(words[1:])
             return 0
         if words[:1] == ["net"]:

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 01: operators as formulas, and what a part of the result reads."""
 

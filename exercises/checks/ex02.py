@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 02: a sum becomes loops, and a pass over loops."""
 
@@ -67,7 +67,7 @@ def summed(kind, sizes, terms):
 
 
 def sums(*, divides):
-    """Draw arguments of lower_reduce. divides: the factor divides the number of terms."""
+    """Return a function that draws a sum and a factor that divides its terms, or does not."""
 
     def arguments(rng):
         dims = int(rng.integers(1, 4))
@@ -81,7 +81,7 @@ def sums(*, divides):
 
 
 def lower_reduce(A, B, C, factor):
-    """The reference: the sum from its last term to its first."""
+    """Return the reference answer: loops that add the terms from the last to the first."""
     memory = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in (A, B, C)}
     loops = {a: tir.Var(a.name, 0, a.extent - 1) for a in C.op.axis}
     (k,) = C.op.reduce_axis
@@ -104,7 +104,7 @@ def lower_reduce(A, B, C, factor):
 def numbers(A, B, C, rng):
     """Draw small integers for A and B, and two large ones of A that cancel out.
 
-    What is added to a large number is lost, so that the sum depends on the order of its terms.
+    Small numbers that are added to a large one are lost, so the sum depends on the order of terms.
     """
     a, b = (rng.integers(1, 4, t.shape).astype("float32") for t in (A, B))
     at = int(rng.integers(1, A.shape[-1] - 1))
@@ -117,7 +117,7 @@ def numbers(A, B, C, rng):
 
 
 def right_sums(title: str, cases: int, why: str, *, divides: bool) -> Part:
-    """Check the sums of a loop program to the last bit, which tells the order of the terms."""
+    """Make a part that checks sums to the last bit, because they reveal the order of the terms."""
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         for n in range(cases):
@@ -147,8 +147,8 @@ def right_sums(title: str, cases: int, why: str, *, divides: bool) -> Part:
 def wordy(n, once, floats, ints):
     """Return loops for Y = X and M = N with redundant operations.
 
-    once     for "around" and "inside": is there a loop that runs once around, inside the loop?
-    floats   what is done to an element of X before it is stored in Y; `ints` of N, for M
+    once     where to add a loop with one iteration: "around" the loop, "inside" it, or both
+    floats   the operations on an element of X before it is stored in Y; `ints`: on N, for M
     """
     made = []
     for source, target, dtype, steps in (("X", "Y", "float32", floats), ("N", "M", "int32", ints)):
@@ -177,7 +177,7 @@ SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0)
 
 
 def words(floats, ints, once=((),)):
-    """Draw arguments of simplify: each of the steps at least once, in some order."""
+    """Return a function that draws arguments of simplify: each given step once, in random order."""
 
     def arguments(rng):
         loops = once[int(rng.integers(len(once)))]
@@ -188,7 +188,7 @@ def words(floats, ints, once=((),)):
 
 
 def simplify(s):
-    """The reference: remove the redundant operations and loops."""
+    """Return the reference answer: `s` without redundant operations and loops."""
 
     def on_expr(e):
         match e:

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 03: the same work in another order."""
 
@@ -77,20 +77,20 @@ def naive(X, W, Y):
 
 
 def weights_stay(X, W, Y):
-    """The reference: 20 rows of W stay in the cache while all rows of X pass by."""
+    """Return the reference schedule, which keeps 20 rows of W in the cache for all rows of X."""
     s = te.create_schedule(Y.op)
     s[Y].tile(*s[Y].leaf_iter_vars[:2], Y.shape[0], 20)
     return s
 
 
 def only_order(s):
-    """Whether a schedule changes nothing but the order: no other stage, no mark on a loop."""
+    """Return whether a schedule changes only the order: no other stages, no annotated loops."""
     return all(step.primitive in ORDERING for step in s.steps)
 
 
 # --- reasons -------------------------------------------------------------------------------------
 
-CASES = {  # case -> the letter that fits, and what to think of if it was not found
+CASES = {  # case -> (the right letter, a question for students who chose another one)
     "1": ("d", "print the loops of C after the split: which of them is called i?"),
     "2": ("a", "does any element of C get other terms, or fewer, than before?"),
     "3": ("c", "of which tensor is the loop, and who runs when?"),
@@ -100,7 +100,7 @@ CASES = {  # case -> the letter that fits, and what to think of if it was not fo
 
 
 def reasons() -> Part:
-    """Check a dict from case to letter; name the wrong case, but not the right letter."""
+    """Make a part that checks a dict case -> letter; it names wrong cases, no right letters."""
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         got = answer()

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 04: how far apart two uses are, and tiles that keep them near."""
 
@@ -16,7 +16,7 @@ from minitvm.edu import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, equa
 
 
 def traces(rng):
-    """Draw uses of few blocks, or of many; in one case of five no block is used twice."""
+    """Draw a trace of block names, and the lines per block; one trace in five repeats no block."""
     blocks = [f"{name}{n}" for name in "ABC" for n in range(4)]
     lines = {
         block: int(n) for block, n in zip(blocks, rng.integers(1, 9, len(blocks)), strict=True)
@@ -28,7 +28,7 @@ def traces(rng):
 
 
 def reuse_distance(trace, lines):
-    """Return the reuse distances: A B C A -> -1 -1 -1, then the lines of B and of C."""
+    """Return the reuse distances: A B C A -> -1 -1 -1, then the lines of B plus those of C."""
     found = []
     for now, block in enumerate(trace):
         before = [n for n in range(now) if trace[n] == block]
@@ -74,7 +74,7 @@ def drawn(draws: int) -> list[tuple[int, int, int]]:
 
 
 def near_the_best(cache_bytes: int, why: str) -> Part:
-    """Check tiles for a cache: at most SLACK times the misses of the best of 500, WORST for 0."""
+    """Make a part for tiles: all points up to SLACK times BEST misses, none from WORST times on."""
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         got = answer(cache_bytes)

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 05: where a value is computed, what it costs there, and loops as vectors."""
 
@@ -110,7 +110,7 @@ def _widely_stored(loops):
 
 
 def _adds(store):
-    """Return the stores C[i, j] = C[i, j] + ..."""
+    """Return whether a store has the form C[i, j] = C[i, j] + ..."""
     return any(isinstance(n, Load) and n.buffer is store.buffer for n in walk(store.value))
 
 
@@ -118,7 +118,7 @@ def _adds(store):
 
 
 def two_strips(img, blurx, out):
-    """The reference: two halves of the image, left and right, each with four rows of blurx."""
+    """Return the reference schedule: two halves of the image, each with four rows of blurx."""
     s = te.create_schedule(out.op)
     y, x = s[out].leaf_iter_vars
     strip, column = s[out].split(x, nparts=2)
@@ -129,7 +129,7 @@ def two_strips(img, blurx, out):
 
 
 def tiled_layer(A, B, bias, C, S, D):
-    """The reference: tiles of 16 x 16, which take 1024 bytes."""
+    """Return the reference schedule: tiles of 16 x 16, which take 1024 bytes."""
     s = te.create_schedule(D.op)
     s[S].compute_inline()
     _, jo, _, _ = s[D].tile(*s[D].leaf_iter_vars, 16, 16)
@@ -138,7 +138,7 @@ def tiled_layer(A, B, bias, C, S, D):
 
 
 def narrow_strips(img, blurx, out):
-    """The reference: strips of 512 columns, each with four rows of blurx: 8192 bytes."""
+    """Return the reference schedule: strips of 512 columns with four rows of blurx, 8192 bytes."""
     s = te.create_schedule(out.op)
     y, x = s[out].leaf_iter_vars
     strip, column = s[out].split(x, factor=512)

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 06: is it really faster, a packed product on the clock, and vectors in LLVM's text."""
 
@@ -37,10 +37,10 @@ MACHINES = {name: np.array(times) * 1e-7 for name, times in RECORDED.items() if 
 
 
 def measured(rng, times, gain):
-    """Return the seconds of two programs in turns; the second takes `gain` less, a share of 1.
+    """Return the times of alternating runs of two programs; the second is faster by `gain`.
 
-    Both lists are pieces of one recording, every other run: the noise is real, the gain is known.
-    A program's own time is the least of the recording. What other programs add to it stays.
+    Both lists are every other run of one recording, so the noise is real and the gain is known.
+    `gain` is a share of the shortest time recorded, which is the program's time without noise.
     """
     at = int(rng.integers(0, len(times) - 2 * ROUNDS))
     first = int(rng.integers(0, 2))
@@ -50,7 +50,7 @@ def measured(rng, times, gain):
 
 
 def clear_cases(answer, rng):
-    """Check an obvious difference: a quarter and four times as long, noise and all."""
+    """Check obvious differences, with noise: a quarter of the time, and four times as long."""
     for name, times in MACHINES.items():
         for scale, want in ((0.25, True), (4.0, False)):
             before, after = measured(rng, times, 0.0)
@@ -65,9 +65,9 @@ def clear_cases(answer, rng):
 
 
 def shares(answer, rng, times):
-    """Return the shares called faster among pairs that are not faster, and among pairs that are.
+    """Return the shares of pairs called faster: of those that are not, and of those that are.
 
-    They come in random order: whoever counts calls learns nothing.
+    The pairs are in random order, so that an answer cannot guess by counting its calls.
     """
     gains = np.concatenate([rng.uniform(-0.02, 0.0, PAIRS), rng.uniform(0.08, 0.3, PAIRS)])
     called = [
@@ -79,7 +79,7 @@ def shares(answer, rng, times):
 
 
 def verdicts(answer, rng):
-    """Check for at most one false alarm in twenty, and four in five gains of 8 to 30 % found."""
+    """Check for false alarms (at most 5 %) and found gains of 8 to 30 % (at least 80 %)."""
     for name, times in MACHINES.items():
         alarms, found = shares(answer, rng, times)
         if alarms > 0.05:
@@ -123,7 +123,7 @@ def large_products(rng):
 
 
 def packed(A, B, C):
-    """The reference: step 4 of notebook 00, and A packed into panels as well."""
+    """Return the reference schedule: step 4 of notebook 00, with A packed into panels, too."""
     target = Target()
     rows = 4
     columns = target.vector_registers // 2 // rows * target.lanes(C.dtype)
@@ -165,13 +165,13 @@ def reads_packed_copies(loops):
 
 
 def factors(store):
-    """Return what a multiply-add loads, besides the sum itself."""
+    """Return the loads of a multiply-add other than that of its sum, or [store] if it has none."""
     found = [n for n in walk(store.value) if isinstance(n, Load) and n.buffer is not store.buffer]
     return found or [store]
 
 
 def is_packed(loops, store, load):
-    """Whether a loop over the tile of sums steps from each element of a copy to the next one."""
+    """Return whether some loop over the tile of sums reads consecutive elements of a copy."""
     if load.buffer.name in ("A", "B"):
         return False
     counters = [n.var for n in walk(loops.body) if isinstance(n, For)]
@@ -184,7 +184,7 @@ def is_packed(loops, store, load):
 
 
 def address(access, values):
-    """Return the place of an element in its buffer, for values of the loops' counters."""
+    """Return the offset of an element in its buffer for the given values of loop variables."""
     place = 0
     for size, index in zip(access.buffer.shape, access.indices, strict=True):
         at = substitute(index, values)
@@ -220,7 +220,7 @@ def matrices(rng):
 
 
 def four_partial_sums(loops):
-    """Check that products are added up beside y, in vectorized loops of LANES iterations."""
+    """Check that a buffer other than y sums products, in vectorized loops of LANES iterations."""
     wide = [n for n in walk(loops.body) if isinstance(n, For) and n.kind == "vectorize"]
     sums = [n for n in multiply_adds(loops) if len(factors(n)) == 2]
     inside = {id(x) for n in wide if n.extent == LANES for x in walk(n.body)}

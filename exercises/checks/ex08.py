@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 08: an instruction declared, a product on the accelerator, the same with few bytes."""
 
@@ -81,13 +81,13 @@ def declared(answer: Answer, *needed: str) -> TensorIntrin:
 
 
 def statements(intrin: TensorIntrin) -> list[Stmt]:
-    """Return those of compute, reset and update that exist."""
+    """Return the statements compute, reset and update of an intrinsic, without missing ones."""
     found = (intrin.body, intrin.reset, intrin.update)
     return [s for s in found if s is not None]
 
 
 def repeated(intrin: TensorIntrin) -> bool:
-    """Whether one builder wrote several statements: one begins with all of another one."""
+    """Return whether one builder wrote several statements, so that one begins with another."""
     adding = [text(s) for s in (intrin.body, intrin.update) if s is not None]
     every = [text(s) for s in statements(intrin)]
     return any(s.startswith(f"{first}\n") for first in adding for s in every)
@@ -139,7 +139,7 @@ def right_formula(answer: Answer, rng: Rng) -> Outcome:
 
 
 def tiles(rows, columns, depth):
-    """Return a schedule of A @ B.T for unpacked matrices, in tiles of 8 x 8 x 8."""
+    """Schedule A @ B.T in tiles of 8 x 8 x 8; return (schedule, loop to tensorize, tensors)."""
     A = te.placeholder((rows, depth), "int8", name="A")
     B = te.placeholder((columns, depth), "int8", name="B")
     k = te.reduce_axis((0, depth), name="k")
@@ -154,7 +154,7 @@ def tiles(rows, columns, depth):
 
 
 def statement(name: str, title: str, expected, why: str) -> Part:
-    """Check one of the three statements alone, on a tile with arbitrary contents.
+    """Make a part that checks one of the three statements alone, on a tile of random numbers.
 
     expected(z, product)   what the tile must hold afterwards
     """
@@ -194,7 +194,7 @@ def anywhere(answer: Answer, rng: Rng) -> Outcome:
 
 # --- a product on the accelerator ----------------------------------------------------------------
 
-# room for 256 elements of sums, 256 elements of A, and 32 matrices of B
+# capacities: 256 elements of ACC, 256 of INP, and 32 of WGT
 SMALL = vta.Config(name="small", inp_bytes=4 << 10, wgt_bytes=8 << 10, acc_bytes=16 << 10)
 
 
@@ -220,7 +220,7 @@ def matrices(rng: Rng):
 
 
 def keep_weights(A, B, A_buf, B_buf, C_buf, C, gemm):
-    """The reference: keep half of B on the chip while loading all rows of A, 64 at a time."""
+    """Return the reference schedule: keep half of B on the chip for all rows of A, 64 at a time."""
     return scheduled(A_buf, B_buf, C_buf, C, gemm, 64, 4, order="columns", keep="B")
 
 
@@ -274,7 +274,7 @@ FETCHED = (
 
 
 def few(factor: float, worst: float, title: str, weight: float, why: str) -> Part:
-    """Check for at most `factor` times the bytes of the reference, on the small machine."""
+    """Make a part that allows `factor` times the bytes of the reference on the small machine."""
     part = at_most(
         bytes_moved, keep_weights, matrices, factor=factor, worst=worst, unit="bytes",
         message="too-many-bytes", title=title, weight=weight, why=why, target="vta",

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 09: tokens placed by hand, tiles for two threads, and a stream that stands still."""
 
@@ -77,7 +77,7 @@ def with_our_store(lines, threads):
 
 
 def bodies(lines):
-    """Count each instruction, without tokens and nops."""
+    """Count how often each instruction occurs, ignoring tokens and nops."""
     found = Counter(" ".join(TOKENS.sub("", line).split()) for line in lines)
     return Counter({body: n for body, n in found.items() if body and not body.endswith("nop")})
 
@@ -92,7 +92,7 @@ def cases(rng: Rng) -> list[tuple[int, int]]:
 
 
 def no_program(lines: object, steps: int, threads: int, ours: bool) -> Outcome | None:
-    """Return what makes the lines another program, or None. ours: the store is not needed."""
+    """Return the outcome for lines that are another program, or None. ours: ignore their store."""
     case = f"lower({steps}, {threads})"
     if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
         return failed("wrong-type", expected="a list of lines", got=repr(lines)[:80])
@@ -144,7 +144,7 @@ def judged(lines: list[str], steps: int, threads: int, rng: Rng, ours: bool) -> 
 
 
 def right_tokens(ours: bool):
-    """Check for each instruction once, ordered by tokens, and right sums. ours: use our store."""
+    """Return a check of instructions, tokens and sums. ours: replace the store by our own."""
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         for steps, threads in cases(rng):
@@ -229,7 +229,7 @@ def multiply(rows, columns, depth, tile_rows, tile_columns, threads, along):
 
 
 def well_used(sizes: tuple[int, int, int], why: str) -> Part:
-    """Check that a tiling uses the matrix unit at least as LEAST says; credit begins above ONE."""
+    """Make a part that requires the utilisation LEAST of a tiling; points begin above ONE."""
     rows, columns, _ = sizes
     least, one = LEAST[sizes], ONE[sizes]
 
@@ -257,7 +257,7 @@ def well_used(sizes: tuple[int, int, int], why: str) -> Part:
 
 
 def no_tiling(got, rows: int, columns: int) -> str:
-    """Describe which number of a tiling does not divide, and why; "" if all do."""
+    """Describe the first value of a tiling that is not allowed; "" if all are allowed."""
     if not isinstance(got, list | tuple) or len(got) != 4:
         return "four values are asked for"
     tile_rows, tile_columns, threads, along = got
@@ -291,7 +291,7 @@ def products(rng: Rng) -> list[Program]:
 
 
 def with_lost_pushes(program: Program, rng: Rng) -> str:
-    """Remove pushes into different queues from a program; return its text."""
+    """Remove LOST pushes, into different queues, from a program; return its text."""
     lines = text(program).split("\n")
     for queue in rng.choice(len(JOINED), LOST, replace=False):
         unit, other = JOINED[queue]
@@ -302,7 +302,7 @@ def with_lost_pushes(program: Program, rng: Rng) -> str:
 
 
 def repaired(answer: Answer, rng: Rng) -> Outcome:
-    """Check for the same program with two more pushes, in which the verifier finds nothing."""
+    """Check that at most LOST tokens were added, and that the verifier then finds no fault."""
     for n, whole in enumerate(products(rng)):
         given = with_lost_pushes(whole, rng)
         got, before = answer(given), parse(given)

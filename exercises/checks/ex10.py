@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 10: a pass, a folded normalisation, fusion decisions, and a plan of the memory."""
 
@@ -97,7 +97,7 @@ def network_of(got):
 
 
 def simplified(smaller):
-    """Check that the network computes the same; with `smaller`, that nothing is left to remove."""
+    """Return a check that a network computes the same and, with `smaller`, is as small as ours."""
 
     def check(answer, rng):
         cases = [chained(ops) for ops in CHAINS] + [drawn_network(rng) for _ in range(12)]
@@ -135,7 +135,7 @@ def drawn_layer(rng):
 
 
 def folds(which):
-    """Check the new weights (0) or the new bias (1)."""
+    """Return a check of the new weights (`which` is 0) or of the new bias (1)."""
 
     def check(answer, rng):
         for _ in range(4):
@@ -215,7 +215,7 @@ def broken_rule(ops, mine, want):
 
 
 def fused_right(fixed):
-    """Check the kernels of the chains of the text, or of random ones."""
+    """Return a check of the kernels of the chains in FIXED, or of random chains."""
 
     def check(answer, rng):
         chains = [list(c) for c in FIXED]
@@ -242,7 +242,7 @@ def fused_right(fixed):
 
 
 def drawn_lives(rng):
-    """Draw the lives [first, last, bytes] of tensors, as networks have them."""
+    """Draw tensors as [first call, last call, bytes], with lifetimes like those in networks."""
     count = int(rng.integers(8, 24))
     sizes = rng.choice([64, 128, 192, 256, 512, 1024], count)
     lasts = [min(count, n + int(rng.choice([1, 1, 1, 2, 3, 6]))) for n in range(count)]
@@ -260,7 +260,7 @@ def live_bound(lives):
 
 
 def checked_offsets(got, lives):
-    """Return what is wrong with offsets, as an outcome; None if nothing is."""
+    """Return the outcome for offsets that are malformed or overlap; None if they are right."""
     whole = isinstance(got, list | tuple) and len(got) == len(lives)
     if not whole or not all(isinstance(at, int) and at >= 0 for at in got):
         return wrong_type("a list of offsets, not below 0, one for each life", got)
@@ -281,7 +281,7 @@ ORDER = "tensors can be placed in any order, also in one that is not that of the
 
 
 def placed(limit):
-    """Check that tensors do not overlap and, with a limit, that the plans are small on average.
+    """Return a check that tensors do not overlap and, with a limit, that plans are small.
 
     limit   the mean of (end of the plan / bytes alive at once) over all cases; 0 for no limit
     """

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 11: a space with filters, a search on a frozen table, a rank loss, and a log."""
 
@@ -70,7 +70,7 @@ def configurations(got):
 
 
 def each_knob(answer, rng):
-    """Check the knobs one by one: every option of one that any allowed configuration has."""
+    """Check that the options of each knob are exactly those in the allowed configurations."""
     for given in (*CASES, sizes_of(rng)):
         got = configurations(answer(*given))
         if got is None:
@@ -85,7 +85,7 @@ def each_knob(answer, rng):
 
 
 def exactly(answer, rng):
-    """Check for all allowed configurations and no other one, each of them once."""
+    """Check that the space has exactly the allowed configurations, each once."""
     for given in (*CASES, *(sizes_of(rng) for _ in range(3))):
         got = configurations(answer(*given))
         if got is None:
@@ -98,7 +98,7 @@ def exactly(answer, rng):
 
 
 def compared(got, want, case):
-    """Return the outcome for options that are too many or missing; None if there are none."""
+    """Return the outcome for forbidden or missing options; None if there are none."""
     if more := sorted(got - want):
         why = "a filter lets it pass: do the sums, the vectors of B and that of A fit?"
         return failed(
@@ -155,7 +155,7 @@ def wrong_rows(rows, count, sizes, tried):
 
 
 def searched(answer, sizes, times, seed):
-    """Return (best share of the best speed, "") after BUDGET trials, or what is wrong with rows."""
+    """Run BUDGET trials; return (reached share of the best speed, ""), or (0.0, a row's fault)."""
     tried, seconds = {}, []
     while len(tried) < BUDGET:
         rows = answer(sizes, [list(row) for row in tried], list(seconds), COUNT, seed)
@@ -184,7 +184,7 @@ def rows_in_order(answer, rng):
 
 
 def finds(name):
-    """Check the mean of the best speeds after BUDGET trials, on a table as on other machines."""
+    """Make a part that checks the mean speed found in BUDGET trials, on variants of a table."""
 
     def check(answer, rng):
         table, reached = tune.load_table(name), []
@@ -215,7 +215,7 @@ def finds(name):
 
 
 def drawn_pairs(rng, n):
-    """Draw scores and seconds with ties, and failures if n is not 0."""
+    """Draw scores and seconds with ties: n=1 adds failures, n=2 failures and large scores."""
     count = int(rng.integers(12, 30))
     seconds = rng.choice(np.exp(rng.normal(-6, 1, count // 2)), count)
     scores = np.round(rng.normal(0, 2, count), 1)
@@ -238,7 +238,7 @@ def accuracy_and_loss(scores, seconds):
 
 
 def ranks(which, weight, title, why):
-    """Check one of the two numbers."""
+    """Make a part that checks the accuracy (`which` is 0) or the loss (1)."""
 
     def check(answer, rng):
         for n in range(3):
@@ -260,7 +260,7 @@ def ranks(which, weight, title, why):
 
 # --- a log ---------------------------------------------------------------------------------------
 
-ENOUGH = 5  # trials with an option
+ENOUGH = 5  # the fewest trials of an option whose mean counts
 KEY = '["tables/matmul", 512]'
 KNOBS = {
     "tile_y": [[-1, 1], [-1, 2], [-1, 4], [-1, 8]],
@@ -287,8 +287,8 @@ def line_of(values, seconds, error, *, task=KEY, final=False):
 def drawn_log(rng):
     """Draw the lines of a log.
 
-    One knob decides most. Another one fails often, an option of a third one is rare and slow, and
-    a few trials are very slow by accident.
+    One knob has the largest effect. An option of a second knob often fails, an option of a third
+    knob is rare and slow, and a few trials are very slow by chance.
     """
     names = list(KNOBS)
     strong, risky, rare = (names[n] for n in rng.permutation(len(names))[:3])
@@ -324,7 +324,7 @@ def drawn_log(rng):
 
 
 def diagnosis(lines):
-    """Return the reference: what `diagnose` is to say."""
+    """Return the reference answer: a log's failures, best values and most important knob."""
     found = []
     for line in lines:
         try:
@@ -352,7 +352,7 @@ def diagnosis(lines):
 
 
 def told(key, weight, title, why):
-    """Check one entry of the diagnosis."""
+    """Make a part that checks the entry `key` of the diagnosis."""
 
     def check(answer, rng):
         for _ in range(6):

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 14: reuse, a derivation by rules, a mutation of tile sizes, and fusion that fails."""
 
@@ -26,7 +26,7 @@ def drawn_formula(rng, with_sum):
 
 
 def reused(axes, sums, reads):
-    """Return the reference: whether tiles pay."""
+    """Return the reference answer: whether inputs are reused so often that tiles pay."""
     wanted = {a for a, n in axes.items() if n > 1}
     seen = {}
     for name, used in reads:
@@ -36,7 +36,7 @@ def reused(axes, sums, reads):
 
 
 def pays(with_sum, weight, title):
-    """Check formulas with or without a sum, as many of either answer."""
+    """Make a part that checks formulas with or without a sum; tiles pay for half of them."""
 
     def check(answer, rng):
         left = {True: 12, False: 12}
@@ -77,7 +77,7 @@ def drawn_chain(rng, least):
 
 
 def all_sketches(stages):
-    """Return the reference: the derivations, as a list of lists of (rule, stage)."""
+    """Return the reference answer: all derivations, each as a tuple of (rule, stage)."""
     found = []
     waiting: list[tuple[int, tuple]] = [(len(stages) - 1, ())]
     while waiting:
@@ -101,7 +101,7 @@ def all_sketches(stages):
 
 
 def derives(least, weight, title, plain):
-    """Check chains; plain: without elementwise stages before the last one."""
+    """Make a part that checks chains; in `plain` ones, only the last stage may be elementwise."""
 
     def check(answer, rng):
         done = 0
@@ -146,7 +146,7 @@ def primes(n):
 
 
 def neighbours(sizes):
-    """Return the reference: all results of moving one prime factor to another part."""
+    """Return the reference answers: all results of moving one prime factor to another part."""
     found = set()
     for a, size in enumerate(sizes):
         for p in primes(size):
@@ -159,7 +159,7 @@ def neighbours(sizes):
 
 
 def mutants(answer, sizes, first, draws):
-    """Return the results for several seeds, or what is wrong with one of them."""
+    """Return (results for `draws` seeds, None), or ([], the outcome for a wrong result)."""
     results = []
     for seed in range(first, first + draws):
         given = list(sizes)
@@ -176,7 +176,7 @@ def mutants(answer, sizes, first, draws):
 
 
 def legal_children(answer, rng):
-    """Check that every result differs by one prime factor that has moved."""
+    """Check that every result has the given sizes, except for one prime factor that has moved."""
     for sizes in SIZES:
         results, wrong = mutants(answer, sizes, int(rng.integers(10**6)), 20)
         if wrong:
@@ -231,7 +231,7 @@ def product_stage():
 
 
 def reader_stage(of, reads=(("i", "j"),), shape=(64, 32), sums=()):
-    """A stage that reads `of` at each of these places, and a bias."""
+    """Return a stage that reads the stage `of` at each place in `reads`, and a bias."""
     return {
         "shape": list(shape),
         "axes": ["i", "j"],
@@ -241,7 +241,7 @@ def reader_stage(of, reads=(("i", "j"),), shape=(64, 32), sums=()):
 
 
 def drawn_stages(rng, reason):
-    """Draw stages of which P cannot be fused for this reason, and perhaps for later ones."""
+    """Draw stages in which P cannot be fused for `reason`, and perhaps for later REASONS."""
     later = REASONS[REASONS.index(reason) + 1 :] if reason else ()
     also = {r for r in later if rng.random() < 0.4} | {reason}
     shape = [64, 32] if "shape" not in also else [64, 1]
@@ -263,7 +263,7 @@ def drawn_stages(rng, reason):
 
 
 def reason_of(name, stages):
-    """Return the reference: the first reason that holds."""
+    """Return the reference answer: the first of REASONS that holds, or "" if none does."""
     readers = [s for s in stages.values() if any(read == name for read, _ in s["reads"])]
     if not readers:
         return "output"
@@ -279,7 +279,7 @@ def reason_of(name, stages):
 
 
 def explains(reasons, weight, title):
-    """Check stages that cannot be fused for these reasons."""
+    """Make a part that checks stages that cannot be fused for the given `reasons`."""
 
     def check(answer, rng):
         for _ in range(5):

@@ -1,5 +1,5 @@
 # pyright: basic
-# (problems are sent to students' processes as they stand, without types)
+# (the source of problems runs in students' processes as it is, so it has no type hints)
 
 """Exercise 15: an objective with bounds, the gradient of a task, and the choices of a scheduler."""
 
@@ -13,7 +13,7 @@ def is_number(value):
 
 
 def compared(got, want, case, why):
-    """Compare two numbers; None if they are equal up to rounding."""
+    """Return the outcome for a wrong number; None if `got` equals `want` up to rounding."""
     if not is_number(got):
         return wrong_type("a number", got)
     if math.isclose(got, want, rel_tol=1e-6, abs_tol=1e-15):
@@ -46,7 +46,7 @@ def drawn_networks(rng, kind):
 
 
 def lateness(weights, bounds, latencies):
-    """Return the reference."""
+    """Return the reference answer: latencies, or penalties for latencies beyond a bound, summed."""
     total = 0.0
     for row, bound in zip(weights, bounds, strict=True):
         g = sum(w * t for w, t in zip(row, latencies, strict=True) if w)
@@ -55,7 +55,7 @@ def lateness(weights, bounds, latencies):
 
 
 def objective(kind, weight, title, why):
-    """Check the objective on networks of one kind."""
+    """Make a part that checks the objective on networks of one kind."""
 
     def check(answer, rng):
         for _ in range(8):
@@ -97,7 +97,7 @@ def drawn_task(rng, kind, slower):
 
 
 def slope_of(weight, history, flops, rates, alpha=ALPHA, beta=BETA, window=WINDOW):
-    """Return the reference."""
+    """Return the reference answer: the gradient of the objective for one more round of a task."""
     now = history[-1]
     backward = (now - history[-1 - window]) / window if len(history) > window else 0.0
     forward = -now / len(history)
@@ -108,7 +108,7 @@ def slope_of(weight, history, flops, rates, alpha=ALPHA, beta=BETA, window=WINDO
 
 
 def sloped(kind, weight, title, why):
-    """Check the gradient of tasks of one kind."""
+    """Make a part that checks the gradient of tasks of one kind."""
 
     def check(answer, rng):
         for n in range(12):
@@ -150,7 +150,7 @@ def drawn_curves(rng, kind):
 
 
 def choices(curves, weights, rounds, patience):
-    """Return the reference."""
+    """Return the reference answer: the number of the task that is chosen in each round."""
     count, chosen = [0] * len(curves), []
     while len(chosen) < rounds:
         living = []
@@ -173,7 +173,7 @@ def choices(curves, weights, rounds, patience):
 
 
 def chooses(kind, weight, title, why):
-    """Check the choices on searches of one kind."""
+    """Make a part that checks the choices on searches of one kind."""
 
     def check(answer, rng):
         for _ in range(6):

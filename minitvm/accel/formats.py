@@ -59,7 +59,7 @@ class Field:
         object.__setattr__(self, "limit", 1 << max(self.bits, self.most))
 
     def take(self, bits: int) -> int:
-        """Return the number in this field of an instruction that is given as bits."""
+        """Return this field's number from `bits`, an encoded instruction or micro-operation."""
         sign = 1 << self.bits - 1 if self.signed else 0
         return ((bits >> self.first & (1 << self.bits) - 1) ^ sign) - sign
 

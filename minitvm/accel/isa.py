@@ -151,7 +151,7 @@ class UopLoops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gemm:
-    """A matrix product, acc[dst] += inp[src] @ wgt[wgt].T, for all indices; or acc[dst] = 0."""
+    """A matrix product, acc[dst] += inp[src] @ wgt[wgt].T, or acc[dst] = 0 if `reset` is set."""
 
     loops: UopLoops
     reset: bool = False

@@ -115,7 +115,7 @@ def check_index(program: Program, index: object) -> None:
 def place(
     config: Config, shapes: Mapping[str, tuple[Memory, Sequence[int]]], after: Sequence[Area] = ()
 ) -> tuple[Area, ...]:
-    """Return areas of these kinds and shapes, consecutive in DRAM, each aligned to its elements.
+    """Return consecutive areas of DRAM with the given kinds and shapes, aligned to their elements.
 
     place(vta_pynq, {"A": (Memory.INP, (4, 8))}) makes an area of 32 elements of 16 bytes.
     The areas begin after those in `after`.

@@ -71,8 +71,8 @@ def simulate(
 
     inputs  one array per area of DRAM, of the area's shape followed by that of one element; areas
             of OUT may be omitted and then start as zeros
-    order   the order in which instructions take effect: see execute(). If the tokens suffice, the
-            outputs are the same for every order.
+    order   the order in which instructions take effect: see execute(). If the tokens order all
+            conflicts, the outputs are the same for every order.
 
     Raises ArgumentError for addresses outside a buffer or an area. A deadlock is a result, not an
     error.

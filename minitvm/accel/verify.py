@@ -157,7 +157,7 @@ def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
 
 
 class _Last:
-    """The last instruction of each unit that read or wrote an element of one space.
+    """For each unit and element of one memory, the last instruction that accessed the element.
 
     Instructions are numbered from 1 within their unit; 0 means none.
     """
@@ -173,7 +173,7 @@ def _races(
     resolved: tuple[Indices | None, ...],
     footprints: Footprints,
 ) -> Iterator[Race]:
-    """Yield each unordered conflicting pair once, with the first element they share.
+    """Yield one Race, with a shared element, for each pair of unordered conflicting instructions.
 
     Vector clocks: clock[n][v] is how many instructions of unit v precede instruction n in every
     order. Only the last earlier access of each unit to an element is compared: if any access is
@@ -251,7 +251,7 @@ def hazards(
 
 
 def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
-    """Return the first micro-operation that reads a result of the last `least` - 1, or None."""
+    """Return the first read of a result of the last `least` - 1 micro-operations, or None."""
     first: Hazard | None = None
     for distance in range(1, min(least, len(found.dst))):
         written = found.dst[:-distance]

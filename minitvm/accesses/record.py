@@ -171,20 +171,20 @@ def _run(recording: lowering.Recording, inputs: list[Any], limit: int) -> tuple[
     func = recording.func
     call = driver.build(func, target="llvm -num-cores=1")
     outputs = {id(b) for b in func.outputs}
-    room = 0
+    capacity = 0
     while True:
         args = [
             a.copy() if id(p) in outputs else a for p, a in zip(func.params, inputs, strict=False)
         ]
-        events, values = np.empty(room, np.int32), np.empty(room, np.int64)
+        events, values = np.empty(capacity, np.int32), np.empty(capacity, np.int64)
         counts = np.zeros(2, np.int64)
         call(*args, events, values, counts)
         found, flops = counts.tolist()
         if found > limit:
             raise _too_many(func, f"{found} events", limit)
-        if found <= room:
+        if found <= capacity:
             return events[:found], values[:found], flops
-        room = found
+        capacity = found
 
 
 # --- what was recorded ---------------------------------------------------------------------------

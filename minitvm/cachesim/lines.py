@@ -136,15 +136,15 @@ def numbered(lines: Ints) -> tuple[Ints, Ints]:
     ids[n] is the number of lines[n], and names[id] is the line with that number.
     """
     ids, names = np.empty(len(lines), np.int32), np.empty(0, np.int64)
-    run, done, room = compiled(number), 0, 1 << 10
+    run, done, capacity = compiled(number), 0, 1 << 10
     while True:
-        known, names = names, np.empty(room, np.int64)
-        slots = np.full(2 * room, NONE, np.int32)
+        known, names = names, np.empty(capacity, np.int64)
+        slots = np.full(2 * capacity, NONE, np.int32)
         _, count = run(known, 0, np.empty(len(known), np.int32), names, slots, 0)  # the same ids
         done, count = run(lines, done, ids, names, slots, count)
         if done == len(lines):
             return ids, names[:count]
-        room *= 4
+        capacity *= 4
 
 
 def previous(addresses: Given, line: int = 64) -> Ints:

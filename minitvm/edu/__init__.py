@@ -1,6 +1,6 @@
 # pyright: reportUnusedImport=false
 
-"""Build exercises from their solutions, check answers in the notebook, and grade them alike.
+"""Build exercises from their solutions, and check answers in notebooks as grading does.
 
     edu.check("ex03.2", tile_for_cache)     # in a notebook: show feedback and return the points
     edu.hint("ex03.2", 1)                   # a small hint; levels 2 and 3 say more

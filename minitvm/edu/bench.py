@@ -1,4 +1,4 @@
-"""Compare the running times of two programs by the best of alternating runs."""
+"""Compare the best running times of two programs, which are run alternately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The student's time / the reference's time. busy: the machine was too busy to measure it."""
+    """The student's time / the reference's time; `busy` if the machine was too busy to measure."""
 
     ratio: float
     busy: bool
@@ -34,8 +34,8 @@ def time_ratio(
     """
     ratio = float("inf")
     for _ in range(ATTEMPTS):
-        turn = {"ref": reference, "yours": yours, "ref again": reference, "yours again": yours}
-        best = testing.interleaved(turn, REPEAT, timer)
+        order = {"ref": reference, "yours": yours, "ref again": reference, "yours again": yours}
+        best = testing.interleaved(order, REPEAT, timer)
         refs, own = (best["ref"], best["ref again"]), (best["yours"], best["yours again"])
         ratio = min(own) / max(min(refs), 1e-9)
         if max(refs) <= DRIFT * min(refs) and max(own) <= DRIFT * min(own):

@@ -137,7 +137,7 @@ def formula(
     largest: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Make a part that compares the tensor that a function returns with `reference`, a function.
+    """Make a part that compares the values of the tensor that an answer returns with a reference.
 
     `reference` is called with the same arguments, but with an array for each placeholder that the
     problem among the arguments makes. The arrays are random, with floats in -largest .. largest;

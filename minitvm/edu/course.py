@@ -30,7 +30,7 @@ NAME = re.compile(r"(ex[0-9][0-9])(_\w+)?", re.ASCII)
 def checks_folder(given: Folder | None = None, near: Path | None = None) -> Path:
     """Return the folder with the checks; raise ArgumentError if there is none.
 
-    The first that is set is used: `given`, then $MINITVM_CHECKS. Otherwise the folder is searched
+    The folder is `given` or, without it, $MINITVM_CHECKS. If neither is set, the folder is searched
     near `near` (by default the working directory, which in Jupyter is the folder of the notebook),
     and then in the checkout of this package.
     """
@@ -57,10 +57,10 @@ def exercises_in(folder: Path) -> tuple[Exercise, ...]:
 
 
 def exercise_named(name: str, folder: Path) -> Exercise:
-    """Load the exercise of this id or stem, such as "ex03" or "ex03_split_tile_reorder".
+    """Load the exercise with the id or stem `name`: "ex03" or "ex03_split_tile_reorder".
 
     Raises ArgumentError if there is none. Names come from notebooks that students hand in, so the
-    name is matched against this form before any file is opened.
+    name is matched against the pattern NAME before any file is opened.
     """
     found = NAME.fullmatch(str(name))
     if found and (folder / f"{found[1]}.py").is_file():
@@ -72,7 +72,7 @@ def exercise_named(name: str, folder: Path) -> Exercise:
 
 
 def item_of(name: str, folder: Path) -> Item:
-    """Load the item of the id `name`, such as "ex03.2"; raise ArgumentError if there is none."""
+    """Load the item with the id `name`, such as "ex03.2"; raise ArgumentError if there is none."""
     exercise = exercise_named(str(name).partition(".")[0], folder)
     for item in exercise.items:
         if item.id == name:

@@ -18,7 +18,7 @@ from minitvm.base import DType, ExprError, dtype
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Json: TypeAlias = Any
-MAX_BYTES = 255 << 20  # of all arrays; workers accept a little more from a process apart
+MAX_BYTES = 255 << 20  # of all arrays; a message from an untrusted process may have 1 MiB more
 PLAIN = (
     *(tensor.Axis, tensor.ComputeOp, tensor.ExternOp, tensor.PlaceholderOp, tensor.Reduce),
     *(tensor.Tensor, tir.Allocate, tir.Binary, tir.Buffer, tir.Call, tir.Cast, tir.Compare),
@@ -82,7 +82,7 @@ REDUCERS: dict[str, tensor.Reducer] = {
     r.name: r for r in (tensor.SUM, tensor.PROD, tensor.MAX, tensor.MIN)
 }
 DEEPEST = 200  # levels of lists in lists
-OWN = "a schedule must be one of the tensors that the function was given"
+OWN = "a schedule must compute the tensors that the function was given"
 
 
 class Writer:
@@ -92,7 +92,7 @@ class Writer:
         self.rows: list[Json] = []
         self.blobs: list[bytes] = []
         self._given = {id(op): n for n, op in enumerate(given)}
-        self._known: dict[int, tuple[int, Any]] = {}  # id -> row; the node, so that ids stay taken
+        self._known: dict[int, tuple[int, Any]] = {}  # id -> (row, node); the node keeps its id
 
     def write(self, x: Any) -> Json:
         """Return `x` as JSON; raise ExprError if a value of its type cannot be written."""
@@ -175,7 +175,7 @@ class Reader:
             self._nodes.append(MAKERS[name](*(self.read(p) for p in parts)))
 
     def read(self, x: Any, depth: int = 0) -> Any:
-        """Return the value that was written as `x`; raise any exception if `x` is malformed."""
+        """Return the value that was written as `x`; a malformed `x` may raise any exception."""
         if depth > DEEPEST:
             raise ExprError(f"lists nested {depth} levels deep", f"too deep, at most {DEEPEST}")
         if not isinstance(x, list):

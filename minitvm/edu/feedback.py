@@ -14,7 +14,7 @@ from .score import Mark, PartMark, Verdict
 
 RIGHT: tuple[Verdict, ...] = ("correct", "fast enough")
 SIGN = {"passed": "ok", "failed": "no", "not started": "--", "inconclusive": "??", "skipped": "--"}
-COLOR = {  # border, background: the palette of Okabe and Ito, pale; words say the same
+COLOR = {  # border and pale background, of the palette of Okabe and Ito; words say the same
     "not started": ("#0072B2", "#eef5fa"),
     "keep going": ("#E69F00", "#fdf6e7"),
     "correct": ("#009E73", "#e9f6f2"),

@@ -21,9 +21,9 @@ _students: list[Student] = []  # at most one
 
 
 def answer(request: workers.Message) -> workers.Message:
-    """End a student's process, run a notebook in another one, or mark one item of it.
+    """Answer one request: end the student's process, run a notebook in a new one, or mark an item.
 
-    None                                   -> None; also before each notebook
+    None                                   -> None, after ending the student's process
     {"cells": ..., "limits", "checks"}     -> {"cells": those that failed}, or {"failed": why} if
                                               the student's process does not start
     {"item": "ex03.1", "checks", "seeds"}  -> its mark

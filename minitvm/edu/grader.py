@@ -108,7 +108,7 @@ def grade(task: Task, worker: workers.Worker) -> Graded:
     """Grade one notebook within the time limits, even if it is broken, hangs or crashes.
 
     worker   a worker of JOB
-    Raises MeasureError if it does not start, which is not the notebook's fault.
+    Raises MeasureError if the worker does not start, which is not the notebook's fault.
     """
     start = time.monotonic()
     submission, exercise = task.submission, task.exercise
@@ -137,7 +137,7 @@ def grade(task: Task, worker: workers.Worker) -> Graded:
 
 
 def _end_notebook(worker: workers.Worker) -> None:
-    """End what a notebook has started, and make the worker ready for another one."""
+    """End the processes that a notebook started, and make the worker ready for the next one."""
     if lost := worker.prepare(None):
         why = "\n".join([f"its process does not start: {lost}", *lost.stderr])
         raise MeasureError("grading", why, "python -m minitvm doctor")
@@ -150,7 +150,7 @@ def _mark(
     rest: Sequence[Item],
     known: _Progress,
 ) -> None:
-    """Run the cells and mark items until one of them ends the process; it gets no points."""
+    """Run the cells and add marks of `rest` to `known`; stop at an item that ends the process."""
     limits, checks = task.limits, str(task.checks)
     given = {"cells": cells, "limits": asdict(limits), "checks": checks}
     found = worker.ask(given, seconds=workers.START + limits.notebook)

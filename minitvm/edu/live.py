@@ -66,7 +66,7 @@ def call_in_process(
     seconds: float = USUAL_LIMITS.seconds,
     timer: Callable[[], float] = time.monotonic,
 ) -> Any:
-    """Call `answer` here; return its result after writing and reading it as in grading.
+    """Call `answer` in this process; return its result, written and read back as in grading.
 
     seconds   the time limit of grading for one call; AnswerError if it took longer
     """

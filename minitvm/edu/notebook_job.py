@@ -1,7 +1,7 @@
 """The student's process: run the cells of one notebook, then call the functions they define.
 
-The real package minitvm.edu is not loaded in this process, which is a worker apart. In its empty
-package, cells that call edu.check() run without the checks and their reference solutions.
+The grader starts this process with an empty package in place of minitvm.edu (`apart` in Worker), so
+that cells that call edu.check() run, but without the checks and their reference solutions.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NotebookModule:
         sys.modules["__main__"] = self.module
 
     def answer(self, request: workers.Message) -> workers.Message:
-        """Confine this process, run a cell, or call a function."""
+        """Answer a request of the grader: confine this process, run a cell, or call a function."""
         match request.value:
             case {"limits": limits, "hidden": hidden}:
                 self._confine(Limits(**limits), hidden)
@@ -84,13 +84,13 @@ class NotebookModule:
                 return self._call(given["call"], given["arguments"], request.blobs)
 
     def _confine(self, limits: Limits, hidden: list[str]) -> None:
-        """Give up rights, and let nothing write to the pipes and files of this process."""
+        """Apply `limits`, make the paths `hidden` unreadable, and discard stdout and stderr."""
         folder = os.getcwd()
         self._limit = limits.output
         with open(os.devnull, "wb") as null:
             os.dup2(null.fileno(), 1)
             os.dup2(null.fileno(), 2)
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  as long as the process
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  until the process ends
         os.environ.update(
             dict.fromkeys(FOLDERS, folder), MPLBACKEND="Agg", MINITVM_WIDGETS="static"
         )
@@ -142,7 +142,7 @@ class NotebookModule:
 
 
 def unpacked(arguments: Any, reader: Reader) -> list[Any]:
-    """Decode the arguments of the student's function; replace each problem by what it makes."""
+    """Decode the arguments of the student's function; replace each Problem by what it builds."""
     found: list[Any] = []
     for a in arguments:
         if isinstance(a, dict):
@@ -162,7 +162,7 @@ def described(e: BaseException) -> dict[str, str]:
         trace = [f"{e.filename}, line {e.lineno}: {(e.text or '').strip()}"]
     try:
         message = str(e)[:2000]
-    except BaseException:  # an exception of the student's may not even print
+    except BaseException:  # str() may fail for a class that the student wrote
         message = ""
     return {"error": type(e).__name__, "message": message, "trace": "\n".join(trace)}
 

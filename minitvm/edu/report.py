@@ -26,7 +26,7 @@ def folder_of(out: Path, g: Graded) -> Path:
 
 
 def place(out: Path, student: str, exercise: str) -> Path:
-    """Return `out`/student/exercise, with "_" appended if a student is named like a table."""
+    """Return `out`/student/exercise; append "_" to a student named like a file in TABLES."""
     return out / (f"{student}_" if student in TABLES else student) / (exercise or "unknown")
 
 

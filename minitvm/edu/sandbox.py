@@ -150,7 +150,7 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every arc
 EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
 CHANGE_FOLDER = sum(1 << bit for bit in range(4, 14))  # remove and make anything, move across
 NET = 0b11  # bind and connect of TCP
-SCOPES = 0b11  # sockets without a file, and signals to processes outside
+SCOPES = 0b11  # abstract Unix sockets, and signals to processes outside
 
 
 class _Ruleset(ctypes.Structure):

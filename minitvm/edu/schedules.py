@@ -33,7 +33,7 @@ LOOSE = 1e-2  # tolerance for checks that only look for missing work
 def tensors_of(arguments: Sequence[Any]) -> list[tensor.Tensor]:
     """Return the inputs and results of the problems among the arguments, in their order.
 
-    Left out are intermediate tensors, which another tensor reads: a schedule need not store them.
+    Intermediate tensors, which another tensor reads, are left out: a schedule need not store them.
     """
     found = [x for x in expanded(arguments) if isinstance(x, tensor.Tensor)]
     read = {
@@ -272,8 +272,8 @@ def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, 
     trace = accesses.record(s, tensors)
     n = [b.name for b in trace.buffers].index(tensors[-1].name)
     stored = trace.index[(trace.buffer == n) & trace.write]
-    turns = stored[np.r_[True, stored[1:] != stored[:-1]]]
-    places = np.unravel_index(turns, trace.buffers[n].shape)
+    visited = stored[np.r_[True, stored[1:] != stored[:-1]]]
+    places = np.unravel_index(visited, trace.buffers[n].shape)
     return list(zip(*(axis.tolist() for axis in places), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Turn the outcomes of parts into points; of several seeds, the worst outcome is used."""
+"""Turn the outcomes of parts into points, using the worst outcome of each part over all seeds."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outc
 
 
 def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
-    """Return the random generator of one part; `seed` is a secret seed, or None for the public."""
+    """Return the random generator of a part; `seed` is secret, or None for the public seed."""
     public = [zlib.crc32(item.encode()), part]
     return np.random.default_rng(public if seed is None else [*public, seed])
 
@@ -133,7 +133,7 @@ def shortened(text: str) -> str:
 
 
 def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
-    """Check one part, and return an outcome for every exception, too."""
+    """Check one part, and turn every exception into an outcome."""
     try:
         return part.check(answer, rng)
     except AnswerError as e:

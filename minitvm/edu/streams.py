@@ -86,6 +86,6 @@ def flagged_tokens(program: accel.Program) -> set[tuple[int, str]]:
 
 
 def numbered_listing(program: accel.Program) -> str:
-    """Return a listing that begins with ":", or only the number of instructions if it is long."""
+    """Return ":" and the listing of `program`, or " (30 instructions)" if the listing is long."""
     lines = [line for line in accel.listing(program).split("\n") if "  # " in line]
     return f" ({len(lines)} instructions)" if len(lines) > LINES else ":\n" + "\n".join(lines)

@@ -16,7 +16,7 @@ from .score import shortened
 
 JOB = "minitvm.edu.notebook_job"
 REPORTS = 50  # reports on cells that failed
-RESTARTS = 2  # runs of the other cells after one hung or killed the process
+RESTARTS = 2  # times that a new process runs the other cells after one hung or killed its process
 
 
 class StartError(Exception):

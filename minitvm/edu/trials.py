@@ -70,10 +70,10 @@ class Trial:
 
 
 def trials(root: Path, exercise: Exercise, *, lost: bool = False) -> list[Trial]:
-    """Return all submissions that try the grader with one exercise.
+    """Return all submissions that test the grader with one exercise.
 
     lost   whether to add submissions that hang or end their process. They never reach a check, so
-           trying them with one exercise is enough.
+           testing them with one exercise is enough.
     """
     solved = solution(root, exercise)
     stub = with_holes(solved, exercise)
@@ -97,7 +97,7 @@ def _trial(
 
 
 def definitions(notebook: Notebook) -> Notebook:
-    """Return the notebook with only imports, definitions and answer cells, which run faster."""
+    """Return a copy of the notebook that runs faster: only imports, functions and answer cells."""
     made, kept = copy.deepcopy(notebook), (ast.Import, ast.ImportFrom, ast.FunctionDef)
     for _, cell in code_cells(made):
         text = source(cell)
@@ -111,7 +111,7 @@ def definitions(notebook: Notebook) -> Notebook:
 def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
     """Return submissions with one broken cell or answer; the other answers must get all points.
 
-    They are graded with the public seed only, because the solution is tried with other seeds.
+    They are graded with the public seed only, because the solution is graded with other seeds.
     """
     first = exercise.items[0]
     lost = {first.id: NOT_STARTED}

@@ -48,7 +48,7 @@ def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
 
 
 def still_faults(root: Path, exercise: Exercise) -> list[str]:
-    """Return the faults that are found without grading: M6, and too few wrong answers."""
+    """Return the faults found without grading: of check M6, and too few wrong answers (M3)."""
     missing = [f for f in faults(root, [exercise]) if "no such exercise" not in f]
     if missing:
         return [f"M6 {f}" for f in missing]
@@ -63,7 +63,7 @@ def still_faults(root: Path, exercise: Exercise) -> list[str]:
 
 
 def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, list[str]]]:
-    """Run every trial and return its faults; trials that measure time run last, one by one."""
+    """Grade all trials and return each with its faults; run timed trials last, one by one."""
     done: list[tuple[Trial, list[str]]] = []
     marks: dict[str, tuple[Mark, ...]] = {}
     with tqdm(total=len(todo), unit="notebook", disable=len(todo) < 2) as bar:
@@ -77,7 +77,7 @@ def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, lis
 
 
 def _same(trial: Trial, got: Graded, marks: dict[str, tuple[Mark, ...]]) -> list[str]:
-    """Check M5 (the hash is that of the notebook) and M8 (equal notebooks get equal marks)."""
+    """Return faults of checks M5 (the hash is the notebook's) and M8 (equal files, equal marks)."""
     found = [] if got.sha256 == sha256(trial.data) else ["M5 another file was graded"]
     counted = tuple(without_time(m) for m in got.marks)
     if marks.setdefault(got.sha256, counted) != counted and trial.check in ("M2", "M8"):

@@ -118,7 +118,7 @@ def _hottest(loops: PrintedLoops, final: tir.Stmt, target: Target) -> list[Cauti
 
 
 def _own_loops(loops: PrintedLoops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
-    """Yield the loops of the stage that have this kind, with flat offsets inside them."""
+    """Yield the loops of the stage whose kind is `kind`, with flat offsets inside them."""
     own = {id(v) for v in loops.domain(stage.name).loops.values()}
     for n in tir.walk(lowering.flatten(loops.body)):
         if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:

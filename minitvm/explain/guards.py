@@ -1,4 +1,4 @@
-"""Explain guards: why they are needed, where they are always true, and what passes change."""
+"""Explain guards: why they are needed, where they are always true, and how passes change them."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
 
 
 def _given(loops: PrintedLoops, stage: schedule.Stage) -> str:
-    """Describe how a stage without a formula, an extern operation or a scan, is computed."""
+    """Describe how an extern operation or a scan, which have no formula, is computed."""
     if isinstance(stage.op, tensor.ExternOp):
         return "its loops are given, not scheduled"
     names = ", ".join(loops.loop(stage, a) for a in stage.leaves)

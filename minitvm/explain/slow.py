@@ -156,7 +156,7 @@ def _scalar(b: InnermostLoop, target: Target) -> Iterator[Slow]:
 def _strided(b: InnermostLoop, target: Target) -> Iterator[Slow]:
     """Yield a cause if a load reads another cache line in each iteration.
 
-    Only if the loop is so long that a line is evicted from the cache before it is used again.
+    The loop must be so long that a line is evicted from the cache before it is used again.
     """
     for n, s in b.loads():
         step = step_of(n.indices[0], b.var)

@@ -122,7 +122,7 @@ def _one_dimension(
         return None
     if not moves:
         return Fraction(1)
-    far = max(moves, key=lambda v: moves[v])  # the loop that is taken as endless
+    far = max(moves, key=lambda v: moves[v])  # this loop is assumed to be infinite
     inner = [range(0, moves[v] * extents[v], moves[v]) for v in moves if v is not far]
     computed = size * math.prod(len(r) for r in inner)
     if computed > MOST:

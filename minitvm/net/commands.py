@@ -1,4 +1,4 @@
-"""python -m minitvm net NAME|FILE.onnx: compile a network, and print what became of it."""
+"""python -m minitvm net NAME|FILE.onnx: compile a network, measure it, and print the results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
-    """Run the command `net` with these arguments; `say` prints one line or paragraph."""
+    """Run the command `net` with the arguments `words`; `say` prints one line or paragraph."""
     given = parser().parse_args(words)
     if given.threads < 1:
         raise ArgumentError(f"--threads {given.threads}", "it must be at least 1")
@@ -78,9 +78,9 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
 
 
 def network(name: str, size: int | None = None) -> graph.Graph:
-    """Return a network of graph.networks, or that of an ONNX model: a path that ends with .onnx.
+    """Return the network called `name` in graph.networks, or the ONNX model at the path `name`.
 
-    ArgumentError if there is no network of this name.
+    Raises ArgumentError if there is no such network, or if `size` does not apply to it.
     """
     if name.endswith(".onnx"):
         if size is not None:

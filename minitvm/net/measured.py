@@ -1,4 +1,4 @@
-"""Compile a network and measure it: what the table and the page show."""
+"""Compile a network, and measure what its printed table and its HTML page show."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A network after a pass.
+    """The size of a network after the pass `name`.
 
-    calls   operators, or kernels after fusion
-    bytes   what they read and write, if nothing stays in a cache
+    calls   the number of operators, or of kernels after fusion
+    bytes   the bytes that they read and write if nothing stays in a cache
     """
 
     name: str
@@ -29,18 +29,18 @@ class Step:
 
     @classmethod
     def of(cls, name: str, net: graph.Graph) -> Step:
-        """Return what a page says about the network after the pass `name`."""
+        """Return the size of the network `net`, to which the pass `name` was applied last."""
         return cls(name, len(net.calls), sum(map(graph.bytes_moved, net.calls)))
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The bytes of all intermediate tensors by each plan, and those of the parameters.
+    """The bytes of all intermediate tensors under each memory plan, and those of the parameters.
 
-    naive     each tensor has its own memory
-    pool      the plan of TVM
-    offsets   the plan that is used
-    live      the most that is in use at once: no plan needs less
+    naive     the plan in which each tensor has its own memory
+    pool      TVM's plan: a pool of blocks that tensors share
+    offsets   the plan that is used: one block with an offset for each tensor
+    live      the most bytes in use at once, a lower bound for every plan
     """
 
     naive: int
@@ -52,11 +52,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A compiled network.
+    """A compiled network and its measurements.
 
     fused     the network after all passes
     seconds   how long the compilation took
-    error     the largest difference to float64, relative to the largest number of the output
+    error     the largest error compared with numpy in float64: see relative_error
     """
 
     name: str
@@ -83,8 +83,8 @@ def measured(
     """Compile a network, compare it with numpy in float64, and measure its kernels.
 
     pick       chooses schedules, as in graph.compile
-    runs       how often it runs, for the times of its kernels
-    progress   is called with (kernel, number, of how many) after each one that is compiled
+    runs       how often the network runs to measure the times of its kernels
+    progress   called with (kernel, its number, number of kernels) after each compilation
     """
     steps: list[Step] = []
 
@@ -122,12 +122,12 @@ def measured(
 
 
 def random_inputs(net: graph.Graph) -> list[Any]:
-    """Return random inputs: numbers from 0 to 1; those of integers, such as words, are 0."""
+    """Return an array for each input: random numbers in 0 .. 1 for floats, zeros for integers."""
     rng = np.random.default_rng(0)
     return [rng.random(n.type.shape).astype(n.type.dtype.numpy) for n in net.inputs]
 
 
 def relative_error(found: tuple[Any, ...], exact: tuple[Any, ...]) -> float:
-    """Return the largest difference, relative to the largest number of each output."""
+    """Return the largest |found - exact| of all outputs, relative to each output's max |exact|."""
     pairs = zip(found, exact, strict=True)
     return max(float(np.abs(a - b).max() / (np.abs(b).max() or 1.0)) for a, b in pairs)

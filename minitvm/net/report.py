@@ -1,4 +1,4 @@
-"""A page about a compiled network: one HTML file that needs no other file and no network."""
+"""Write a page about a compiled network as one HTML file, which loads no other files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitvm import tune, viz
 from .measured import Measured
 
 MEGA = 10**6
-BARS, DOTS = 20, 8  # calls in the charts
+BARS, DOTS = 20, 8  # calls shown in each chart
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
 background:#fff}
@@ -23,7 +23,7 @@ svg{display:block;margin:1em 0}
 
 
 def report(found: Measured) -> str:
-    """Return the page about a network, as HTML."""
+    """Return an HTML page about a compiled network."""
     title = f"The network {found.name}"
     parts = [
         f"<h1>{escape(title)}</h1>",
@@ -59,7 +59,7 @@ def _summary(found: Measured) -> str:
 
 
 def _profile(found: Measured) -> Iterable[str]:
-    """Draw the calls that take longest as bars; list all calls."""
+    """Draw bars for the calls that take longest, and list all calls in a table."""
     calls = found.profile.calls
     total = sum(c.seconds for c in calls) or 1.0
     slow = sorted(enumerate(calls), key=lambda pair: -pair[1].seconds)[:BARS]
@@ -82,7 +82,7 @@ def _profile(found: Measured) -> Iterable[str]:
 
 
 def _roofline(found: Measured) -> str:
-    """Draw the calls that take longest under the roof of this machine."""
+    """Draw the calls that take longest in a roofline chart of this machine."""
     machine = viz.Machine.measured(found.target.num_cores)
     busy = [c for c in found.profile.calls if c.operations and c.seconds]
     points = [
@@ -112,7 +112,7 @@ def _passes(found: Measured) -> str:
 
 
 def _memory(found: Measured) -> Iterable[str]:
-    """List the sizes of the plans, and draw where each tensor lies by them."""
+    """List the bytes of each memory plan, and draw the plans unless there are too many calls."""
     memory = found.memory
     plans = {
         "memory of its own for each tensor": memory.naive,

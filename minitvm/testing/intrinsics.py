@@ -24,7 +24,7 @@ def tile_intrinsic(
     old = [a for a in op.reduce_axis if a in tile]
     if r is not None and (r.init or r.where is not tir.TRUE or len(r.sources) > 1 or not old):
         return None
-    if not all(map(_is_even, op.body if r is None else r.sources)):
+    if not all(map(_is_affine, op.body if r is None else r.sources)):
         return None
     over = [tensor.reduce_axis((0, tile[a]), a.name) for a in old]
     zeros: dict[Any, tir.Index] = dict.fromkeys((*op.axis, *op.reduce_axis), 0)
@@ -46,14 +46,14 @@ def tile_intrinsic(
     return tensor.decl_tensor_intrin(made, _computing(made, pick(rng, forms)), strided, name)
 
 
-def _is_even(e: tir.Expr) -> bool:
-    """Return whether `e` uses axes only as indices of loads, in sums of axes and constants."""
+def _is_affine(e: tir.Expr) -> bool:
+    """Return whether `e` uses axes only in indices of loads, and these indices are affine."""
     if isinstance(e, tir.Load):
         return all(
             isinstance(n, int | tir.Var | tir.Linear) for i in e.indices for n in tir.walk(i)
         )
     inside = [n for n in tir.children(e) if isinstance(n, tir.Expr)]
-    return not isinstance(e, tir.Var) and all(map(_is_even, inside))
+    return not isinstance(e, tir.Var) and all(map(_is_affine, inside))
 
 
 def _on_operands(

@@ -126,11 +126,11 @@ class _ProgramMaker:
             rank = int(rng.choice(4, p=(0.05, 0.45, 0.35, 0.15)))
             places = [self.position(axes) for _ in range(rank)]
         dtype = DTYPES[pick(rng, INPUTS)]
-        shape = tuple(self._room(p) for p in places)
+        shape = tuple(self._extent_for(p) for p in places)
         while math.prod(map(self.points, shape)) > INPUT_POINTS:
             largest = max(range(len(shape)), key=[self.points(n) for n in shape].__getitem__)
             places[largest] = tir.floormod(places[largest], 4)
-            shape = tuple(self._room(p) for p in places)
+            shape = tuple(self._extent_for(p) for p in places)
         n = len(self.inputs)
         constant = n % 3 == 1 and all(isinstance(size, int) for size in shape)
         t = placeholder(shape, dtype, f"A{n}", constant)
@@ -139,8 +139,8 @@ class _ProgramMaker:
         self.known.append(source)
         return self._fitted(source, places)
 
-    def _room(self, i: tir.Index) -> tir.Index:
-        """Draw the extent of a dimension with the index `i`: usually just large enough for it."""
+    def _extent_for(self, i: tir.Index) -> tir.Index:
+        """Draw an extent for a dimension with the index `i`, usually just large enough for `i`."""
         if isinstance(i, Axis) and not isinstance(i.extent, int) and i.kind == "data":
             return i.extent
         top = tir.upper_bound(i)
@@ -262,13 +262,13 @@ class _ProgramMaker:
 
     def _reduce_axes(self, shape: tuple[tir.Index, ...]) -> list[Axis]:
         """Draw one or two reduce axes; some do not start at 0, and a few are empty."""
-        room = ALL_POINTS // max(1, math.prod(map(self.points, shape)))
+        most = ALL_POINTS // max(1, math.prod(map(self.points, shape)))
         axes: list[Axis] = []
         for name in ("k", "r")[: 1 + chance(self.rng, 0.4)]:
             n, first = self.extent(), int(self.rng.integers(0, 4)) * chance(self.rng, 0.3)
-            if self.points(n) > room:
-                n = max(1, min(room, int(pick(self.rng, EXTENTS))))
-            room //= max(1, self.points(n))
+            if self.points(n) > most:
+                n = max(1, min(most, int(pick(self.rng, EXTENTS))))
+            most //= max(1, self.points(n))
             axes.append(reduce_axis((first, n + first), name))
         return axes
 
@@ -316,7 +316,7 @@ def _folded(kind: Reducer, source: Drawn, start: Drawn | None, count: int) -> Bi
 
 
 def _later(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
-    """Return the (value, index) pair with the larger value; of equal values, the smaller index."""
+    """Return the (value, index) pair with the larger value or, if equal, the smaller index."""
     better = tir.any_of(
         new[0] > old[0], tir.all_of(tir.compare("==", new[0], old[0]), new[1] < old[1])
     )

@@ -11,7 +11,7 @@ from minitvm import driver, tir
 from minitvm.base import FLOAT32, MeasureError, Target
 
 STEPS = 1 << 19  # multiply-adds in each lane of each chain: much longer than starting the threads
-PIECES = 8  # parts of the work of each thread, so that a disturbed thread does fewer
+PIECES = 8  # parts of the work per thread; a disturbed thread does fewer of them
 
 
 def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:

@@ -1,4 +1,4 @@
-"""The verbs of the command line: start and resume searches, read and maintain logs."""
+"""The commands of `python -m minitvm tune`: run and resume searches, read and maintain logs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _add_budget(p: argparse.ArgumentParser) -> None:
 
 
 def main(words: Sequence[str], say: Say = print) -> None:
-    """Run a `tune` command with these arguments; `say` prints one line or paragraph."""
+    """Run a `tune` command with the arguments `words`; `say` prints one line or paragraph."""
     given = parser().parse_args(_with_shape(words))
     match given.verb:
         case "resume":
@@ -101,7 +101,7 @@ def _with_shape(words: Sequence[str]) -> list[str]:
 
 
 def search(task: tune.Task, log: Path, given: argparse.Namespace, say: Say) -> tune.Outcome:
-    """Run or continue a search, and tell how it ended."""
+    """Run or continue a search, print its outcome and return it."""
     seconds = SECONDS if given.seconds is None and given.trials is None else given.seconds
     book = tune.Log(log)
     reading = book.read(task)
@@ -130,14 +130,14 @@ def search(task: tune.Task, log: Path, given: argparse.Namespace, say: Say) -> t
 
 
 def existing(path: str) -> tune.Log:
-    """Return a log; ArgumentError if there is no such file."""
+    """Return the log at `path`; raise ArgumentError if there is no such file."""
     if not Path(path).is_file():
         raise ArgumentError(f"log {path!r}", "there is no such file", "tune OPERATOR --log FILE")
     return tune.Log(path)
 
 
 def last_record(path: str) -> tune.Record:
-    """Return the last record of a log; ArgumentError if it has none."""
+    """Return the last record of the log at `path`; raise ArgumentError if it has none."""
     records = existing(path).records()
     if not records:
         raise ArgumentError(f"log {path!r}", "it has no record that this version can read")
@@ -145,7 +145,7 @@ def last_record(path: str) -> tune.Record:
 
 
 def maintain(action: str, log: tune.Log, keep: int, say: Say) -> None:
-    """Run one of VERBS."""
+    """Apply `action`, one of VERBS, to `log`; `prune` keeps `keep` candidates of each task."""
     match action:
         case "best":
             for group, summary in tune.summaries(log).items():

@@ -1,4 +1,4 @@
-"""A page about a search: one HTML file that needs no other file and no network."""
+"""Write a page about a search as one HTML file, which loads no other files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from minitvm import tune, viz
 from minitvm.base import ArgumentError
 
 TOP = 10  # candidates in the table
-FEWEST = 8  # trials, for a statement about the accuracy of a model
-BARS = 12  # columns in the charts
+FEWEST = 8  # trials that are needed to state the accuracy of a model
+BARS = 12  # feature columns shown in each chart
 EFFECTS = "what each column adds to the predicted speed of the best (fastest trial: 1)"
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
@@ -27,7 +27,7 @@ svg{display:block;margin:1em 0}
 
 
 def report(task: tune.Task, log: tune.Log) -> str:
-    """Return the page about all searches of a task that are in a log, as HTML."""
+    """Return an HTML page about all trials of `task` in `log`; raise ArgumentError without any."""
     reading = log.read(task)
     if not reading.trials:
         skipped = "; ".join(f"{n} {reason}" for reason, n in reading.skipped.items())
@@ -100,7 +100,7 @@ def _failures(trials: Sequence[tune.Trial]) -> str:
 
 
 def _fastest(task: tune.Task, reading: tune.Reading) -> str:
-    """Return a table of candidates; a measurement in turns is marked, and counts."""
+    """Return a table of the fastest candidates; final measurements (in turns) replace others."""
     found = {t.candidate: (t, "") for t in reversed(reading.trials) if not t.result.error}
     found |= {t.candidate: (t, "yes") for t in reading.final if not t.result.error}
     order = sorted(found.values(), key=lambda pair: pair[0].seconds)[:TOP]
@@ -128,7 +128,7 @@ def _schedule(task: tune.Task, best: tune.Trial) -> list[str]:
 
 
 def _model(task: tune.Task, trials: Sequence[tune.Trial], best: tune.Trial) -> list[str]:
-    """Train boosted trees on all trials; draw what they look at."""
+    """Train boosted trees on all trials, and draw how much each feature contributes to them."""
     columns, model = tune.columns_of(task), tune.Trees()
     rows = [np.array([t.candidate.row], np.int32) for t in (*trials, best)]
     sketches = [t.candidate.sketch for t in (*trials, best)]

@@ -1,4 +1,4 @@
-"""Tasks from what a command line or a log says about them."""
+"""Make tasks from the arguments of a command line, or from the keys of tasks in a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitvm.base import ArgumentError, TVMError
 
 
 def sizes(text: str) -> tuple[int, ...]:
-    """Return the numbers of --shape: "512,512,512" or "512x512x512"."""
+    """Parse the value of --shape, such as "512,512,512" or "512x512x512"."""
     if not re.fullmatch(r"\d+([,x]\d+)*", text):
         why = "not a list of numbers without signs"
         raise ArgumentError(f"--shape {text}", why, "--shape 512,512,512")
@@ -19,7 +19,7 @@ def sizes(text: str) -> tuple[int, ...]:
 
 
 def task_of_key(key: str, target: str) -> tune.Task:
-    """Return the task that a log names; ArgumentError if its operator is not known."""
+    """Make the task whose key in a log is `key`; raise ArgumentError if no operator makes it."""
     try:
         name, *arguments = json.loads(key)
         return autotvm.task.create(name, _tuples(arguments), target)
@@ -29,5 +29,5 @@ def task_of_key(key: str, target: str) -> tune.Task:
 
 
 def _tuples(value: Any) -> Any:
-    """Return a JSON value with tuples in place of lists, as templates take arguments."""
+    """Convert the lists in a JSON value to tuples, which templates take as arguments."""
     return tuple(map(_tuples, cast("list[Any]", value))) if isinstance(value, list) else value

@@ -93,7 +93,7 @@ def verify(
 
 
 def _code_and_machine(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
-    """Return the program of `given`, and `config` or, if that is None, its machine."""
+    """Return the program of `given`, and its machine, which is `config` unless that is None."""
     if isinstance(given, runtime.AcceleratorFunction):
         return given.program, given.machine(config)
     if not isinstance(given, accel.Program):

@@ -129,7 +129,7 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
 def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return lower bounds on the waits of the load unit and the compute unit.
 
-    Each is a pair: the cycles that the unit waits in every round, and once more at the end.
+    Each is a pair: the cycles that the unit waits in every round, and those once, at the end.
 
     In a round each thread resets, loads, multiplies and stores one tile. The first load of a round
     waits for its first reset, and that reset waits for the first store of the previous round. Two

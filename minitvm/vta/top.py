@@ -232,7 +232,7 @@ def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
           bias, shift, ...                            on the ALU
           store
 
-    Raises ScheduleError for a tiling that does not divide the layer, and for other formulas.
+    Raises ScheduleError for a tiling that does not divide the layer, or a formula of another form.
     lower() raises an error for tiles that do not fit into the memories.
     """
     check_kind("schedule: out", out, te.Tensor, fix="top.requantize(x)")
@@ -289,7 +289,7 @@ def _axes(s: te.Schedule, t: te.Tensor | te.ComputeOp) -> tuple[te.Axis, ...]:
 
 
 def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.Axis]:
-    """Tile and bind the loops of `out`; return the innermost loop over tiles and the loop in it."""
+    """Tile and bind the loops of `out`; return the last loop over tiles and the first in a tile."""
     b, c, *space, _, _ = _axes(s, out)
     rows = [("yo", space[0], tiling.h)] if space else []
     sizes = [("co", c, tiling.oc), *rows, ("xo", space[1] if space else b, tiling.w)]

@@ -22,7 +22,7 @@ class Layer(ABC):
 
     channels         the numbers of (input, output) channels, not in blocks
     bias, residual   whether a bias is added before the shift, and a residual after it
-    residual_dtype   "int32", or "int8" (as other layers' results), a quarter of the bytes
+    residual_dtype   "int32", or "int8", the type of layers' results, with a quarter of the bytes
     """
 
     channels: tuple[int, int]

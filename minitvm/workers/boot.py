@@ -44,7 +44,7 @@ def leave_package_empty(module: str) -> None:
 def limit_memory(most: int) -> None:
     """Make allocations fail once this process has `most` bytes, if the system supports that.
 
-    Linux counts the memory that a process may write alone; other systems count all addresses.
+    Linux counts private writable memory; other systems count the whole address space.
     """
     if resource is not None:
         kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS

@@ -1,4 +1,4 @@
-"""A Python process whose replies can be waited for with a time limit, on every system."""
+"""Run a Python process, and wait for its replies with a time limit, on every system."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Process:
         self._reader.start()
 
     def send(self, value: Any, blobs: Sequence[bytes]) -> None:
-        """Send a request; forget what the process has printed before."""
+        """Send a request, and discard what the process has printed so far."""
         assert self._popen.stdin is not None
         self._stderr.seek(0)
         self._stderr.truncate()
@@ -93,7 +93,7 @@ class Process:
                     return None
 
     def _let(self, action: Literal["suspend", "resume"]) -> None:
-        """Stop a process apart, with its group where there are groups, or let it go on."""
+        """Suspend or resume an untrusted process, with its process group where there is one."""
         if self._apart:
             with contextlib.suppress(OSError, psutil.Error):
                 if hasattr(os, "killpg"):
@@ -104,7 +104,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Return whether the main thread runs; where it has been killed, others may still end."""
+        """Return whether the main thread runs. If it was killed, other threads may end later."""
         with contextlib.suppress(psutil.Error):
             status = psutil.Process(self._popen.pid).status()
             return status != psutil.STATUS_ZOMBIE and self._popen.poll() is None
@@ -117,7 +117,7 @@ class Process:
         return self._popen.poll() or 0
 
     def last_lines(self) -> tuple[str, ...]:
-        """Return the last lines that were printed since the last request."""
+        """Return the last lines that the process printed to stderr since the last request."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - LAST_BYTES))
         text = self._stderr.read().decode(errors="replace").replace("\0", "")
@@ -160,7 +160,7 @@ def _environment(folder: str, apart: bool) -> dict[str, str]:
 def _pass_on(
     stream: IO[bytes], replies: queue.SimpleQueue[Message | WireError], largest: int
 ) -> None:
-    """Put the messages of `stream` into `replies`, which allows timeouts, and then the error."""
+    """Put each message of `stream` and the final error into `replies`, a queue with timeouts."""
     try:
         while True:
             replies.put(receive(stream, largest))

@@ -29,7 +29,7 @@ def serve(answer: Answer) -> None:
     send(pipes.replies, "ready")
     if given["forks"]:
         pipes = fork_children(pipes, answer, given["parent"], given["renew"])
-    # another thread could not fork, and would keep the rights that a process apart gives up
+    # a second thread makes forks unsafe, and keeps the rights that an untrusted process gives up
     one_thread = given["forks"] or given["apart"]
     take = partial(_taken, pipes.requests) if one_thread else _listener(pipes.requests)
     while True:
@@ -41,7 +41,7 @@ def serve(answer: Answer) -> None:
 
 
 def _limit_time(seconds: float | None, cpu_seconds: float | None) -> None:
-    """Let the system end this process when its time is over, also in native code; None: never."""
+    """Make the system end this process after these times, even in native code; None: no limit."""
     if hasattr(signal, "setitimer"):  # on Windows, the parent ends this process
         timers = ((signal.ITIMER_REAL, seconds), (signal.ITIMER_PROF, cpu_seconds))
         for timer, limit in timers:
@@ -49,7 +49,7 @@ def _limit_time(seconds: float | None, cpu_seconds: float | None) -> None:
 
 
 def _taken(requests: IO[bytes]) -> Message:
-    """Return the next request; end the process when the pipe ends."""
+    """Return the next request; end the process if the pipe is closed."""
     try:
         return receive(requests)
     except WireError:
@@ -57,7 +57,7 @@ def _taken(requests: IO[bytes]) -> Message:
 
 
 def _listener(requests: IO[bytes]) -> Callable[[], Message]:
-    """Return a function for the next request; the process ends immediately when the pipe ends."""
+    """Return a function that waits for a request; end the process as soon as the pipe is closed."""
     waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def listen() -> None:

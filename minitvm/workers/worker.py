@@ -1,4 +1,4 @@
-"""The parent's side of a worker: send requests with a time limit, and learn how they failed."""
+"""The parent's side of a worker: send requests with a time limit, and report why one failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wire import ClosedError, Message, WireError
 from .zygote import FORKS
 
 START = 60.0  # seconds until a process must be ready, and until it must be prepared
-GRACE = 5.0  # seconds for a process to end itself when its time is over, where systems help
+GRACE = 5.0  # seconds that a process may take to end itself at its time limit, where it can
 Limits: TypeAlias = Mapping[str, float | None]
 FailureKind: TypeAlias = Literal["crashed", "exited", "timed out", "garbage"]
 
@@ -49,11 +49,11 @@ class Worker:
     memory   the limit of its memory in bytes; None for no limit
     cpus     the CPUs on which it runs, if the system supports that; None for all
     renew    the number of requests after which it is replaced; None for no limit
-    forks    whether a process that has imported `module` forks the ones that answer: then a
+    forks    whether a process that has imported `module` forks children that answer, so that a
              replacement takes milliseconds instead of a second. False where a fork is not safe.
-    apart    whether `module` runs code that is not trusted: in a temporary folder, without our
-             environment variables, our sys.path and the package of `module`, without a fork, in
-             one thread, so that it can confine itself, and stopped between requests
+    apart    whether `module` runs untrusted code. Its process then has a temporary folder, no fork
+             and one thread, so that it can confine itself; it gets neither our environment
+             variables, our sys.path nor the package of `module`, and is stopped between requests
 
     All processes end when this process ends. Use a worker from one thread at a time, and close()
     it.
@@ -109,9 +109,9 @@ class Worker:
             raise
 
     def prepare(self, value: Any, blobs: Sequence[bytes] = ()) -> Failure | None:
-        """Send a request that changes this process and all later ones; wait until it is done.
+        """Send a request that changes the worker's process and all later ones; wait for its end.
 
-        The answer is lost. Only the last such request is sent to later processes.
+        The answer is discarded. Only the last such request is sent to later processes.
         """
         self._preparation, self._prepared = (value, blobs), False
         try:
@@ -122,15 +122,15 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """End the process and all processes that it started; another request would start it."""
+        """End the process and all processes that it started; the next request starts a new one."""
         if self._process is not None:
             self._process.end()
             self._process = None
 
     def retire(self) -> None:
-        """Let a request that waits in another thread fail, and later ones raise ClosedError.
+        """Make a request that waits in another thread fail, and later requests raise ClosedError.
 
-        close() is still needed, when that thread has ended.
+        Call close(), too, once that thread has ended.
         """
         self._retired = True
         if (process := self._process) is not None:
@@ -185,7 +185,7 @@ class Worker:
                 return self._failure(process, WireError("not a reply"), limits)
 
     def _failure(self, process: Process, found: WireError | None, limits: Limits) -> Failure:
-        """Return why the process itself sent no message, and end it."""
+        """End the process, and return why it sent no valid reply."""
         lines = process.last_lines()
         if found is None:
             failure = Failure("timed out", limits["seconds"] or 0, lines)

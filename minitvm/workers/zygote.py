@@ -78,12 +78,12 @@ def die_with_parent(parent: int) -> None:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of what a dead child has started."""
+    """Become the parent of the processes that a dead child started."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _end_orphans() -> None:
-    """Kill all processes that a dead child has started, also in groups of their own."""
+    """Kill all processes that a dead child started, even in process groups of their own."""
     end = time.monotonic() + PATIENCE
     with contextlib.suppress(ChildProcessError):  # none is left
         while time.monotonic() < end:
@@ -129,7 +129,7 @@ class Child:
 
 
 def _forked(caller: Pipes) -> Child | Pipes:
-    """Fork this process; return the child, or in the child its pipes."""
+    """Fork this process; return a Child in the parent, and the child's Pipes in the child."""
     zygote = os.getpid()
     (requests, asks), (answers, replies) = os.pipe(), os.pipe()
     pid = os.fork()
@@ -148,7 +148,7 @@ def _forked(caller: Pipes) -> Child | Pipes:
 def _asked(child: Child, request: Message, caller: Pipes, parent: int) -> tuple[Message, bool]:
     """Return the child's reply, or how it ended, and whether it is alive.
 
-    A child ends itself after the time of its request, so this does not wait for ever.
+    A child ends itself at the time limit of its request, so this wait always ends.
     """
     replies, requests = child.pipes
     try:
@@ -172,9 +172,9 @@ def _next_request(caller: Pipes, parent: int) -> Message:
 
 
 def _wait(stream: IO[bytes], caller: Pipes, parent: int, child: Child | None = None) -> None:
-    """Wait until `stream` can be read; end this process, and so its child, without a caller.
+    """Wait until `stream` can be read; end this process and its child if the caller has ended.
 
-    Raises ClosedError if `child` has ended, although what it started may keep the pipe open.
+    Raises ClosedError if `child` has ended, even if processes that it started keep the pipe open.
     """
     while True:
         ready = select.select([stream, caller.requests], [], [], LOOK)[0]
