@@ -48,11 +48,11 @@ A widget is a subclass of Visual with three pure methods, and one that handles e
         def on(self, name, value):                   # a control, "click" or "drag"
             self.radius = value                      # the slider has checked it
 
-Layout also has frames (each with a kind for some keys and a caption; the browser plays them without
-the kernel), links (keys that light up together), panels of code, and the keys that can be selected
-and dragged. A TVMError raised in `on` becomes a message. Any thread may call `refresh()` to redraw
-after a change made outside `on`; a test calls `event(name, value)` to simulate a click. `picture()`
-draws SVG, PNG and saved notebooks, where nothing can be clicked; it may differ from `scene()`.
+Layout also has frames (each gives kinds to some keys and has a caption; the browser plays frames
+without the kernel), links (keys that light up together), panels of code, and the keys that can be
+selected and dragged. A TVMError raised in `on` is shown as a message. Any thread may call
+`refresh()` to redraw after a change made outside `on`; a test calls `event(name, value)` to
+simulate a click. `picture()` is the scene for SVG, PNG and saved notebooks, without controls.
 """
 # pyright: reportUnusedImport=false
 

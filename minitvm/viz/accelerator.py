@@ -17,7 +17,7 @@ from .gantt import check_config, check_program
 from .scene import Scene, clipped
 from .visual import Visual
 
-ACROSS = 64  # characters of a memory in text
+ACROSS = 64  # characters that show a memory as text
 
 
 class AcceleratorView(Visual):
@@ -51,7 +51,7 @@ class AcceleratorView(Visual):
         return self._window * STEPS
 
     def scene(self) -> Scene:
-        """Draw the memories and units; the frames add what each step of the window changes."""
+        """Draw the memories and units; each frame adds the contents after its step."""
         return accelerator_scene(self._run, self._start)
 
     def picture(self) -> Scene:
@@ -64,7 +64,7 @@ class AcceleratorView(Visual):
         return captioned(there, lines, DRAM, gap=12, mono=True)
 
     def _middle(self) -> int | None:
-        """Return a step of the window's second half, a GEMM if possible; None if no step runs."""
+        """Return a step in the window's second half, a GEMM if possible; None if no step runs."""
         steps = range(self._start, min(self._start + STEPS, len(self._run.order)))
         half = steps[len(steps) // 2 :]
         program, order = self.program, self._run.order
@@ -97,7 +97,7 @@ class AcceleratorView(Visual):
         return "alu" if letter == "A" else name
 
     def _strip(self, memory: accel.Memory, owner: dict[accel.Memory, Ints], step: int) -> list[str]:
-        """Return a memory as "INP  IIII....  0..7", and its marks: r read, w written, b both."""
+        """Return "INP  IIII....  0..7" for a memory, and its marks: r read, w written, b both."""
         if memory not in self._run.used:
             return [f"{memory.name:5}unused"]
         count = self._run.shown[memory]
@@ -136,7 +136,7 @@ class AcceleratorView(Visual):
         return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}") for n in order)
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose another window, or describe the clicked instruction or piece of memory."""
+        """Choose another window, or describe the clicked instruction or data in a memory."""
         if name == "click":
             return self._describe(value)
         self._window = value

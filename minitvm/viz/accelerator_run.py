@@ -12,7 +12,7 @@ from minitvm import accel
 
 from .accelerator_use import Ints, Piece, Use, piece, uses
 
-STEPS = 64  # of a window
+STEPS = 64  # steps per window
 MEMORIES: tuple[accel.Memory, ...] = (
     accel.Memory.INP,
     accel.Memory.WGT,
@@ -42,7 +42,7 @@ class Occupancy:
 
     @cached_property
     def shown(self) -> dict[accel.Memory, int]:
-        """The elements of each memory to draw: the least power of 2 that includes all used ones."""
+        """The number of elements to draw per memory: a power of 2 that includes all used ones."""
         most = dict.fromkeys(MEMORIES, 1)
         for use in self.uses:
             for memory in (*use.reads, *use.writes):
@@ -50,7 +50,7 @@ class Occupancy:
         return {memory: 1 << (count - 1).bit_length() for memory, count in most.items()}
 
     def states(self, start: int, stop: int) -> Iterator[dict[accel.Memory, Ints]]:
-        """Yield, after each step from `start` to `stop` - 1, which step wrote each element, or -1.
+        """After each step from `start` to `stop` - 1, yield the last writer of each element, or -1.
 
         The dictionary is the same object each time: copy it to keep it.
         """
@@ -62,7 +62,7 @@ class Occupancy:
                 yield owner
 
     def text(self, step: int) -> str:
-        """Return a name for what a step wrote: "A[0:16]" for a load, otherwise such as "gemm 7"."""
+        """Name what a step wrote: "A[0:16]" for a load or store, "gemm 7" for a computation."""
         n = self.order[step]
         moved = self.moved(n)
         name = accel.mnemonic(self.program.instructions[n])
@@ -103,7 +103,7 @@ def runs(elements: Ints) -> list[tuple[int, int]]:
 
 
 def span(elements: Ints) -> str:
-    """Return indices as short text, such as 0:16, "7, 9", 2:15:4 or "0:64 (12 of them)"."""
+    """Return indices as a short string: "0:16", "7, 9", "2:15:4" or "0:64 (12 of them)"."""
     found, steps = runs(elements), np.diff(elements)
     if len(found) > 3 and (steps == steps[0]).all():
         return f"{found[0][0]}:{found[-1][1]}:{steps[0]}"

@@ -19,10 +19,10 @@ from .kinds import ink
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
 
 WIDTH, TOP = 860, 56  # pixels
-DRAM, DRAM_WIDE = 12, 190  # where DRAM begins, and how wide it is drawn
+DRAM, DRAM_WIDE = 12, 190  # pixels: left edge and width of DRAM; chip and units alike
 CHIP, CHIP_WIDE = 256, 420
 UNIT, UNIT_WIDE = 738, 112
-ROW, STRIP, MARK = 70, 26, 7  # pixels: a memory, its strip, the marks of what is used
+ROW, STRIP, MARK = 70, 26, 7  # pixels: height of a memory, its strip, marks of accessed elements
 MOST_AREAS = 5
 
 
@@ -58,7 +58,7 @@ def memory_strips(o: Occupancy) -> dict[accel.Memory, Strip]:
 
 
 def area_strips(o: Occupancy) -> dict[str, Strip]:
-    """Return, by name, strips for the first areas of DRAM and one for the micro-operations."""
+    """Map the names of the first DRAM areas, and "uops" for micro-operations, to their strips."""
     sizes = {a.name: prod(a.shape) for a in o.program.areas[: MOST_AREAS - 1]}
     if o.program.uops:
         sizes["uops"] = len(o.program.uops)
@@ -75,7 +75,7 @@ Marks = Mapping[str, str]
 def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scene:
     """Draw the accelerator as it is after `step`, in the window that begins at step `start`.
 
-    Without `step`, whatever differs between steps is hidden until a frame marks it.
+    Without `step`, shapes that differ between steps are invisible until a frame shows them.
     """
     count, ran = len(o.program.instructions), len(o.order)
     title = f"{o.config.name}: {count} instructions"
@@ -88,7 +88,7 @@ def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scen
     shapes += _memories(o)
     shapes += _wires(o, marks or {})
     shapes += _units(o, marks or {})
-    shapes += _tenants(o, start, marks)
+    shapes += _written(o, start, marks)
     shapes += _used(o, start, marks)
     about = "" if step is None else o.caption(step)
     return Scene(WIDTH, HEIGHT, tuple(shapes), title, about)
@@ -171,7 +171,7 @@ def _unit_boxes() -> dict[str, Rect]:
 
 
 def _units(o: Occupancy, marks: Marks) -> Iterator[Shape]:
-    """Draw the units that compute."""
+    """Draw the matrix unit and the ALU."""
     c = o.config
     size = f"{c.batch}×{c.block_in} · {c.block_in}×{c.block_out}"
     notes = {"gemm": ("matrix unit", size), "alu": ("ALU", f"{c.batch}×{c.block_out} lanes")}
@@ -200,8 +200,8 @@ def wires(o: Occupancy, n: int) -> list[str]:
     return found + [f"write:{name}:{m.name}" for m in use.writes if m is not accel.Memory.OUT]
 
 
-def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """Draw the elements that each step wrote and that are still in a memory in this window."""
+def _written(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
+    """Draw the data that each step wrote, if they are in a memory at some step of the window."""
     strips = memory_strips(o)
     for step, memory in _writers(o, start):
         key = f"w:{step}:{memory.name}"
@@ -219,7 +219,7 @@ def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
 
 
 def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
-    """Return, in order, each (step, memory) whose written data are visible in the window."""
+    """Return, sorted, each (step, memory) whose data are in the memory during the window."""
     found: set[tuple[int, accel.Memory]] = set()
     for live in _live(o, start):
         found |= live
@@ -227,7 +227,7 @@ def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
 
 
 def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
-    """Yield, after each step of the window, every (step, memory) with data not overwritten."""
+    """Yield, after each step of the window, the set of (step, memory) whose data are there."""
     for owner in o.states(start, start + STEPS):
         yield {
             (step, memory)
@@ -238,7 +238,7 @@ def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
 
 
 def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """Draw marks for each step: above the elements it writes, below the elements it reads."""
+    """Draw marks for each step: above the elements that it writes, below those that it reads."""
     inside, outside = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
         use, moved = o.uses[o.order[step]], o.moved(o.order[step])
@@ -263,7 +263,7 @@ def _marks(
 
 
 def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
-    """Return a frame for each step of the window: the memories after it, and what it accesses."""
+    """Return a frame per step of the window: the memories after it, and the accessed elements."""
     frames: list[Frame] = []
     for step, live in enumerate(_live(o, start), start):
         n = o.order[step]

@@ -24,15 +24,15 @@ from .scene import Line, Rect, Scene, Shape, Text, clipped
 
 WIDTH, MARGIN, LEFT, RIGHT = 808, 10, 232, 596  # pixels
 TOP, HEIGHT = 40, 150  # of the curve
-LANE, INSIDE = 34, 26  # pixels from lane to lane, and those that are drawn on
-COLUMNS = (RIGHT + 52, RIGHT + 128, RIGHT + 136)  # ends of trials, latency; start of the gradient
+LANE, INSIDE = 34, 26  # pixels from lane to lane, and the drawn height of a lane
+COLUMNS = (RIGHT + 52, RIGHT + 128, RIGHT + 136)  # x: ends of trials, latency; start of gradient
 MOST_LANES = 20
-LAST = 1e-3  # of a gradient that is drawn, against the largest
+LAST = 1e-3  # a gradient of at most this share of the largest one is drawn in grey
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A task: its name, and how often the networks call it."""
+    """A task that has a lane in the picture; `calls` is how often the networks call it."""
 
     name: str
     calls: float
@@ -40,16 +40,16 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of a round on the axis of trials."""
+    """The range of a round on the axis of trials, from `start` to `end`."""
 
     round: auto_scheduler.TaskRound
     start: int
     end: int
-    before: float  # the latency of its task before it, in seconds
+    before: float  # seconds: the latency of the round's task before the round
 
 
 def slots(rounds: Sequence[auto_scheduler.TaskRound], earlier: int) -> list[Slot]:
-    """Return the place of each round; `earlier` trials were known before the first."""
+    """Return the range of trials of each round; the first one begins after `earlier` trials."""
     found, start = list[Slot](), earlier
     latencies = dict[int, float]()
     for each in rounds:
@@ -60,14 +60,14 @@ def slots(rounds: Sequence[auto_scheduler.TaskRound], earlier: int) -> list[Slot
 
 
 def why(each: auto_scheduler.TaskRound) -> str:
-    """Return why a round was given to its task: "turn", "gradient" or "random"."""
+    """Return why a round's task was chosen: "turn" (in turn), "gradient" (lowest) or "random"."""
     if not each.gradients:
         return "turn"
     return "gradient" if each.gradients[each.task] == min(each.gradients) else "random"
 
 
 def gains(rounds: Sequence[auto_scheduler.TaskRound], count: int) -> list[float]:
-    """Return what a round of each task is expected to gain, as a share of the largest gain."""
+    """Return the gain that a round of each task should bring, as a share of the largest gain."""
     now = rounds[-1].gradients if rounds else ()
     most = -min(now, default=0.0)
     return [max(0.0, -g / most) for g in now] if most > 0 else [0.0] * count
@@ -82,7 +82,7 @@ def allocation_scene(
 ) -> Scene:
     """Draw the rounds of several tasks.
 
-    planned   the number of trials that the horizontal axis has space for
+    planned   the number of trials that the horizontal axis shows at least
     earlier   the number of trials that were known before the first round
     """
     placed = slots(rounds, earlier)
@@ -115,7 +115,7 @@ def allocation_scene(
 
 
 def _drawn(lanes: Sequence[Lane], rounds: Sequence[auto_scheduler.TaskRound]) -> list[int]:
-    """Return the tasks that are drawn: those that take the most time, in the order of the tasks."""
+    """Return the numbers of the tasks to draw, in increasing order: those that take most time."""
     if len(lanes) <= MOST_LANES:
         return [*range(len(lanes))]
     now = rounds[-1].latencies if rounds else (0.0,) * len(lanes)
@@ -124,7 +124,7 @@ def _drawn(lanes: Sequence[Lane], rounds: Sequence[auto_scheduler.TaskRound]) ->
 
 
 def _curve(placed: Sequence[Slot], x: Scale) -> Iterator[Shape]:
-    """Draw the weighted latency over the trials, from the first round of all tasks on."""
+    """Draw the weighted latency over the trials, as soon as all tasks have been measured."""
     known = [s for s in placed if math.isfinite(s.round.latency)]
     values = [1e3 * s.round.latency for s in known] or [1.0]
     y = Scale(0.94 * min(values), 1.04 * max(values), TOP + HEIGHT, TOP, log=True)
@@ -148,7 +148,7 @@ def _curve(placed: Sequence[Slot], x: Scale) -> Iterator[Shape]:
 
 
 def _steps(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Return the corners of a line that stays level up to each point; () for none."""
+    """Return the corners of a step line that is level up to each point; () without points."""
     corners = list(points[:1])
     for (_, above), point in pairwise(points):
         corners += [(point[0], above), point]
@@ -186,7 +186,7 @@ def _lane(n: int, lane: Lane, placed: Sequence[Slot], x: Scale, y: float) -> Ite
 
 
 def _told(slot: Slot) -> str:
-    """Return what a round did, and why its task was chosen."""
+    """Describe what a round did, and why its task was chosen."""
     each = slot.round
     now = each.latencies[each.task]
     chosen = {
@@ -203,7 +203,7 @@ def _told(slot: Slot) -> str:
 def _numbers(
     n: int, rounds: Sequence[auto_scheduler.TaskRound], share: float, y: float
 ) -> Iterator[Shape]:
-    """Draw the trials, the latency and the gradient of a task, as they are now."""
+    """Draw the trials, the latency and the gradient of a task after the last round."""
     if not rounds:
         return
     trials, latency, gradient = COLUMNS

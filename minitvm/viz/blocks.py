@@ -20,7 +20,7 @@ class Block:
     kind         its look, a name in KINDS: serial, reduce, parallel, ..., store, guard, memory
     label, note  the text on the left and on the right of its bar
     key          "loop:i_outer" for a loop, with its printed name; "init:i_inner_init" for the loop
-                 of an initialisation, which no step can name; "line:7" for other blocks
+                 of an initialisation, which no schedule step can name; "line:7" for other blocks
     first, last  its first and last line in the printed program, counted from 0
     """
 
@@ -175,7 +175,7 @@ def code_lines(nest: Nest) -> tuple[CodeLine, ...]:
 def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
     """Link each loop's bar to its lines, and each line to the innermost bar that contains it."""
     links: dict[str, tuple[str, ...]] = {}
-    for b in nest.all():  # parents first, so that the innermost one stays
+    for b in nest.all():  # parents first: a line keeps the link of its innermost bar
         span = tuple(f"line:{n}" for n in range(b.first, b.last + 1))
         if not b.key.startswith("line:"):
             links[b.key] = span

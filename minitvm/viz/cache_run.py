@@ -14,8 +14,8 @@ from minitvm.base import ArgumentError, check_kind
 from .chart import short
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LOOK_BACK = 1 << 14  # accesses
-PAGE = 4096  # a recorded run places each tensor at a multiple of it
+LOOK_BACK = 1 << 14  # accesses that are searched first for the contents of the cache
+PAGE = 4096  # bytes: a recorded run places each tensor at a multiple of this
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A line's stay in one way of a set, from access `first` until before access `last`.
+    """A cache line that occupies one way of a set from access `first` to access `last` - 1.
 
-    line    the line number in memory: address // bytes of a line
+    line    the number of the line in memory: address // bytes of a line
     """
 
     set: int
@@ -81,7 +81,7 @@ class CacheRun:
         return self.cache.lines // self.cache.sets
 
     def own(self, line: int) -> tuple[int, int]:
-        """Return (number of the buffer, index within that buffer) of a line number in memory."""
+        """Return (number of its buffer, index within that buffer) for a line of memory."""
         at, buffers = line * self.cache.line, self.trace.buffers
         n = max((k for k, b in enumerate(buffers) if b.base <= at), key=lambda k: buffers[k].base)
         return n, line - buffers[n].base // self.cache.line
@@ -120,7 +120,7 @@ def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
 
 
 def totals(run: CacheRun) -> tuple[Totals, ...]:
-    """Return the totals of each buffer of the program.
+    """Return the hits, misses and evictions of each buffer of the program.
 
     The evictions of a buffer are its fetched lines minus its lines in the cache at the end.
     """
@@ -150,13 +150,13 @@ def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
 
 
 def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
-    """Map each set to the lines last used (LRU) or fetched (FIFO) from `begin` to `end` - 1."""
+    """Map each set to the lines that accesses `begin` to `end` - 1 used (FIFO: fetched) last."""
     before = run.lines[begin:end]
     if run.cache.policy == "fifo":
         before = before[run.replay.outcome[begin:end] != cachesim.HIT]
     names, age = np.unique(before[::-1], return_index=True)
     found: dict[int, list[int]] = {}
-    for line in cast("list[int]", names[np.argsort(age)].tolist()):  # the youngest first
+    for line in cast("list[int]", names[np.argsort(age)].tolist()):  # the latest first
         row = found.setdefault(line % run.cache.sets, [])
         if len(row) < run.ways:
             row.insert(0, line)
@@ -164,12 +164,12 @@ def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
 
 
 def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
-    """Return which line is in which way of which set, from access `start` until before `stop`.
+    """Return which line is in which way of which set during accesses `start` to `stop` - 1.
 
-    Lines cached before `start` are given ways by age; no hit depends on which way a line is in.
+    Lines cached before `start` get ways in order of age; no hit depends on the way of a line.
     """
     found: list[Tenant] = []
-    queues = contents(run, start)  # per set, the next one to be evicted first
+    queues = contents(run, start)  # set -> its lines, the next line to be evicted first
     ways = {x: w for row in queues.values() for w, x in enumerate(row)}
     since = dict.fromkeys(ways, start)
 
@@ -195,7 +195,7 @@ def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
 
 
 def labels(trace: AccessTrace) -> tuple[str, ...]:
-    """Label each buffer with its name if all have one or two letters, otherwise a, b, c, ..."""
+    """Label buffers with their names if none is longer than two letters, else a, b, c, ..."""
     names = [b.name for b in trace.buffers]
     if all(len(name) <= 2 for name in names):
         return tuple(names)
@@ -229,7 +229,7 @@ USED = "cache lines that one iteration uses"
 
 
 def totals_table(run: CacheRun) -> list[str]:
-    """Return the totals as lines of text: one for each of the first buffers, and one for all."""
+    """Return the totals as lines of text: one for each of the first six buffers, one for all."""
     r, names = run.replay, titles(run.trace)
     rows = [replace(t, name=name) for t, name in zip(totals(run), names, strict=True)][:6]
     rows.append(Totals("all", r.hits, r.compulsory, r.capacity, r.conflict, r.evictions))
@@ -243,7 +243,7 @@ def _total_row(t: Totals) -> str:
 
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
-    """Return a table of the number of cache lines that one iteration of each loop accesses."""
+    """Return a table of the cache lines that an iteration accesses, for at most `most` loops."""
     named = [b.name for b in run.trace.buffers][:3]
     more = len(run.trace.buffers) > len(named)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]

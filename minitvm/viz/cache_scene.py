@@ -27,20 +27,20 @@ from .kinds import ink
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, marked
 
 WIDTH, MARGIN, MIDDLE = 900, 12, 520  # pixels; MIDDLE: where the histogram begins
-WAY, SET, SIDE = 44, 21, 14  # a way's width and height; a line of a tensor
+WAY, SET, SIDE = 44, 21, 14  # pixels: width and height of a way; side of a tensor's line
 MOST_COLUMNS, MOST_ROWS = 8, 16  # ways per row; rows
 MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # lines per tensor; tensors; lines per row
 WINDOW, BINS = 200, 200  # accesses per window; bins of the whole run
 STRIP, TALLEST, HISTOGRAM, LINE = 26, 20, 110, 16
-LEFT = 76  # of the strips, for names
-UNDER = 1.5  # from the end of bars to their base line, which their borders would hide
+LEFT = 76  # pixels for the names to the left of the strips
+UNDER = 1.5  # pixels from the bars down to their base line, which their borders would hide
 SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_blue")
-LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # of outcomes; pixels high
+LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # outcome: kind, bar height
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessRange:
-    """The accesses from `start` until before `stop`, and the parts of the cache to draw for them.
+    """The accesses `start` to `stop` - 1, and what to draw; `tenants` are the cached lines.
 
     sets    the numbers of the sets that are drawn
     shown   for each tensor, the numbers of its lines that are drawn
@@ -55,7 +55,7 @@ class AccessRange:
 
 
 def window(run: CacheRun, start: int) -> AccessRange:
-    """Return the window of a run that begins at access `start`."""
+    """Return the window of at most WINDOW accesses that begins at access `start` of a run."""
     stop = min(start + WINDOW, len(run.trace))
     used = sorted({int(x) % run.cache.sets for x in run.lines[start:stop]})
     rows = max(1, MOST_ROWS // -(-run.ways // MOST_COLUMNS))
@@ -95,8 +95,8 @@ def cache_scene(
 ) -> Scene:
     """Draw the cache, the tensors, the accesses, the reuse distances and the footprints.
 
-    at, marks   draw the cache after access `at`, with the marks of its frame; by default the
-                cached lines are hidden until a frame marks them
+    at      the access after which the cache is drawn; by default its lines are invisible
+    marks   key -> kind, the marks of the frame of that access
     """
     run, trace = w.run, w.run.trace
     title = f"{len(trace)} accesses through a cache of {cache_text(run.cache)}"
@@ -120,7 +120,7 @@ def cache_scene(
 
 
 def cache_shapes(w: AccessRange, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
-    """Return shapes of the sets as rows of ways, and their lower edge."""
+    """Draw the sets as rows of ways; return the shapes and the y coordinate of their lower edge."""
     run = w.run
     rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
     left = x + 52
@@ -138,7 +138,7 @@ def cache_shapes(w: AccessRange, x: float, y: float, at: int | None) -> tuple[li
     for k, t in enumerate(w.tenants):
         if at is None or t.first <= at < t.last:
             base = top + w.sets.index(t.set) * rows * SET
-            shapes.append(_tenant(w, k, names, _corner(left, base, t.way), at is None))
+            shapes.append(_line(w, k, names, _corner(left, base, t.way), at is None))
     return shapes, top + len(w.sets) * rows * SET
 
 
@@ -157,10 +157,10 @@ def _corner(left: float, top: float, way: int) -> tuple[float, float]:
     return left + column * WAY, top + row * SET
 
 
-def _tenant(
+def _line(
     w: AccessRange, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
 ) -> Group:
-    """Draw the k-th tenant in its way; if `hidden`, it is invisible until a frame marks it."""
+    """Draw the cached line w.tenants[k]; if `hidden`, it is invisible until a frame shows it."""
     t = w.tenants[k]
     buffer, number = w.run.own(t.line)
     kind = kind_of(buffer)
@@ -178,7 +178,7 @@ def _tenant(
 
 
 def tensor_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
-    """Return shapes of the tensors as grids of cache lines, and their lower edge."""
+    """Draw the tensors as grids of cache lines; return the shapes and their lower edge."""
     shapes: list[Shape] = []
     left, top, bottom = x, y, y
     for n in range(min(len(w.shown), MOST_BUFFERS)):
@@ -211,7 +211,7 @@ def _tensor_title(w: AccessRange, n: int) -> str:
 
 
 def _columns(w: AccessRange, n: int) -> int:
-    """Return how many lines to draw per row: those in a row of the n-th tensor, if they fit."""
+    """Return the number of cache lines per drawn row: as in a row of the tensor, if they fit."""
     b, line = w.run.trace.buffers[n], w.run.cache.line
     count = len(w.shown[n])
     row = b.shape[-1] * b.itemsize if b.shape else 0
@@ -231,7 +231,7 @@ def _elements(run: CacheRun, n: int, line: int) -> str:
 
 
 def strip_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw a bar for each access of the window, one row per tensor; misses have taller bars."""
+    """Draw a bar for each access in the row of its tensor; return the shapes and lower edge."""
     trace, outcome = w.run.trace, w.run.replay.outcome
     shapes: list[Shape] = [
         Text(x, y + 12, f"accesses {w.start + 1} to {w.stop}", size=12, bold=True)
@@ -244,7 +244,7 @@ def strip_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float
     top = y + 22
     each = min(10, (WIDTH - x - LEFT - MARGIN) / (w.stop - w.start))
     rows, gap = min(len(trace.buffers), MOST_BUFFERS), min(1.0, each / 4)
-    for n in range(w.stop - w.start):  # marked while the access is shown
+    for n in range(w.stop - w.start):  # a frame marks the column of its access
         shapes.append(Rect(x + LEFT + n * each, top, each, rows * STRIP, "hidden", f"a{n}"))
     shapes += _rows_of(trace, x, top)
     for n in range(w.start, w.stop):
@@ -268,7 +268,7 @@ def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
 
 
 def overview_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw the share of misses over the whole run, one row per tensor; frame the window."""
+    """Draw the share of misses over the whole run, a row per tensor, with a frame at the window."""
     trace, n = w.run.trace, len(w.run.trace)
     rows, wide = min(len(trace.buffers), MOST_BUFFERS), WIDTH - x - LEFT - MARGIN
     shares = _shares(w.run, rows)
@@ -294,7 +294,7 @@ def overview_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], fl
 
 
 def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]]:
-    """Return (buffer, bin, accesses, misses of each kind) for each bin of the run with misses."""
+    """Divide the run into BINS; return (buffer, bin, accesses, misses by kind) where it misses."""
     edges = np.arange(BINS) * len(run.trace) // BINS
     kinds = [run.replay.outcome == n for n in range(len(LOOKS))]
     found: list[tuple[int, int, int, list[int]]] = []

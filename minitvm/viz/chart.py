@@ -13,9 +13,9 @@ Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 Entry = tuple[Sequence[Shape], float, str]  # a sample drawn at the origin, its width, its text
 
-APART = 44  # pixels between the labels of an axis, at least
-BOLD = 1.12  # bold text is that much wider than plain text
-LINE, END, NAMED, OUTSIDE = 1, 4, 32, 64  # the cost of a label that covers such a thing
+APART = 44  # pixels: the least distance between two labels of an axis
+BOLD = 1.12  # the width of bold text relative to plain text
+LINE, END, NAMED, OUTSIDE = 1, 4, 32, 64  # cost of a label over a line, its end, a name, the edge
 BELOW = 42  # pixels from the horizontal axis to the base line of its title
 
 
@@ -53,7 +53,7 @@ class Scale:
     def ticks(self, most: int = 6, least: float = 0.0) -> list[float]:
         """Return round values in the scale: about `most` of them, at least `least` apart.
 
-        A logarithmic scale over more than a factor of 8 has 1, 2, 5, 10, 20, ... instead.
+        For a logarithmic scale over more than a factor of 8, return 1, 2, 5, 10, 20, ... instead.
         """
         if self.log and self.high / self.low > 8:
             decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
@@ -95,7 +95,7 @@ def side_axis(
 
 
 def axis_titles(x: Scale, y: Scale, below: str, *beside: tuple[float, str]) -> Iterator[Shape]:
-    """Draw the title `below` the horizontal axis, and a vertical title for each (x, text)."""
+    """Draw the title `below` the horizontal axis, and a vertical title for each (x, title)."""
     middle = (x.start + x.end) / 2
     yield Text(middle, y.start + BELOW, below, size=12, anchor="middle")
     for at, text in beside:
@@ -178,7 +178,7 @@ def swatch(kind: str, text: str, letters: str = "", wide: float = 18, key: str =
 def legend(
     entries: Iterable[Entry], y: float, right: float, left: float = 12
 ) -> tuple[list[Shape], float]:
-    """Return rows of shapes, the first with base line `y`, and the base line of the last row."""
+    """Draw a legend in rows, the first with base line `y`; return shapes and last base line."""
     shapes: list[Shape] = []
     x = left
     for sample, wide, text in entries:

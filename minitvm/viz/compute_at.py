@@ -20,7 +20,7 @@ from .controls import CodeLine, Layout, Panel, Slider, index_in
 from .scene import Scene
 from .visual import Visual
 
-MOST_EVENTS = 10_000_000  # of a run that is recorded
+MOST_EVENTS = 10_000_000  # most accesses and iterations of a recorded run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +166,7 @@ def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
 def places(
     s: te.Schedule, producer: str, consumer: str, cache: cachesim.Cache = SMALL
 ) -> tuple[tuple[PlaceCosts, ...], tuple[Refusal, ...]]:
-    """Try the producer at each place; return the legal places with costs, and the refusals.
+    """Compute the producer at each place; return the legal places with costs, and the refusals.
 
     Raises ArgumentError if a stage has no loops to schedule, or the producer is the consumer.
     """
@@ -236,7 +236,7 @@ def _costs(
 
 
 def uses_of_each(trace: accesses.AccessTrace, producer: str) -> Fraction:
-    """Return the mean loads per element by other stages: how often inlining computes a value."""
+    """Return how often other stages load an element on average; inlining computes it as often."""
     loads = _uses(trace, producer)
     elements = len(np.unique(trace.index[loads]))
     return Fraction(int(np.count_nonzero(loads)), max(1, elements))

@@ -12,15 +12,15 @@ from .nest import nest_shapes
 from .scene import Group, Rect, Scene, Shape, Text, clipped, marked, wrapped
 
 WIDTH, NEST_WIDTH, MARGIN, TOP = 900, 390, 12, 40  # pixels
-LEFT, ROW, NAME = 416, 25, 108  # of the table; its rows; its first column
-COLUMN, BAR, LINE = 100, 50, 16  # one of three columns; its longest bar
+LEFT, ROW, NAME = 416, 25, 108  # pixels: left edge of the table, its rows, its first column
+COLUMN, BAR, LINE = 100, 50, 16  # pixels: each other column, its longest bar, a line of text
 ABOUT = "distance: other elements touched from the store to the first use"
 COLUMNS = (("bytes kept", "orange"), ("computed", "sky"), ("distance", "pink"))
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The costs of one place, as the table shows them; compute_at.Place explains the fields."""
+    """The costs of one place, as the table shows them; PlaceCosts explains the fields."""
 
     name: str
     depth: int
@@ -92,7 +92,7 @@ def _row(row: Row, rows: Sequence[Row], y: float, key: str, now: bool) -> Group:
 
 
 def share(value: float, most: float) -> float:
-    """Return a bar's length relative to the longest: a square root, so that small values show."""
+    """Return sqrt(value / most), a bar's relative length, so that small values are visible."""
     return math.sqrt(value / most) if most else 0.0
 
 

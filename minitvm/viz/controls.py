@@ -21,7 +21,7 @@ class Slider:
     step: float = 1
 
     def accept(self, value: Any) -> float:
-        """Return `value` as an int or a float; raise ArgumentError if it is outside the slider."""
+        """Return `value` as an int or float; raise ArgumentError unless it is in low .. high."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not self.low <= value <= self.high:
             span = f"not a number from {self.low:g} to {self.high:g}"
@@ -94,7 +94,7 @@ Control: TypeAlias = Slider | Button | Select | Toggle | TextInput
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One step of an animation: the marked keys, each with the kind it takes, and a caption.
+    """One step of an animation: a caption, and `marks`, which maps keys of shapes to kinds.
 
     at   the key of a shape or line; pointing at it shows the frame
     """
@@ -123,16 +123,16 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything around the picture of a widget.
+    """The controls, frames, links and panels around the picture of a widget.
 
-    frames       played in the browser, without the kernel
-    trail        the kind of keys that an earlier frame marked, unless it marked them as "now";
-                 "" if earlier marks disappear
+    frames       the frames that the browser plays, without the kernel
+    trail        the kind of shapes that earlier frames have marked, other than as "now";
+                 "" if the marks of a frame end with it
     first        the index of the frame shown first
     columns      frames per row if the frames form a grid: the up and down arrows change the row
-    links        key -> the keys that light up with it
+    links        key -> the keys that light up when the mouse points at it
     selectable   the prefix of the keys that a click or the arrow keys can select
-    draggable    whether selected things can be dragged onto each other (mouse, Alt+arrows)
+    draggable    whether selected shapes can be dragged onto each other (mouse, Alt+arrows)
     beside       whether panels stand side by side if they fit, instead of below each other
     """
 
@@ -164,7 +164,7 @@ def frame_data(frame: Frame) -> dict[str, Any]:
 
 
 def index_in(key: Any, prefix: str, count: int) -> int | None:
-    """Return the number in a key such as "dot:2"; None if the prefix differs or it is too large."""
+    """Return the number in a key such as "dot:2"; None for another prefix or a number >= count."""
     kind, _, n = str(key).partition(":")
     return int(n) if kind == prefix and n.isdecimal() and int(n) < count else None
 

@@ -62,7 +62,7 @@ def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
 
 
 def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[CodeLine, ...]]:
-    """Return both columns with equal lines aligned; "- " marks removed lines, "+ " added ones."""
+    """Return the old and the new column, aligned; "- " marks removed lines, "+ " added ones."""
     left, right = list[CodeLine](), list[CodeLine]()
     for entry in entries:
         if isinstance(entry, int):
@@ -91,7 +91,7 @@ def _level(left: list[CodeLine], right: list[CodeLine]) -> None:
 
 
 def unified(entries: Sequence[Row | int]) -> list[CodeLine]:
-    """Return one column, as diff -u prints it: "- " removed lines, "+ " added ones."""
+    """Return the rows as one column, like diff -u: "- " marks removed lines, "+ " added ones."""
     lines: list[CodeLine] = []
     for entry in entries:
         match entry:

@@ -14,7 +14,7 @@ from .scene import Circle, Line, Rect, Scene, Shape, Text
 
 WIDTH, MARGIN = 660, 10  # pixels
 LEFT, RIGHT, TOP, BOTTOM = 70, 650, 40, 370  # the frame
-SHARES = (0.25, 0.5, 0.75, 0.95)  # of all scores: where a class of dots begins
+SHARES = (0.25, 0.5, 0.75, 0.95)  # the quantiles of all scores that separate the classes of dots
 CLASSES = (  # kind and radius of a dot, and which scores it stands for
     ("grey", 2.5, "lowest quarter"),
     ("pale_sky", 3.0, "second"),
@@ -26,13 +26,13 @@ CLASSES = (  # kind and radius of a dot, and which scores it stands for
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A row that is drawn.
+    """A row of the population (a candidate) that is drawn as a dot.
 
-    number   its number in the population, and its key: "row:7"
-    at       its place on the axes
-    rank     its class in CLASSES
-    parent   the place of its first parent, if a line leads to it
-    tried    whether it was measured
+    number   the number of the row in the population; row 7 has the key "row:7"
+    at       the coordinates of the dot on both axes
+    rank     the index of its class in CLASSES
+    parent   the coordinates of its first parent; None if no line to it is drawn
+    tried    whether the candidate was measured
     """
 
     number: int
@@ -44,7 +44,7 @@ class Drawn:
 
 
 def ranks(scores: tune.Floats) -> list[int]:
-    """Return the class of each score."""
+    """Return the index in CLASSES of each score's class."""
     limits = np.quantile(scores, SHARES)
     return np.searchsorted(limits, scores, side="right").tolist()
 
@@ -56,9 +56,9 @@ def evolution_scene(
     drawn: Sequence[Drawn],
     about: str,
 ) -> Scene:
-    """Draw the rows, those with a parent on top; their keys are "row:0" and so on.
+    """Draw rows of a population as dots, those with a parent on top, with the keys "row:0", ...
 
-    ends   the lowest and the highest value on each axis
+    ends   (lowest value, highest value) for each axis
     """
     (x0, x1), (y0, y1) = (_wider(*each) for each in ends)
     x, y = Scale(x0, x1, LEFT, RIGHT), Scale(y0, y1, BOTTOM, TOP)
@@ -80,7 +80,7 @@ def evolution_scene(
 
 
 def _wider(low: float, high: float) -> tuple[float, float]:
-    """Return the ends of an axis, with room at both."""
+    """Return `low` and `high` with a margin of 4 % of their distance, or of 1 if they are equal."""
     room = 0.04 * (high - low) or 1.0
     return low - room, high + room
 

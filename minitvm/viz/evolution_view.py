@@ -16,14 +16,14 @@ from .evolution_scene import Drawn, evolution_scene, ranks
 from .scene import Scene
 from .visual import Visual
 
-CHILDREN = 60  # of a generation that are drawn: half of them are the best, the others any
-EARLIER = 240  # rows of earlier generations that are drawn
+CHILDREN = 60  # drawn children of a generation: the best ones, and as many of the others
+EARLIER = 240  # drawn rows of earlier generations
 MAPS = ("score", "features")
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A row of the population.
+    """A candidate of the population.
 
     born     the generation that it was born in; 0 for the start
     parent   the number of its first parent; None for the start
@@ -36,14 +36,14 @@ class Member:
 
 
 class EvolutionView(Visual):
-    """Show the rows of each generation of an evolution, and lines to the children from parents.
+    """Show the candidates of each generation of a search, and lines from parents to children.
 
-    task          whose candidates they are
-    generations   what `watch` of tune.GuidedPolicy was called with; of several rounds, the last one
+    task          the task that the search tunes
+    generations   the arguments of all calls of tune.GuidedPolicy's `watch`; the last round is shown
     trials        measured candidates, which get a ring
     columns       the features of candidates, by default those of the cost model
     The first axis is the first principal component of the features. The second is the score, or the
-    second component. A click on a row shows its genes, with those that its parent has not marked.
+    second component. A click on a dot shows the genes, and marks those that differ from its parent.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class EvolutionView(Visual):
         return across, down if self._map == "features" else self.members[n].score
 
     def _shown(self) -> Iterator[Drawn]:
-        """Yield some rows of earlier generations, and some children of this one."""
+        """Yield some rows of earlier generations, and some children of the chosen generation."""
         best_first = sorted(range(len(self.members)), key=lambda n: -self.members[n].score)
         earlier = [n for n in best_first if self.members[n].born < max(1, self._now)]
         born = [n for n in best_first if self.members[n].born == self._now > 0]
@@ -186,7 +186,7 @@ def _evenly(numbers: Sequence[int], most: int) -> list[int]:
 
 
 def members(generations: Sequence[tune.Generation]) -> list[Member]:
-    """Return all rows of a round, those of the start first, each with its first parent."""
+    """Return all rows of a round of search by generation, each with its score and first parent."""
     found, number = list[Member](), dict[tune.Candidate, int]()
     known = [0] * len(generations[0].pools)  # rows of each sketch in the generation before
     for g in generations:
@@ -209,15 +209,15 @@ def members(generations: Sequence[tune.Generation]) -> list[Member]:
 
 
 def features(columns: tune.Columns, rows: Sequence[Member]) -> tune.Floats:
-    """Return the columns of rows, without the analytic model's estimate."""
+    """Return the features of each row as a table, without the analytic model's estimate."""
     kept = [n for n in range(len(columns.names)) if n != columns.draft]
     return columns.of_candidates([m.candidate for m in rows])[:, kept]
 
 
 def components(table: tune.Floats, count: int) -> tuple[tune.Floats, list[float]]:
-    """Return the first principal components of standardised columns, and their variances' shares.
+    """Return each row's first `count` principal components, and each one's share of the variance.
 
-    Each component points to where most columns grow.
+    Columns are standardised. The coefficients of a component have a sum of at least 0.
     """
     spread = table.std(axis=0, dtype=np.float64)
     kept = spread > 1e-6

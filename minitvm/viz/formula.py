@@ -78,7 +78,7 @@ def names_of(t: tensor.Tensor, p: tir.Printer) -> dict[str, Any]:
 def made_from(
     source: str, like: tensor.Tensor, names: Mapping[str, Any], shape: Sequence[int] = ()
 ) -> tensor.Tensor:
-    """Build the tensor of a formula: a lambda as for te.compute, or a te.compute(...) call.
+    """Build the tensor of a formula, which is a lambda for te.compute or a te.compute(...) call.
 
     names   the objects that `source` may use by name, in addition to te, tir and topi
     shape   by default the largest shape in which all reads are in bounds; see `fitted`
@@ -100,7 +100,7 @@ def made_from(
 
 
 def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index, ...]:
-    """Return the largest shape in which every read of A[i], A[2*i + k], ... is in bounds.
+    """Return the largest shape in which every read such as A[i] or A[2*i + k] is in bounds.
 
     An axis that no such read bounds is as long as the same dimension of `like`.
     """

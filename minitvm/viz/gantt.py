@@ -44,7 +44,7 @@ from .scene import Scene
 from .visual import Visual
 
 ACROSS = 64  # characters of a lane in text
-COLUMNS = 42  # of the verdict's panel
+COLUMNS = 42  # characters per line of the verdict's panel
 COLOURS = ("instruction", "virtual thread")
 WAITING, STUCK = ".", "!"
 
@@ -53,7 +53,7 @@ class TokenGantt(Visual):
     """Show the load, compute and store units over time, and the tokens they wait for.
 
     Boxes are instructions, arrows are tokens from push to pop, shading is waiting. A disc is a
-    push, a ring is a pop: a click removes it, another click restores it. The buttons do the same
+    push, a ring is a pop. A click on either drops it, another click restores it. The buttons do so
     for the selected instruction. A click on an arrow drops its push and its pop; a click on the
     crossed-out red arrow restores them. The verifier then reports a deadlock with the blocked
     units, a race with an order that shows it, or a token that is left over. `program` is the

@@ -40,7 +40,7 @@ def zoomed_out_note(view: ProgramWindow) -> str:
 
 
 def share_shapes(view: ProgramWindow) -> Iterator[Shape]:
-    """Draw each lane as stacked shares of time: at the bottom work, above it waiting."""
+    """Draw each lane as stacked shares of time, with work at the bottom and waiting above it."""
     for unit in UNITS:
         below = np.zeros(len(view.columns.started))
         for kind, letter, share in _layers(view, unit):

@@ -18,8 +18,8 @@ MOST = 60  # instructions per window, fully zoomed in
 ZOOM = 4  # windows merged by one step of zooming out
 MOST_THREADS = 4
 SEVERAL = 1 << 8  # marks an element of several threads
-MOST_FAULTS = 4  # lines of a verdict
-MOST_STEPS = 10  # instructions of a witness order that are written out
+MOST_FAULTS = 4  # most faults that a verdict lists
+MOST_STEPS = 10  # most instructions of a witness order that are written out
 UNITS, QUEUES = tuple(accel.Unit), tuple(accel.Queue)
 FLAGS = {  # labels; the arrow points to the other unit's lane
     "pop_prev": "pop ↑",
@@ -39,8 +39,8 @@ ENDS = {  # the flags that push and pop a queue's tokens
 class Token:
     """A token of a queue; `number` counts the tokens of that queue from 0.
 
-    push, pop     the instructions that push and pop the token; -1 if there is none
-    sent, taken   the cycles of the push and the pop; -1 if it never happens
+    push, pop     the instructions that push and pop the token; -1 if no instruction does
+    sent, taken   the cycles of the push and the pop; -1 for one that never happens
     """
 
     queue: accel.Queue
@@ -53,7 +53,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """All tokens of a queue, as arrays of Token's fields; the i-th pop takes the i-th push."""
+    """All tokens of a queue, as arrays of Token's fields; the i-th pop takes token i."""
 
     queue: accel.Queue
     push: Ints
@@ -86,14 +86,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A window of the cycles [begin, end); the last window includes what begins at `end`."""
+    """A window of the cycles [begin, end); the last window of a run also includes `end`."""
 
     begin: int
     end: int
     last: bool
 
     def meets(self, begin: Ints, end: Ints) -> list[int]:
-        """Return the indices of the periods from `begin` to `end` that this window shows."""
+        """Return each n for which this window shows the period from begin[n] to end[n]."""
         seen = ((begin < self.end) | self.last) & ((end > self.begin) | (begin >= self.begin))
         return np.flatnonzero(seen).tolist()
 
@@ -162,7 +162,7 @@ class Look:
         return [found[at] for at in span.meets(*ends)]
 
     def done(self, unit: accel.Unit) -> int:
-        """Return the cycle after a unit's last period; from there it is idle or waits for ever."""
+        """Return the cycle after which a unit only idles or waits for ever."""
         mine = self.table["unit"] == UNITS.index(unit)
         return int((self.table["end"] + self.table["room"])[mine].max(initial=0))
 
@@ -178,7 +178,7 @@ class Look:
         return next(n for n in count() if ZOOM**n >= len(self.cuts))
 
     def spans(self, zoom: int) -> tuple[Span, ...]:
-        """Return the windows at a zoom level: 0 has a single one, `steps` the shortest ones."""
+        """Return the windows at a zoom level: one at level 0, the shortest at level `steps`."""
         cuts = self.cuts[:: ZOOM ** (self.steps - zoom)]
         return tuple(
             Span(begin, end, begin == cuts[-1])
@@ -326,7 +326,7 @@ def removed_tokens(given: Look, edited: accel.Program) -> list[Token]:
 
 
 def verdict_lines(look: Look) -> list[str]:
-    """Return the verdict in sentences; for a race also an order that shows it."""
+    """Return the verdict in sentences, with an order of instructions that shows each race."""
     v, program = look.verdict, look.program
     if v.ok:
         return ["ok: no deadlock, no race, no token left over, no hazard"]

@@ -34,8 +34,8 @@ from .gantt_view import (
 from .kinds import ink
 from .scene import Group, Line, Rect, Scene, Shape, Text, text_width, wrapped
 
-NOP = 7  # pixels, as all of these: a nop's width
-QUEUE, LINE, NUMBER = 20, 17, 15  # the heights of a queue, of lines of text, also in a box
+NOP = 7  # pixels: the width of a nop
+QUEUE, LINE, NUMBER = 20, 17, 15  # pixels: heights of a queue, a line of text, a line in a box
 BOTTOM = lane(accel.Unit.STORE) + LANE
 
 
@@ -85,7 +85,7 @@ def _within(view: ProgramWindow, event: accel.Event) -> bool:
 
 
 def _cursors(view: ProgramWindow) -> Iterator[Shape]:
-    """Draw a hidden vertical line for each played moment; the moment's frame shows the line."""
+    """Draw an invisible vertical line at each moment; the frame of the moment shows the line."""
     times = moments(view) if view.exact else view.columns.edges[:-1].tolist()
     for t in times:
         yield Rect(view.x(t) - 1, TOP - 10, 2, BOTTOM - TOP + 20, "hidden", f"t:{t:g}")
@@ -198,7 +198,7 @@ def _axis(view: ProgramWindow) -> Iterator[Shape]:
 
 
 def _queues(view: ProgramWindow, top: float) -> tuple[list[Shape], float]:
-    """Return shapes for the number of tokens in each queue over time, and their lower edge."""
+    """Draw the number of tokens in each queue over time; return the shapes and lower edge."""
     shapes: list[Shape] = []
     for n, queue in enumerate(QUEUES):
         base = top + (n + 1) * QUEUE
@@ -260,7 +260,7 @@ def _stalls(view: ProgramWindow) -> list[accel.Stall | str]:
 
 
 def _verdict(view: ProgramWindow, y: float) -> tuple[list[Shape], float]:
-    """Return the verdict of the verifier as lines of text, and their lower edge."""
+    """Draw the verdict of the verifier as text; return the shapes and their lower edge."""
     shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
     lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]
     return shapes + text_lines(lines, 70, y), y + LINE * len(lines)

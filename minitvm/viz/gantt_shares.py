@@ -88,7 +88,7 @@ def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:
     """
     if not len(begin):
         return np.zeros(len(edges) - 1)
-    until = np.cumsum(end - begin)  # what is covered before a time grows only within stretches
+    until = np.cumsum(end - begin)  # the covered time up to t grows only inside the intervals
     times = np.stack([begin, end], 1).reshape(-1)
     totals = np.stack([until - (end - begin), until], 1).reshape(-1)
     return np.diff(np.interp(edges, times, totals)) / np.diff(edges)

@@ -15,13 +15,13 @@ from .controls import Frame
 from .gantt_run import UNITS, Look, Segment, Span, Token
 from .gantt_shares import TOKENS, Columns, columns_of
 
-WIDTH, LEFT, RIGHT = 860, 104, 20  # pixels: all, and left and right of the time
-TOP, LANE, GAP = 66, 40, 46  # the first lane, the height of a lane, between lanes
+WIDTH, LEFT, RIGHT = 860, 104, 20  # pixels: the picture, and the margins of the time axis
+TOP, LANE, GAP = 66, 40, 46  # pixels: y of the first lane, height of a lane, gap between lanes
 COLUMN = 6  # the width of a column of shares
 STUCK = 120  # the width of a unit that waits for ever
 FRAMES = 160  # most frames per window
-SAID = 3  # removed tokens that are named
-LOOKS = {  # instruction -> kind and letter; other operations are those of the ALU
+SAID = 3  # most removed tokens that are named
+LOOKS = {  # mnemonic -> kind and letter; any other mnemonic is an operation of the ALU
     "load inp": ("pale_sky", "I"),
     "load wgt": ("pale_blue", "W"),
     "load uop": ("pale_pink", "U"),
@@ -34,7 +34,7 @@ LOOKS = {  # instruction -> kind and letter; other operations are those of the A
     "nop": ("grey", "n"),
     "finish": ("grey", "F"),
 }
-WAITS = {  # kind and text of each reason
+WAITS = {  # reason for waiting -> kind and text
     TOKENS: ("faint", "waits for a token"),
     accel.Stall.CHANNEL: ("bind", "waits for DRAM"),
     accel.Stall.FETCH: ("unroll", "waits to be fetched"),
@@ -50,7 +50,7 @@ def lane(unit: accel.Unit) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ProgramWindow:
-    """A window of a program's run, with all that is needed to draw it.
+    """A window of a program's run, with everything that is needed to draw it.
 
     zoom      0 shows the whole program, look.steps shows single instructions
     window    the number of the window at this zoom
@@ -132,7 +132,7 @@ def appearance(name: str) -> tuple[str, str]:
 
 
 def names_of(view: ProgramWindow) -> list[tuple[str, str, str]]:
-    """Return (kind, letter, text) for each colour of boxes in the window."""
+    """Return the legend of the boxes in the window: (kind, letter, text) for each colour."""
     table = view.look.table
     ran: list[int] = table["index"][view.span.meets(table["start"], table["end"])].tolist()
     if view.by_thread:
@@ -180,7 +180,7 @@ def moments(view: ProgramWindow) -> list[int]:
 
 
 def gantt_frames(view: ProgramWindow) -> tuple[Frame, ...]:
-    """Return a frame per moment: what each unit runs or waits for, the tokens in each queue."""
+    """Return a frame for each of `moments`: what units run or wait for, and tokens in queues."""
     frames: list[Frame] = []
     depths = {q: queue_depth(view, q) for q in accel.Queue}
     for t in moments(view):
@@ -201,7 +201,7 @@ def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
 
 
 def _doing(view: ProgramWindow, unit: accel.Unit, t: int) -> Segment | None:
-    """Return what a unit does at cycle `t`, or an instruction of zero cycles at `t`, or None."""
+    """Return the segment of a unit that contains cycle `t` or has zero cycles at `t`, or None."""
     mine = [s for s in view.segments if s.unit is unit]
     running = (s for s in mine if s.begin <= t < s.end)
     return next(running, next((s for s in mine if s.begin == s.end == t), None))

@@ -11,13 +11,13 @@ from minitvm import graph
 
 from .diff import Row, rows_of
 
-SHOWN = ("layout", "method")  # attributes beside the name of an operator
-SEVERAL = 4  # operators of a kernel that are named
+SHOWN = ("layout", "method")  # the attributes shown beside the name of an operator
+SEVERAL = 4  # most operators of a kernel that are named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A place in a row: a node, or a line that passes the row on its way to the node."""
+    """A place in a row: that of a node or, if `passing`, of a line that leads down to the node."""
 
     node: graph.Node
     passing: bool = False
@@ -25,12 +25,12 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """A network as rows of slots; each node is below those that it is computed from.
+    """A network as rows of slots; each node is below its inputs.
 
     nodes   the inputs and calls of the network in order; parameters are not drawn
-    rows    their slots, from left to right
+    rows    the slots of each row, from left to right
     row     the number of each node's row
-    lines   from slot to slot, between neighbouring rows
+    lines   pairs of slots in neighbouring rows, the upper one first, that a line connects
     """
 
     nodes: tuple[graph.Node, ...]
@@ -61,11 +61,11 @@ def drawn(net: graph.Graph) -> Drawn:
 
 
 def _numbers(net: graph.Graph, nodes: Sequence[graph.Node]) -> dict[graph.Node, int]:
-    """Return the row of each node: below its inputs, and not far above its first reader."""
+    """Return each node's row: below its inputs; above its reader if it reads only parameters."""
     row: dict[graph.Node, int] = {}
     for node in nodes:
         row[node] = 1 + max((row[n] for n in node.inputs if n in row), default=-1)
-    readers, free = net.readers(), set[graph.Node]()  # free: computed from parameters alone
+    readers, free = net.readers(), set[graph.Node]()  # free: calls that read only parameters
     for node in nodes:
         if not node.is_leaf and all(n in free or n not in row for n in node.inputs):
             free.add(node)
@@ -78,7 +78,7 @@ def _numbers(net: graph.Graph, nodes: Sequence[graph.Node]) -> dict[graph.Node, 
 def _in_order(
     rows: Sequence[Sequence[Slot]], above: Mapping[Slot, list[Slot]]
 ) -> list[tuple[Slot, ...]]:
-    """Return the rows with each slot about where those above it are, so that few lines cross."""
+    """Order each row by the mean position of the slots above each slot: few lines then cross."""
     at: dict[Slot, float] = {}
     found: list[tuple[Slot, ...]] = []
     for slots in rows:
@@ -94,11 +94,11 @@ def _in_order(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """Two versions of a network, aligned.
+    """The difference between two versions of a network.
 
-    rows             their nodes as lines of text, as in a diff
-    removed, added   the nodes that only the one or the other has
-    same             nodes of the first version -> nodes of the second
+    rows             the aligned nodes of both as lines of text, as in a diff
+    removed, added   the nodes that only the first version has; those that only the second has
+    same             a node of the first version -> the same node of the second
     """
 
     rows: tuple[Row, ...]
@@ -108,7 +108,7 @@ class Change:
 
 
 def change(before: Drawn, after: Drawn) -> Change:
-    """Align two versions of a network by what their nodes compute, in the order of the calls."""
+    """Return the difference of two networks; nodes are matched by label, in call order."""
     rows = rows_of([label(n) for n in before.nodes], [label(n) for n in after.nodes])
     old, new = iter(before.nodes), iter(after.nodes)
     removed, added, same = list[graph.Node](), list[graph.Node](), dict[graph.Node, graph.Node]()
@@ -128,7 +128,7 @@ def change(before: Drawn, after: Drawn) -> Change:
 def _moved(
     removed: Sequence[graph.Node], added: Sequence[graph.Node]
 ) -> dict[graph.Node, graph.Node]:
-    """Return the removed nodes that were added again at another place."""
+    """Map each removed node that was added again at another place to the added node."""
     left: dict[str, list[graph.Node]] = {}
     for node in reversed(added):
         left.setdefault(label(node), []).append(node)

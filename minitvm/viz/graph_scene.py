@@ -14,21 +14,21 @@ from .svg import arrow_head
 
 LINE, SIZE = 15, 12  # pixels: from line to line in a box, and the size of the text
 GAP, BETWEEN = 10, 22  # pixels between boxes in a row, and between rows
-WIDEST, PASSING = 190, 12  # pixels: the widest box, and the place for a line that passes by
+WIDEST, PASSING = 190, 12  # pixels: the widest box, and the width of a slot with only a line
 EDGE = 4  # pixels around the text of a box
 
 Point = tuple[float, float]
 
 
 def height_of(slot: Slot) -> float:
-    """Return the height of a slot."""
+    """Return the height of a slot in pixels; 0 if it contains only a line."""
     return 0 if slot.passing else LINE * len(words(slot.node)) + 2 * EDGE
 
 
 def part(net: Drawn, first: int, height: float) -> range:
-    """Return the rows from `first` that fit in `height` pixels; at least one.
+    """Return the range of rows from `first` on that fit in `height` pixels, at least one row.
 
-    If all rows from `first` fit, earlier ones are added.
+    If all rows from `first` on fit, earlier rows are added while they fit.
     """
     last, used = first, 0.0
     tall = [max(map(height_of, row), default=0) + BETWEEN for row in net.rows]
@@ -45,10 +45,10 @@ def network(
     net: Drawn, rows: range, left: float, top: float, width: float, marks: Mapping[graph.Node, str],
     side: str, outputs: Set[graph.Node],
 ) -> tuple[list[Shape], float]:  # fmt: skip
-    """Return the shapes of some rows of a network, and their lower edge.
+    """Draw some rows of a network; return the shapes and the y coordinate of their lower edge.
 
-    marks     the nodes that changed -> the kind of their boxes
-    side      the prefix of the keys: "before:3" is the third node of the network
+    marks     a node that changed -> the kind of its box
+    side      the prefix of the keys: net.nodes[3] has the key "before:3" if side is "before"
     """
     number = {node: n for n, node in enumerate(net.nodes)}
     ends: dict[Slot, tuple[Point, Point]] = {}
@@ -85,7 +85,7 @@ def _across(row: Iterable[Slot], left: float, width: float) -> list[tuple[Slot, 
 def _box(
     node: graph.Node, x: float, y: float, wide: float, kind: str, key: str, is_output: bool
 ) -> Group:
-    """Draw a call: around the operators of a kernel there is a second frame."""
+    """Draw the box of an input or a call; the box of a kernel contains a box for each operator."""
     lines = words(node)
     sign = {"pale_green": "+ ", "pale_red": "- "}.get(kind, "")
     tall = LINE * len(lines) + 2 * EDGE
@@ -110,9 +110,9 @@ def _box(
 
 
 def _lines(net: Drawn, ends: Mapping[Slot, tuple[Point, Point]]) -> list[Shape]:
-    """Draw the tensors between the slots; a short line leads to a slot that is not shown."""
+    """Draw a line for each tensor; a short dashed one stands for a line to a row not shown."""
     found: list[Shape] = []
-    heads: list[Shape] = []  # above all lines, which would vanish on them
+    heads: list[Shape] = []  # drawn last, because lines would cover them
     for a, b in net.lines:
         if a in ends and b in ends:
             way = ends[a][1], ends[b][0]

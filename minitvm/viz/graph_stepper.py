@@ -19,8 +19,8 @@ from .pass_explorer import LINE, MARGIN, WIDTH, PassBox, about, strip
 from .scene import Line, Rect, Scene, Shape, Text, wrapped
 from .visual import Visual
 
-HEIGHT = 660  # pixels of the drawn part of a network, at most
-MOST_LINES = 25  # of the text
+HEIGHT = 660  # pixels: the greatest height of the drawn part of a network
+MOST_LINES = 25  # most lines of the text
 COLUMN = (WIDTH - 3 * MARGIN) / 2
 UNITS = {"bytes": (1e6, "MB moved"), "multiplications": (1e6, "M multiplications")}
 
@@ -31,7 +31,7 @@ class GraphPass:
 
     about            the first paragraph of the pass's docstring
     before, after    the network before and after the pass
-    costs            what both cost
+    costs            the costs of the network before and after the pass
     """
 
     name: str
@@ -46,7 +46,7 @@ class GraphPass:
         return self.before is not self.after and self.before != self.after
 
     def saved(self) -> list[tuple[str, str, str]]:
-        """Return (before, after, what) of each cost, as text."""
+        """Return (value before, value after, unit) of each cost, as strings."""
         found: list[tuple[str, str, str]] = []
         for each in fields(graph.Counts):
             old, new = (getattr(cost, each.name) for cost in self.costs)
@@ -57,7 +57,7 @@ class GraphPass:
 
 
 class _View(NamedTuple):
-    """What is drawn of a pass: both networks, and what is different."""
+    """The networks before and after a pass, arranged for drawing, and their difference."""
 
     before: Drawn
     after: Drawn
@@ -68,8 +68,8 @@ class GraphStepper(Visual):
     """Show a network before and after each pass: what changed, and what that saves.
 
     Each box is a call, with its operators and the shape of its result; parameters are not drawn.
-    A "-" marks calls that a pass removed, a "+" those it added. Of a large network a part is
-    shown, at first the one around the first change; a slider moves it.
+    A "-" marks calls that a pass removed, a "+" those it added. Only a part of a large network
+    is shown, at first the part around the first change; a slider chooses another part.
 
     target     the target that the network is optimized for; by default the current one
     winograd   whether convolutions may be computed by Winograd's formulas
@@ -122,7 +122,7 @@ class GraphStepper(Visual):
         self._row = self._first_change()
 
     def _first_change(self) -> int:
-        """Return the row of the second network above the first change."""
+        """Return the row of the second network just above its first change."""
         _, after, found = self._view
         rows = [after.row[node] for node in found.added]
         if not rows and found.removed:
@@ -145,7 +145,7 @@ class GraphStepper(Visual):
         return f"pass {self._number} of {len(self.stages)}: {now.name}, {size}"
 
     def scene(self) -> Scene:
-        """Draw the passes in order, what this one saved, and the network before and after it."""
+        """Draw the passes, the savings of the chosen one, and the network before and after it."""
         shapes, y = strip([_box(stage) for stage in self.stages], self._number)
         shapes.append(Text(MARGIN, y + 22, self._title(), bold=True))
         told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
@@ -169,7 +169,7 @@ class GraphStepper(Visual):
         return Scene(WIDTH, bottom + MARGIN, (*shapes, *key), self._title(), self.ascii())
 
     def _side(self, side: str, left: float, top: float) -> tuple[list[Shape], float]:
-        """Return the network before or after the pass, with a line of text above it."""
+        """Draw the network `side` ("before" or "after") the pass; return shapes and lower edge."""
         before, after, found = self._view
         net, version, first, kind, marked = (
             (before, self._now.before, self._left_row(), "pale_red", found.removed)
@@ -187,7 +187,7 @@ class GraphStepper(Visual):
         return [head, *shapes], y
 
     def _left_row(self) -> int:
-        """Return the row of the first network that is beside the first row of the second one."""
+        """Return the row of the first network to draw beside the first row of the second one."""
         before, after, found = self._view
         back = {new: old for old, new in found.same.items()}
         beside = [
@@ -252,7 +252,7 @@ def _box(stage: GraphPass) -> PassBox:
 
 
 def _savings(now: GraphPass, y: float) -> list[Shape]:
-    """Return a row of cells, one for each cost, with those that changed in colour."""
+    """Draw a row of cells, one for each cost; cells of changed costs are coloured."""
     shapes: list[Shape] = []
     saved = now.saved()
     wide = (WIDTH - 2 * MARGIN - 8 * (len(saved) - 1)) / len(saved)

@@ -15,13 +15,13 @@ from .scene import Circle, Line, Rect, Shape, Text, clipped
 
 MOST_CELLS = 32  # per row or column; in a larger tensor a cell stands for several elements
 MOST_GRIDS = 4
-SIDE, SMALL, LARGE = 176, 5, 20  # pixels: a grid at most; a cell at least and at most
+SIDE, SMALL, LARGE = 176, 5, 20  # pixels: the largest grid, the smallest and the largest cell
 TITLE, BETWEEN = 20, 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """A tensor drawn as a grid with a row for each choice of all coordinates but the last.
+    """A tensor as a grid of cells: a column per last coordinate, a row per choice of the others.
 
     cells           coordinates of an element -> (row, column) of its cell
     rows, columns   the number of cells in each direction
@@ -55,7 +55,7 @@ def grids_of(order: Order) -> list[Grid]:
 
 
 def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
-    """Return a grid of the accessed elements; if `whole`, of the whole tensor if it is small."""
+    """Return a grid of the accessed elements, or of a small tensor as a whole if `whole`."""
     axes = [sorted(set(axis)) for axis in zip(*touched, strict=True)] or [[0]]
     sizes = [n for n in b.shape if isinstance(n, int)]
     if whole and len(sizes) == len(axes) and all(n <= MOST_CELLS for n in sizes):
@@ -76,7 +76,7 @@ def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
 def grid_shapes(
     grids: list[Grid], order: Order, x: float, y: float
 ) -> tuple[list[Shape], float, float]:
-    """Return the shapes of the grids in two columns, and their right and lower edges."""
+    """Draw the grids in two columns; return the shapes, and their right and lower edges."""
     shapes: list[Shape] = []
     right, left, bottom, top = x + 2 * SIDE + BETWEEN, x, y, y
     for n, g in enumerate(grids):
@@ -104,7 +104,7 @@ def _one(g: Grid, x: float, y: float) -> list[Shape]:
 
 
 def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
-    """Draw the order in which the last store to a tensor writes its cells, as a line."""
+    """Draw a line through a tensor's cells in the order in which its last store writes them."""
     mine = [t for t in order.ticks if t.stmt.buffer is g.buffer]
     last = [t for t in mine if t.stmt is mine[-1].stmt]  # skips the initialisation of a reduction
     seen = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
@@ -118,7 +118,7 @@ def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
 
 
 def order_frames(nest: Nest, order: Order, grids: list[Grid]) -> tuple[Frame, ...]:
-    """Return one frame per tick: the cells read and written, the current line, a caption."""
+    """Return a frame for each tick (store): the accessed cells, the current line, a caption."""
     names = {b.stmt.var: b.label for b in nest.all() if isinstance(b.stmt, tir.For)}
     lines = {b.stmt: b.key for b in nest.all() if isinstance(b.stmt, tir.Store)}
     shown = {g.buffer: g for g in grids}

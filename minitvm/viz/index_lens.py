@@ -34,9 +34,9 @@ from .scene import Scene, Shape, Text, clipped, marked, wrapped
 from .visual import Visual
 
 WIDTH, MARGIN, TOP, BETWEEN = 808, 10, 40, 24  # pixels
-MOST_FRAMES, MOST_MARKS = 256, 40_000  # elements to point at; cells lit, over all of them
-STEPS = MOST_STEPS // 8  # elements times terms: found in a fraction of a second
-WINDOW = (2, 4, 16, 16)  # elements of the output shown, in its last four dimensions
+MOST_FRAMES, MOST_MARKS = 256, 40_000  # most elements to point at; most lit cells of all frames
+STEPS = MOST_STEPS // 8  # most elements times terms: a fraction of a second
+WINDOW = (2, 4, 16, 16)  # most elements of the output shown, in its last four dimensions
 MOST_LINES = 25
 
 
@@ -45,7 +45,7 @@ class IndexLens(Visual):
 
     Use the mouse or the arrow keys: left and right for the neighbour, up and down for the next row.
     The reads follow from the formula, not from the schedule, and respect conditions on indices,
-    such as padding. Of a large tensor only a part is shown, which sliders choose.
+    such as padding. Only a part of a large tensor is shown; sliders choose the part.
 
     args   the inputs to show: reads of other tensors are followed back to them. By default the
            tensors that the formula names. `t` is ignored, so the arguments of lower() work, too
@@ -133,7 +133,7 @@ class IndexLens(Visual):
         return replace(there, description=frame.caption)
 
     def ascii(self) -> str:
-        """Return the formula, what one element reads, and the cells as text: w written, r read."""
+        """Return the formula, the reads of one element, and the cells: w written, r read."""
         frame = self._frames[self._first]
         head = [f"{self._panes[0].name} = {self._source}", *frame.caption.split("\n")]
         blocks = [pane_lines(p, dict(frame.marks)) for p in self._panes]

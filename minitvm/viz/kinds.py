@@ -100,7 +100,7 @@ KINDS: dict[str, Kind] = {
     "now": Kind("yellow", "black", 2, ink="black"),
     "way": Kind("none", "soft", 1),
     "start": Kind("soft", "paper"),
-    "hidden": Kind(),  # until a frame marks it
+    "hidden": Kind(),  # invisible until a frame gives it another kind
     "touch": Kind(),  # an invisible area to point at and click
     "reach": Kind(width=12),  # the same along a line
     # series of a plot, points, regions; use with a letter, a dash or a hatch

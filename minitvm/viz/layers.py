@@ -64,8 +64,8 @@ class LayerRoofline(Visual):
     """Show the utilisation of layers in a roofline plot, as arrows from baseline to program.
 
     An arrow leans if the two programs move different numbers of bytes. The line above all arrows is
-    the limit by the bandwidth of DRAM and the peak of the matrix unit. The short bar above an arrow
-    is the limit of this layer: the matrix unit also resets accumulators, and waits for the ALU.
+    the limit set by the bandwidth of DRAM and the peak of the matrix unit. The short bar above an
+    arrow is the limit of its layer: the matrix unit also resets accumulators and waits for the ALU.
 
     rows     a LayerRow for each layer. layer_row(name, program) makes one by simulation; its
              default baseline is the same program with one unit at a time

@@ -194,18 +194,18 @@ class NetworkPart:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        positive(f"Work({self.name!r}): operations", self.operations)
+        positive(f"NetworkPart({self.name!r}): operations", self.operations)
         if self.seconds is not None:
-            positive(f"Work({self.name!r}): seconds", self.seconds)
+            positive(f"NetworkPart({self.name!r}): seconds", self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Amdahl:
-    """The seconds that a network takes.
+    """The time that a network takes, in seconds.
 
-    alone      on the CPU alone
-    together   on the CPU and the accelerator
-    limit      with an infinitely fast accelerator
+    alone      the time on the CPU alone
+    together   the time on the CPU and the accelerator
+    limit      the time with an infinitely fast accelerator
     """
 
     alone: float

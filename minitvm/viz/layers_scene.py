@@ -35,10 +35,10 @@ from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, clipp
 
 WIDTH, HEIGHT = 760, 484  # pixels of the roofline
 LEFT, RIGHT, TOP, BOTTOM = 64, 68, 78, 58
-BAR, STEP, NAME = 22, 30, 150  # a bar's height, from one to the next, the width of its name
+BAR, STEP, NAME = 22, 30, 150  # pixels: height of a bar, from bar to bar, width of its name
 CURVE = 48  # points of a slanted roof
 ROOF = 9  # half the width of the roof of a layer
-BESIDE = (0, 14, -14, 28, -28, 42)  # pixels below an arrow's head, the best places for a name first
+BESIDE = (0, 14, -14, 28, -28, 42)  # pixels from an arrow's head down to its name, best first
 
 OVERLAPS: dict[Units, tuple[str, str, str]] = {  # kind, letters, name
     (accel.Unit.LOAD,): ("pale_sky", "L", "load"),
@@ -186,7 +186,7 @@ def _arrow(a: Arrow) -> Iterator[Shape]:
 
 
 def _names(rows: Sequence[LayerRow], arrows: Sequence[Arrow], labels: Labels) -> Iterator[Shape]:
-    """Draw each name beside its arrow's head, and beside its roof if the name covers nothing."""
+    """Draw each name beside its arrow's head, and beside its roof if it covers nothing there."""
     for a in arrows:
         a.keep_clear(labels)
     for at_head in (True, False):
@@ -237,7 +237,7 @@ def stall_waterfall(parts: Mapping[str, int], title: str) -> Scene:
 
 
 def _part_kind(name: str) -> str:
-    """Return the kind of a bar: for work the colour of TokenGantt, for waiting a hatch."""
+    """Return the kind of a bar: TokenGantt's colour for work, a hatch for waiting."""
     waits = {"waits: channel": "bind", "waits: fetch": "unroll", "waits: room": "tensorize"}
     return waits.get(name, "vectorize") if name.startswith("waits") else appearance(name)[0]
 
@@ -333,7 +333,7 @@ def amdahl_bars(works: Sequence[NetworkPart], cpu: Cpu) -> Scene:
 def _stack(
     works: Sequence[NetworkPart], cpu: Cpu, bar: int, y: float, scale: float
 ) -> tuple[list[Shape], float]:
-    """Return shapes of bar 0 (CPU alone), 1 (with accelerator) or 2 (limit), and its right end."""
+    """Draw bar 0 (CPU alone), 1 (with accelerator) or 2 (limit); return shapes and right end."""
     shapes: list[Shape] = []
     x = float(NAME)
     for n, work in enumerate(works):

@@ -1,4 +1,4 @@
-"""MemoryPlan: where the tensors of a network lie while it runs, by three plans."""
+"""MemoryPlan: where three plans put the tensors of a network in memory while it runs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
 from .visual import Visual
 
 WIDTH, MARGIN = 808, 12  # pixels
-LEFT, GAP, HIGH = 58, 22, 270  # pixels: the axis, between two plans, and their height
+LEFT, GAP, HIGH = 58, 22, 270  # pixels: x of the axis, gap between two plans, height of a plan
 ALL = "all three"
-TOLD = 15  # tensors in the text
+TOLD = 15  # most tensors in the text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedTensor:
     """An intermediate tensor of a network.
 
-    first, last   the numbers of the call that computes it and of the last one that reads it
-    offsets       where it lies by each plan, in bytes
-    over          by each plan, whether it lies where a tensor lies that it is computed from
+    first, last   the numbers of the call that computes it, and of the last call that reads it
+    offsets       its offset in each plan, in bytes
+    over          for each plan, whether it has the same offset as one of its inputs
     """
 
     node: graph.Node
@@ -38,26 +38,26 @@ class PlannedTensor:
 
     @property
     def name(self) -> str:
-        """Return what computes it, such as "3 conv2d_add_relu"."""
+        """The number and the name of the call that computes it, such as "3 conv2d_add_relu"."""
         return f"{self.first} {called(self.node)}"
 
 
 def called(node: graph.Node) -> str:
-    """Return the name of a call: that of its kernel, or of its operator."""
+    """Return the name of the kernel or operator that a call runs."""
     return node.body.name if node.op == graph.KERNEL else node.op
 
 
 class MemoryPlan(Visual):
-    """Show the tensors of a network in time and memory, by three plans.
+    """Show when the tensors of a network exist, and where in memory three plans put them.
 
-    Each box is an intermediate tensor: as wide as the calls between which it is kept, and as high
-    as its bytes. Inputs, parameters and outputs are elsewhere. The plans are: memory of its own for
-    each tensor; TVM's pool of blocks; and an offset for each tensor. The red line is the most that
-    is in use during any call: no plan needs less.
+    Each box is an intermediate tensor. It extends over the calls during which the tensor is kept,
+    and its height is the tensor's size. Inputs, parameters and outputs are stored elsewhere. The
+    plans are separate memory for each tensor, TVM's pool of blocks, and an offset for each tensor.
+    The red line is the most memory in use during any call; no plan can need less.
 
     net        a network after its passes, graph.optimized(net)
     plan       the plan to show alone: "own memory", "pool" or "offsets"; by default all three
-    in_place   whether results of elementwise kernels may lie over their inputs
+    in_place   whether results of elementwise kernels may overwrite their inputs
     """
 
     def __init__(self, net: graph.Graph, plan: str = ALL, *, in_place: bool = False) -> None:
@@ -105,7 +105,7 @@ class MemoryPlan(Visual):
         return f"{len(self.tensors)} tensors: {each}; in use at once {size_text(self.bound)}"
 
     def scene(self) -> Scene:
-        """Draw the tensors by the chosen plans, to one scale."""
+        """Draw the tensors at their offsets in the chosen plans, all plans to the same scale."""
         shown = [n for n, name in enumerate(self.names) if self.plan in (ALL, name)]
         most = max(*(self.plans[n].bytes for n in shown), self.bound, 1)
         wide = (WIDTH - LEFT - MARGIN - GAP * (len(shown) - 1)) / len(shown)
@@ -129,7 +129,7 @@ class MemoryPlan(Visual):
         return Scene(WIDTH, bottom + MARGIN, (*shapes, *key), self._title(), self.ascii())
 
     def _panel(self, n: int, calls: Scale, memory: Scale) -> Iterator[Shape]:
-        """Draw the tensors by one plan."""
+        """Draw the tensors at their offsets in plan `n`."""
         left, right, base = calls.start, calls.end, memory.start
         times = f" (x {self.plans[n].bytes / self.bound:.2f})" if self.bound else ""
         head = f"{self.names[n]}: {size_text(self.plans[n].bytes)}{times}"
@@ -155,7 +155,7 @@ class MemoryPlan(Visual):
         yield Line(((left, y), (right, y)), "red")
 
     def _told(self, tensor: PlannedTensor) -> str:
-        """Return a tensor's call, type, life and offsets."""
+        """Describe a tensor: its call, type, lifetime and offsets."""
         at = ", ".join(
             f"{name} at {offset:,}" for name, offset in zip(self.names, tensor.offsets, strict=True)
         )
@@ -163,7 +163,7 @@ class MemoryPlan(Visual):
         return f"{tensor.name}: {tensor.node.type}, {tensor.node.type.bytes:,} bytes, {life}; {at}"
 
     def ascii(self) -> str:
-        """Return the sizes of the plans, and the tensors with their lives and offsets."""
+        """Return the sizes of the plans, and the tensors with their lifetimes and offsets."""
         lines = [f"{len(self.tensors)} tensors in {len(self.net.calls)} calls"]
         for name, plan in zip(self.names, self.plans, strict=True):
             times = (
@@ -218,13 +218,13 @@ class MemoryPlan(Visual):
 
 
 def _lies_over(node: graph.Node, plan: graph.Plan) -> bool:
-    """Return whether a tensor starts where an input of it does."""
+    """Return whether a tensor has the same offset as one of its inputs."""
     at = plan.offsets[node]
     return any(plan.offsets.get(source) == at for source in node.inputs)
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes, such as "1.5 MB"."""
+    """Return a number of bytes with its unit, such as "1.5 MB"."""
     for unit, scale in (("MB", 1e6), ("kB", 1e3)):
         if size >= scale:
             return f"{size / scale:.3g} {unit}"

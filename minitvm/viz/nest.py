@@ -10,7 +10,7 @@ from .blocks import Block, Nest, nest_of
 from .kinds import KINDS, ink
 from .scene import Group, Rect, Scene, Shape, Text, folded_code, text_width
 
-ROW, STEP, GAP, STRIP = 25, 16, 4, 20  # pixels: a bar, an indentation, between bars, the badge
+ROW, STEP, GAP, STRIP = 25, 16, 4, 20  # pixels: bar height, indentation, gap, width of a badge
 FILLS = {  # the fill of a loop's block; the badge on its left has the hatch
     "serial": "pale_blue",
     "reduce": "pale_orange",
@@ -21,7 +21,7 @@ FILLS = {  # the fill of a loop's block; the badge on its left has the hatch
     "bind": "pale_sky",
 }
 MOST_LINES = 24
-LINE, MOST_LABEL = 15, 3  # pixels and number of the lines of a statement
+LINE, MOST_LABEL = 15, 3  # the pixels of a line, and the most lines, of a statement's label
 
 
 def nest_scene(
@@ -35,7 +35,7 @@ def nest_scene(
 
 
 def nest_shapes(nest: Nest, x: float, y: float, width: float) -> tuple[tuple[Shape, ...], float]:
-    """Return the shapes of a nest whose upper left corner is (x, y), and its lower edge."""
+    """Draw a nest with its upper left corner at (x, y); return the shapes and the lower edge."""
     shapes: list[Shape] = []
     bottom = _column(nest.blocks, nest.lines, x, y, width, shapes)
     return tuple(shapes), bottom

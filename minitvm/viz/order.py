@@ -17,7 +17,7 @@ from minitvm.base import ArgumentError
 from .reads import evaluate
 
 MOST_TICKS = 640
-MOST_LANES = 64  # of a vectorized loop, all of whose lanes are one tick
+MOST_LANES = 64  # most lanes of a vectorized loop; all its lanes are one tick
 Values = Mapping[tir.Var, int]
 PlaceCosts = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
 
@@ -39,9 +39,9 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """The ticks of a program, or of a corner of it.
+    """The ticks of a program, or of the part that remains if its loops are shortened.
 
-    total   the number of ticks of the whole program
+    total   the number of ticks of the whole program, counting both branches of each condition
     cut     loop variable -> how many iterations are run, for the loops that were shortened
     """
 
@@ -76,7 +76,7 @@ def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
 
 
 def _count(s: tir.Stmt, limits: Mapping[tir.Var, int]) -> int:
-    """Return how many ticks `s` has, if every guard holds."""
+    """Return the number of ticks of `s`, counting both branches of each condition."""
     match s:
         case tir.For(var, _, body, kind):
             return _count(body, limits) * (1 if kind == "vectorize" else limits[var])
@@ -159,7 +159,7 @@ def _place(s: tir.Store | tir.Load, values: Values) -> PlaceCosts:
 
 
 def _reads(s: tir.Store, values: Values) -> Iterator[PlaceCosts]:
-    """Return the elements that a store reads, once each, except in branches not taken."""
+    """Yield each element that a store reads once, ignoring branches that are not taken."""
     found: dict[PlaceCosts, None] = {}
     stack: list[Any] = [s.value, *s.indices]
     while stack:

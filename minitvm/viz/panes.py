@@ -14,9 +14,9 @@ import numpy as np
 from .reads import Array, distinct
 from .scene import Rect, Shape, Text, text_width
 
-LINE, GUTTER, GAP = 16, 26, 10  # pixels: a line of text, row numbers, between slices
-LARGEST, SMALLEST = 24, 6  # pixels of a cell's side
-HEIGHT = 330  # of all slices of a pane, unless its cells would be too small
+LINE, GUTTER, GAP = 16, 26, 10  # pixels: height of a text line, width of row numbers, slice gap
+LARGEST, SMALLEST = 24, 6  # pixels: the side of a cell
+HEIGHT = 330  # pixels: height of all slices of a pane, unless its cells would be too small
 MOST = (4, 4, 16, 16)  # most cells in the last four dimensions
 MOST_CELLS = 600
 
@@ -42,7 +42,7 @@ class Pane:
         return "/".join([self.name, *map(str, cell)])
 
     def keys_of(self, offsets: Array) -> list[str]:
-        """Return, once each, the keys of the cells that show these row-major element offsets."""
+        """Return the distinct keys of the cells that show the elements at row-major `offsets`."""
         if not self.shape:
             return [self.name]
         places = np.unravel_index(offsets, self.shape)
@@ -53,7 +53,7 @@ class Pane:
 
     @property
     def slices(self) -> list[tuple[int, ...]]:
-        """The leading cell coordinates, all but the last two, of each slice."""
+        """The cell coordinates of each slice in all dimensions but the last two."""
         return list(product(*(range(n) for n in self.cells[:-2])))
 
     @property
@@ -81,7 +81,7 @@ class Pane:
         return f"{name}  {' × '.join(map(str, self.shape)) or 'scalar'}"
 
     def notes(self) -> list[str]:
-        """Return notes on the part shown and the elements per cell; [] if all is shown."""
+        """Return notes: which part is shown if not all, and the elements per cell if not 1."""
         parts: list[str] = []
         spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
         if any(low > 0 or low + n * each < size for low, n, each, size in spans):
@@ -94,7 +94,7 @@ class Pane:
 
 
 def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
-    """Return the smallest pane that contains all given elements, or all of a small tensor."""
+    """Return the smallest pane with all elements at `offsets`; a small tensor is shown whole."""
     places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
     box = [(int(p.min()), int(p.max()) + 1) for p in places]
     if not box or prod(shape) <= MOST_CELLS:
@@ -121,7 +121,7 @@ def cell_size(pane: Pane, width: float) -> float:
 
 
 def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
-    """Return (width, height) of a pane below a text that is `head` pixels high."""
+    """Return the (width, height) of a pane, including the text above it, `head` pixels high."""
     width = GUTTER + pane.across * (pane.columns * size + GAP) - GAP
     down = len(pane.slices) // pane.across
     height = head + down * (_above(pane) + pane.rows * size + GAP) - GAP
@@ -135,12 +135,12 @@ def pane_head(pane: Pane) -> float:
 
 
 def _above(pane: Pane) -> float:
-    """Return the height of the labels above a pane: coordinates of the slice, column numbers."""
+    """Return the height of the labels above each slice: its coordinates and column numbers."""
     return LINE * (2 if len(pane.cells) > 2 else 1)
 
 
 def pane_shapes(pane: Pane, x: float, y: float, size: float, head: float) -> list[Shape]:
-    """Draw a pane's title, notes, slices and coordinates; cells have the keys of Pane.key."""
+    """Draw a pane's title, notes, slices and coordinates; a cell has the key `pane.key(cell)`."""
     shapes: list[Shape] = [Text(x, y + 12, pane.title(), bold=True)]
     for n, note in enumerate(pane.notes(), 1):
         shapes.append(Text(x, y + 12 + LINE * n, note, "soft", 12))
@@ -202,7 +202,7 @@ def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
 
 
 def pane_lines(pane: Pane, marks: dict[str, str]) -> list[str]:
-    """Return the first slice with marked cells as text: r read, w written, ? perhaps read."""
+    """Return the first slice that has marked cells as text: r read, w written, ? perhaps read."""
     letters = {"read": "r", "write": "w", "seen": "?"}
     parts = pane.slices
     marked = [

@@ -21,8 +21,8 @@ from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, folded_code, 
 from .visual import Visual
 
 WIDTH, MARGIN, LINE = 808, 10, 16  # pixels
-BOX, GAP = 38, 8  # height of a pass, and between passes
-MOST_ROWS, MOST_DRAWN, MOST_LINES = 400, 26, 25  # in the widget, in the picture, in the text
+BOX, GAP = 38, 8  # pixels: height of a pass's box, gap between rows of boxes
+MOST_ROWS, MOST_DRAWN, MOST_LINES = 400, 26, 25  # most lines in the widget, the picture, the text
 MOST_PARTS = 4  # most lines for a long line of code in the picture
 ACROSS = 4  # passes in a row of the picture
 
@@ -206,7 +206,7 @@ class PassExplorer(Visual):
     # --- what happens ---
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose another pass: by slider, by click, or the next one that changes something."""
+        """Choose another pass: by slider, by click, or by a button for the next change."""
         if name == "pass":
             self._show(value)
         elif name == "click" and value.startswith("pass:"):
@@ -235,7 +235,7 @@ class PassExplorer(Visual):
 
 @dataclass(frozen=True, slots=True)
 class PassBox:
-    """The box of a pass: its name, what it does, and its effect; "" if it changed nothing."""
+    """The box of a pass: its name, its description, and its effect ("" if it has none)."""
 
     name: str
     about: str
@@ -243,7 +243,7 @@ class PassBox:
 
 
 def strip(boxes: Sequence[PassBox], number: int) -> tuple[list[Shape], float]:
-    """Return the passes as rows of boxes, with pass `number` highlighted, and their lower edge."""
+    """Draw passes as rows of boxes, pass `number` highlighted; return shapes and lower edge."""
     wide = (WIDTH - 2 * MARGIN - (ACROSS - 1) * 14) / ACROSS
     shapes: list[Shape] = []
     y = float(MARGIN)
@@ -267,7 +267,7 @@ def strip(boxes: Sequence[PassBox], number: int) -> tuple[list[Shape], float]:
 def column(
     lines: Sequence[CodeLine], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Return shapes of code, with removed and added lines coloured, and their lower edge."""
+    """Draw code with removed and added lines coloured; return the shapes and their lower edge."""
     shapes: list[Shape] = []
     grounds = {"removed": "pale_red", "added": "pale_green"}
     for line in lines:

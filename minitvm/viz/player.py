@@ -27,7 +27,7 @@ ANNOTATIONS = ("vectorize", "unroll", "parallel")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """What is drawn of a program after some of its schedule's steps.
+    """What is drawn of a program after the first steps of its schedule.
 
     error   the reason if `nest` is None, that is, if the program has no loops to draw
     note    the reason if the order of the iterations is not shown, or only a part of it
@@ -42,7 +42,7 @@ class Moment:
 
 
 def moment(state: schedule.State) -> Moment:
-    """Return what is drawn of a schedule state."""
+    """Return the nest, order, grids and frames that are drawn for a schedule state."""
     try:
         nest = nest_of(state)
     except TVMError as e:
@@ -57,7 +57,7 @@ def moment(state: schedule.State) -> Moment:
 
 
 def history(s: te.Schedule) -> tuple[tuple[schedule.State, int], ...]:
-    """Return the state after 0, 1, 2, ... steps, each with the index of its last line of Python."""
+    """Return the states after 0, 1, 2, ... steps, each with the index of its last code line."""
     back = s.copy()
     found = [(back.state, back.python().count("\n"))]
     while back.steps:
@@ -134,7 +134,7 @@ class NestPlayer(Visual):
         return Scene(WIDTH, height, (head, *bars, *cells, *notes), title, about)
 
     def picture(self) -> Scene:
-        """Draw the scene at a tick halfway through, with the elements that it reads and writes."""
+        """Draw the scene at a tick halfway through the run, with the accessed elements marked."""
         scene, frames = self.scene(), self._now.frames
         if not frames:
             return scene
@@ -219,7 +219,7 @@ class NestPlayer(Visual):
         return f"{bar.label} of {owners[key][0]}: {bar.note}"
 
     def _take(self, act: Callable[[te.Schedule], tensor.Axis]) -> str:
-        """Apply a step to a copy of the schedule, and keep it if it can be lowered.
+        """Apply the step `act` to a copy of the schedule; keep the copy if it can be lowered.
 
         Return the step as Python. An illegal step raises an error and changes nothing.
         """

@@ -14,15 +14,15 @@ from .kinds import COLOURS, KINDS
 from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, hatch_lines, walk_shapes
 from .svg import arrow_head
 
-SCALE = 2  # pixels of the PNG for one of the scene: sharp on dense screens
+SCALE = 2  # pixels of the PNG per pixel of the scene: sharp on high-resolution screens
 FINE = 2 * SCALE  # drawn at this scale and then halved, to smooth slanted lines
-SHADES = (0.0, 0.5)  # of two colours that meet at an edge: few, for a small file
+SHADES = (0.0, 0.5)  # mixing ratios of two colours at an edge: few, for a small file
 ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 Ends = tuple[float, float, float, float]
 
 
 def png(scene: Scene) -> bytes:
-    """Return the scene at twice its size; equal scenes give equal bytes."""
+    """Return the scene as a PNG file of twice its size; equal scenes give equal bytes."""
     size = (round(scene.width * FINE), round(scene.height * FINE))
     image = Image.new("RGB", size, COLOURS["paper"])
     pen = ImageDraw.Draw(image)
@@ -30,7 +30,7 @@ def png(scene: Scene) -> bytes:
     for s in shapes:
         _draw(pen, s)
     smooth = image.reduce(FINE // SCALE)
-    for s in shapes:  # text at its final size: equal letters are equal pixels, which compress
+    for s in shapes:  # text at its final size: equal letters are equal pixels, which compress well
         if isinstance(s, Text):
             _text(smooth, s)
     few = smooth.quantize(palette=_palette(scene), dither=Image.Dither.NONE)
@@ -40,7 +40,7 @@ def png(scene: Scene) -> bytes:
 
 
 def _palette(scene: Scene) -> Image.Image:
-    """Return the colours that the scene uses, and the shades between adjacent ones."""
+    """Return a palette of the scene's colours and of the shades between adjacent colours."""
     used = {s.kind: KINDS[s.kind] for s in walk_shapes(scene.shapes) if not isinstance(s, Group)}
     pairs = [("paper", "ink"), ("panel", "ink"), ("paper", "soft")]
     for k in used.values():
@@ -120,7 +120,7 @@ def _rect(pen: ImageDraw.ImageDraw, s: Rect) -> None:
 
 
 def _mixed(a: str, b: str, share: float) -> tuple[int, ...]:
-    """Blend two colours, like stroke-opacity in the SVG."""
+    """Blend `share` of colour a with the rest of colour b, like stroke-opacity in the SVG."""
     first, second = (bytes.fromhex(COLOURS[c][1:]) for c in (a, b))
     return tuple(round(share * p + (1 - share) * q) for p, q in zip(first, second, strict=True))
 
@@ -167,7 +167,7 @@ def _text(image: Image.Image, s: Text) -> None:
     x, y = round(s.x * SCALE), round(s.y * SCALE)
     if not s.turn:
         pen = ImageDraw.Draw(image)
-        pen.fontmode = "1"  # no grey edges: invisible at twice the size, and it compresses
+        pen.fontmode = "1"  # no grey edges: they are hardly visible, and make the file larger
         pen.text((x, y), s.text, colour, font, ANCHORS[s.anchor])
         return
     base, width = round(s.size * SCALE), round(font.getlength(s.text))

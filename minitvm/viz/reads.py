@@ -1,8 +1,8 @@
-"""Which elements of its inputs an element of a tensor reads, by its formula.
+"""Find which elements of its inputs an element of a tensor reads, according to its formula.
 
 Conditions on indices (padding) are taken into account exactly. If data decide what is read, as in
 A[P[i]] or under a condition on values, the reads include every element that might be read, and
-`unsure` names the input.
+`Reads.unsure` contains the input.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _span(part: Any, d: int, n: int) -> Array:
 
 
 def points_of(axes: Sequence[Array]) -> Array:
-    """Return all points of a box as [n, d], the last coordinate varying fastest."""
+    """Return all points of a box as an array [n, d], the last coordinate varying fastest."""
     if not axes:
         return np.zeros((1, 0), np.int64)
     return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
@@ -284,7 +284,7 @@ class _Walk:
         )
 
     def value(self, e: tir.Index) -> Any:
-        """Return an index or a condition at all points and terms."""
+        """Return the value of an index or a condition at all points and terms."""
         return evaluate(e, self.values)
 
 

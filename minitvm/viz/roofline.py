@@ -87,11 +87,11 @@ class RooflineDot(Visual):
     """Show schedules as dots under a roofline: how fast they are, how fast they could be.
 
     The x axis shows operations per byte moved between a simulated cache and memory, the y axis
-    GFLOP/s. A filled dot was measured or given; a hollow dot on the roof is the best possible
-    speed. A thin line leads to the intensity that a schedule would have if each byte moved once.
+    GFLOP/s. A filled dot is a measured or given speed; a hollow dot on the roof is the best
+    possible speed. A thin line leads to the intensity of a schedule that moves each byte once.
 
     s          a schedule, a list of them, or {"name": schedule}; also programs and recorded runs
-    args       the tensors for each of them, as for tvm.build; by default all inputs and outputs
+    args       the arguments of every schedule, as for tvm.build; by default inputs and outputs
     machine    Machine(gflops, gbytes), or Machine.measured(); by default a nominal one
     gflops     the known GFLOP/s, by name or in the order of the schedules
     cache      the cache that is simulated; by default Cache.l1()
@@ -251,7 +251,7 @@ def speeds(
 def dots(
     traces: Mapping[str, accesses.AccessTrace], known: Mapping[str, float], cache: cachesim.Cache
 ) -> tuple[Dot, ...]:
-    """Return a dot for each run; raise ArgumentError for a run without arithmetic."""
+    """Return the dot of each recorded run; raise ArgumentError for a run without operations."""
     found: list[Dot] = []
     for name, trace in traces.items():
         intensity = accesses.arithmetic_intensity(trace, cache)

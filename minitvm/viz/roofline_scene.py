@@ -12,7 +12,7 @@ from .chart import LINE, NAMED, Box, Labels, Scale, around, label_box, label_sha
 from .scene import Group, Line, Polygon, Rect, Scene, Shape, Text, clipped
 
 WIDTH, HEIGHT = 660, 420  # pixels
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 58  # between the edge and the axes
+LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 58  # pixels: the margins around the axes
 RADIUS = 6
 BESIDE = ((-10, 4, -1), (10, 4, 1))  # dx, dy and side of a name: the best places first
 NEAR = tuple((6 * side, dy, side) for dy in (18, -10, 24, -16) for side in (1, -1))
@@ -20,7 +20,7 @@ NEAR = tuple((6 * side, dy, side) for dy in (18, -10, 24, -16) for side in (1, -
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A dot: operations per byte, actual and ideal, GFLOP/s, and whether it was measured."""
+    """A dot: its operations per byte, actual and ideal, and its GFLOP/s, known or on the roof."""
 
     name: str
     intensity: float
@@ -57,7 +57,7 @@ def axes_for(points: Sequence[Point], gflops: float, ridge: float) -> Axes:
 def roofline_scene(
     points: Sequence[Point], gflops: float, gbytes: float, title: str, about: str = ""
 ) -> Scene:
-    """Draw a roof in GFLOP/s and GB/s, and dots under it with the keys dot:0, dot:1, ..."""
+    """Draw the roof of a machine, and the points as dots under it with keys dot:0, dot:1, ..."""
     axes = axes_for(points, gflops, gflops / gbytes)
     shapes: list[Shape] = [Text(LEFT, 22, title, bold=True)]
     shapes += _areas(axes, gflops, gflops / gbytes)

@@ -3,8 +3,8 @@
 Coordinates are pixels, x to the right, y downwards. Every shape may carry
 
     kind   how it looks: a name from KINDS
-    key    the name by which widgets, links and frames find it; it becomes data-key
-    tip    the text shown when the mouse rests on it
+    key    the name by which widgets, links and frames find the shape; data-key in the SVG
+    tip    the text shown when the mouse rests on the shape
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """A disc around (x, y)."""
+    """A disc with its centre at (x, y)."""
 
     x: float
     y: float
@@ -71,7 +71,7 @@ class Polygon:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One line of text; (x, y) is on its base line, at its start, middle or end.
+    """One line of text; (x, y) is the start, middle or end of its base line, as `anchor` says.
 
     size   in pixels, at least 12
     mono   whether the font has a fixed width, as for code
@@ -141,7 +141,7 @@ def keys_of(scene: Scene) -> list[str]:
 
 
 def marked(scene: Scene, marks: Mapping[str, str]) -> Scene:
-    """Return the scene as a frame shows it: shapes with a key in `marks` take that key's kind."""
+    """Return the scene as a frame shows it: a shape with a key in `marks` gets kind marks[key]."""
     return replace(scene, shapes=tuple(_mark(s, marks, "") for s in scene.shapes))
 
 
@@ -171,7 +171,7 @@ def text_width(text: str, size: float = 13, mono: bool = False) -> float:
 
 
 def clipped(text: str, width: float, size: float = 13, mono: bool = False) -> str:
-    """Return the text cut to `width` pixels, ending in … if something was cut."""
+    """Return the text, shortened to fit `width` pixels and ending in … if it is too wide."""
     room = int(width / text_width("m", size, mono))
     return text if len(text) <= room else text[: max(0, room - 1)] + "…"
 

@@ -1,4 +1,4 @@
-"""Named numbers as bars, such as the importance of features to a cost model."""
+"""Draw named numbers as bars, for example the importance of features to a cost model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WIDTH, ROW, NAMES = 808, 20, 300  # pixels
 
 
 def shares_scene(shares: Mapping[str, float], title: str) -> Scene:
-    """Draw one bar for each named number, in the given order; negative ones to the left."""
+    """Draw a bar for each named number, in the given order; negative bars extend to the left."""
     most = max(map(abs, shares.values()), default=1.0) or 1.0
     low = -most if min(shares.values(), default=0.0) < 0 else 0.0
     x = Scale(low, most, NAMES, WIDTH - 80)

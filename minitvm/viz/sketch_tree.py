@@ -16,9 +16,9 @@ from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
 from .visual import Visual
 
 MARGIN, TOP = 10, 34  # pixels
-ACROSS, DOWN = 256, 46  # from a state to the one beside it, and to the one below it
-WIDE, HIGH = 112, 26  # of a state
-MOST = 60  # lines of a program in the panel
+ACROSS, DOWN = 256, 46  # pixels from a state to the next one beside it, and below it
+WIDE, HIGH = 112, 26  # pixels: the size of a state
+MOST = 60  # most lines of a program in the panel
 
 
 @dataclass(slots=True, eq=False)
@@ -26,8 +26,8 @@ class Node:
     """A state of the derivation.
 
     rule, stage   the rule that made it, and the stage that it was applied to; "" for the start
-    parent        the number of the node that it was made from; None for the start
-    sketch        its number among the sketches; None if it is not one
+    parent        the number of the node that the rule was applied to; None for the start
+    sketch        its number among the sketches; None if the state is not a sketch
     """
 
     state: auto_scheduler.State
@@ -41,8 +41,8 @@ class Node:
 class SketchTree(Visual):
     """Show the derivation of sketches as a tree: states are nodes, rules are edges.
 
-    A state that is left as it is at a stage stays the same node. Select a node to see its loops,
-    and what the rule has changed in them.
+    A rule that leaves a state unchanged at a stage adds no node. Select a node to see its loops,
+    and how its rule changed them.
     """
 
     def __init__(self, task: auto_scheduler.SearchTask) -> None:
@@ -103,7 +103,7 @@ class SketchTree(Visual):
             yield from self._lines(child, depth + 1)
 
     def layout(self) -> Layout:
-        """Return the loops of the selected state, with what its rule changed."""
+        """Return the loops of the selected state, with the changes by its rule marked."""
         node = self.nodes[self._now]
         after = str(node.state).splitlines()
         before = after if node.parent is None else str(self.nodes[node.parent].state).splitlines()
@@ -118,9 +118,9 @@ class SketchTree(Visual):
 
 
 def nodes_of(task: auto_scheduler.SearchTask) -> list[Node]:
-    """Return the states of the derivation, each after the one that it was made from."""
+    """Return the states of the derivation as nodes, each after its parent."""
     nodes = list[Node]()
-    number = dict[int, int]()  # of a state's node, by its identity
+    number = dict[int, int]()  # id of a state -> the number of its node
 
     def add(node: Node) -> int:
         number[id(node.state)] = len(nodes)
@@ -145,7 +145,7 @@ def nodes_of(task: auto_scheduler.SearchTask) -> list[Node]:
 
 
 def _label(node: Node) -> str:
-    """Return the text of a node: its number if it is a sketch, and what was chosen last."""
+    """Return the text of a node: its sketch number if it is a sketch, and its last choice."""
     chosen = node.state.choices[-1:] if node.rule else ("start",)
     sketch = () if node.sketch is None else (f"S{node.sketch}",)
     return " ".join((*sketch, *chosen)) or "state"
@@ -154,7 +154,7 @@ def _label(node: Node) -> str:
 def _place(
     nodes: list[Node], n: int, x: float, y: list[float], places: dict[int, tuple[float, float]]
 ) -> None:
-    """Give a node the row of its first child, and each other child a row of its own."""
+    """Place a node and its first child in the row y[0], and each other child in a new row."""
     places[n] = x, y[0]
     for k, child in enumerate(nodes[n].children):
         y[0] += DOWN if k else 0
@@ -162,7 +162,7 @@ def _place(
 
 
 def _edge(node: Node, start: tuple[float, float], end: tuple[float, float]) -> Iterator[Shape]:
-    """Draw the line of a rule from a state to the one that it made, and the rule's name on it."""
+    """Draw the edge of a rule: a line from the old state to the new one, and the rule's name."""
     left, top = start[0] + WIDE, start[1] + HIGH / 2
     right, low = end[0], end[1] + HIGH / 2
     bend = left + 10

@@ -14,14 +14,14 @@ from .scene import Scene
 from .space_map_scene import Tried, map_lines, map_scene
 from .visual import Visual
 
-BATCH = 16  # trials of one step of the animation
-MOST = 20  # values of a knob that the table has room for
+BATCH = 16  # trials per step of the animation
+MOST = 20  # most values of a knob that fit in the table
 
 
 class SpaceMap(Visual):
     """Show the best speed for each pair of values of two knobs; play the batches of a search.
 
-    task, trials     what was measured, in order
+    task, trials     the tuned task, and its trials in the order of measuring
     across, down     the knobs, such as "tile_j[3]": part 3 (from 0, the outermost) of a split; by
                      default the innermost parts of the two splits with the most options
     batch            the number of trials of one step of the animation
@@ -76,7 +76,7 @@ class SpaceMap(Visual):
     # --- what is shown ---
 
     def scene(self) -> Scene:
-        """Draw the table of both knobs."""
+        """Draw the table of the best speed for each pair of values of both knobs."""
         names = self._across, self._down
         return map_scene(self._task.name, names, self._labels(), self._tried())
 
@@ -107,7 +107,7 @@ class SpaceMap(Visual):
 def _frames(
     tried: Sequence[Tried], labels: tuple[dict[int, str], dict[int, str]]
 ) -> Iterable[Frame]:
-    """Yield the cells of each batch, and the best speed in it."""
+    """Yield a frame for all trials, then a frame for each batch: its cells and its best speed."""
     columns, rows = list(labels[0]), list(labels[1])
     yield Frame({}, "all trials; play to see where each batch has looked")
     for batch, group in groupby(tried, lambda t: t.batch):

@@ -19,7 +19,7 @@ LABEL = 64  # pixels for the labels on the left
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A measured candidate: its two values, GFLOP/s (0 if it failed), its batch."""
+    """A measured candidate: its values of both knobs, GFLOP/s (0 if it failed) and batch."""
 
     across: int
     down: int
@@ -28,7 +28,7 @@ class Tried:
 
 
 def best_of_cells(tried: Sequence[Tried]) -> dict[tuple[int, int], float]:
-    """Return the highest speed for each pair of values."""
+    """Map each measured pair of values (across, down) to its highest speed in GFLOP/s."""
     best: dict[tuple[int, int], float] = {}
     for t in tried:
         at = t.across, t.down
@@ -42,9 +42,9 @@ def map_scene(
     labels: tuple[Mapping[int, str], Mapping[int, str]],
     tried: Sequence[Tried],
 ) -> Scene:
-    """Draw the table; its cells have the keys "cell:0:0" (across, down) and so on.
+    """Draw the table of best speeds; the cell in column c and row r has the key "cell:c:r".
 
-    names    what the values across and down are
+    names    the names of the knobs across and down
     labels   value -> its label, for the columns and the rows, in order
     """
     columns, rows = list(labels[0]), list(labels[1])

@@ -16,18 +16,18 @@ from .controls import Button, Layout
 from .scene import Scene
 from .visual import Visual
 
-PAUSE = 0.3  # seconds at least between two drawings
+PAUSE = 0.3  # the least number of seconds between two drawings
 WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
 
 
 class TaskAllocation(Visual):
-    """Watch a task scheduler: the rounds of each task, its latency, and its gradient now.
+    """Watch a task scheduler: the rounds of each task, its latency, and its current gradient.
 
     scheduler   an auto_scheduler.TaskScheduler; the Start button calls its `tune` with `limits`
                 in a thread, and Stop ends it after the current round. wait() returns the outcome
     limits      the arguments of `tune`: seconds=60, log="network.jsonl"
 
-    Without a scheduler, `hear` is a listener: graph.tune(net, seconds=60, on=shown.hear). A saved
+    A widget w without a scheduler can listen to other tuning: graph.tune(net, on=w.hear). A saved
     notebook shows no live tuning, because it differs from run to run; it does show
     TaskAllocation.from_outcome(outcome).
     """
@@ -54,7 +54,7 @@ class TaskAllocation(Visual):
 
     @classmethod
     def from_outcome(cls, outcome: auto_scheduler.TasksOutcome) -> TaskAllocation:
-        """Return a picture of tuning that has ended."""
+        """Return a widget that shows the outcome of tuning that has ended."""
         view = cls()
         view._recorded = True
         view._finished(outcome)
@@ -64,7 +64,7 @@ class TaskAllocation(Visual):
     # --- events of the scheduler ---
 
     def hear(self, event: auto_scheduler.TasksEvent) -> None:
-        """Take an event into account, and draw it unless the last drawing was just now."""
+        """Record an event and redraw, except for a round that soon follows the last drawing."""
         match event:
             case auto_scheduler.TasksStarted(tasks=tasks, weights=weights):
                 self._lanes, self._rounds = _lanes(tasks, weights), []
@@ -96,12 +96,12 @@ class TaskAllocation(Visual):
         assert self._scheduler is not None
         try:
             self._outcome = self._scheduler.tune(on=self.hear, stop=self._stop, **self._limits)
-        except Exception as e:  # of another thread: wait() raises it
+        except Exception as e:  # raised in another thread: wait() raises it again
             self._failure, self._status = e, str(e).splitlines()[0]
         self.refresh()
 
     def wait(self, seconds: float | None = None) -> auto_scheduler.TasksOutcome:
-        """Wait until tuning ends, and return its outcome; raise what it raised."""
+        """Wait at most `seconds` for tuning to end; return its outcome, or raise its exception."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
         if self._failure is not None:
@@ -145,7 +145,7 @@ class TaskAllocation(Visual):
         return "\n".join(allocation_lines(self._lanes, self._rounds, self._status))
 
     def layout(self) -> Layout:
-        """Return the buttons Start and Stop; without a scheduler there are none."""
+        """Return the buttons Start and Stop if there is a scheduler, otherwise no controls."""
         if self._scheduler is None:
             return Layout()
         tip = "end tuning when the programs under way are measured; all trials are kept"

@@ -18,7 +18,7 @@ from .timing_plot import SERIES, timing_lines, timing_scene
 from .timings import Speedup, TimedRun, checked_records, names_in, runs, verdicts_of
 from .visual import Visual
 
-PAUSE = 0.2  # seconds at least between two drawings while measuring
+PAUSE = 0.2  # the least number of seconds between two drawings while measuring
 WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
 
 
@@ -33,7 +33,7 @@ class TimingLab(Visual):
     args        the arguments of every call; all functions overwrite the same output arrays.
                 Compiled functions check the arguments at once
     repeat      the number of measured rounds
-    warmup      the number of rounds before them, which are shown but do not affect the verdict
+    warmup      the number of rounds before those; they are shown but do not affect the verdict
     seed        the seed of the order within rounds and of the bootstrap
 
     A function defined in the notebook keeps the current values of the global names that it uses,
@@ -73,7 +73,7 @@ class TimingLab(Visual):
 
     @classmethod
     def from_records(cls, records: Iterable[Any], *, seed: int = 0) -> TimingLab:
-        """Return a lab that shows recorded runs: Timings, or rows (name, seconds, warmup)."""
+        """Return a lab that shows runs: TimedRun objects, or rows (name, seconds, warmup)."""
         given = checked_records(records)
         lab = cls(dict.fromkeys(names_in(given), _nothing), seed=seed)
         lab._records, lab._recorded = list(given), True
@@ -208,7 +208,7 @@ class TimingLab(Visual):
 
 
 def held(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy a function of the notebook with its current globals; return any other unchanged."""
+    """Copy a function of the notebook with its current globals; return other callables as is."""
     if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
         return f
     names = dict(f.__globals__)
@@ -225,7 +225,7 @@ def _with_names(f: FunctionType, names: dict[str, Any]) -> FunctionType:
 
 
 def _nothing(*args: Any) -> None:
-    """Do nothing; this replaces a function of which only recorded runs are known."""
+    """Do nothing; stands for a function of which only recorded runs are known."""
 
 
 def _checked(functions: Any) -> dict[str, Callable[..., Any]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from minitvm.base import ArgumentError, MeasureError
 
-LEVEL = 0.95  # of all intervals together
+LEVEL = 0.95  # the confidence level of all intervals together
 RESAMPLES = 2000
 AT_ONCE = 1_000_000  # ratios drawn at a time, so that long records need little memory
 FEWEST = 10  # rounds: with fewer a bootstrap interval of a median is too short
@@ -38,7 +38,7 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """How many times as fast a function is as the baseline.
+    """A comparison of a function with a baseline: how many times as fast it is.
 
     ratio       the baseline's seconds / the function's, the median over rounds
     low, high   the bounds of the interval around `ratio`
@@ -109,7 +109,7 @@ def compare_times(
 
 
 def verdicts_of(records: Sequence[TimedRun], seed: int = 0) -> tuple[Speedup, ...]:
-    """Compare each function with the first."""
+    """Compare each function's recorded runs with those of the first function."""
     names = names_in(records)
     times = {name: seconds_of(records, name) for name in names}
     level = 1 - (1 - LEVEL) / max(1, len(names) - 1)
@@ -130,7 +130,7 @@ def seconds_of(records: Iterable[TimedRun], name: str) -> list[float]:
 
 
 def checked_records(records: Any) -> tuple[TimedRun, ...]:
-    """Return runs as Timings; a run may also be (name, seconds) or (name, seconds, warmup)."""
+    """Return runs as TimedRun objects; a run may also be (name, seconds[, warmup])."""
     if not isinstance(records, Iterable):
         raise ArgumentError(f"records: {records!r}", "not a list of runs", "lab.records")
     found: list[TimedRun] = []
@@ -160,7 +160,7 @@ def runs(
     seed: int,
     timer: Callable[[], float] = time.perf_counter,
 ) -> Iterator[TimedRun]:
-    """Yield the runs of `warmup` rounds that do not count, then of `rounds` measured rounds.
+    """Yield the runs of `warmup` warm-up rounds, then the runs of `rounds` measured rounds.
 
     The order within a round is random. A function that takes less than LEAST_SECONDS is called
     several times in a run; its warm-up runs determine how often. Raises MeasureError with the name

@@ -17,7 +17,7 @@ from .scene import Scene, Shape, Text, clipped
 from .visual import Visual
 
 NEST_WIDTH, CODE_WIDTH, MARGIN, LINE, TITLE = 400, 470, 10, 17, 24  # pixels
-MOST_LINES = 32  # of code in the picture; the widget shows all
+MOST_LINES = 32  # most lines of code in the picture; the widget shows all
 CODES = ("python", "loops", "llvm")
 HEADER = re.compile(r"( *)for \w+ in ")
 LABEL = re.compile(r"[\w.]+?\.(loop|done)(?:\.\d+)?:")  # of LLVM: i_outer.loop:
@@ -27,8 +27,8 @@ class TripleView(Visual):
     """Show formula, loops and code of a schedule; pointing at a loop lights up its code.
 
     The code is Python by default, or printed loops if Python cannot express them. A control chooses
-    the loops after all passes, or LLVM before its own optimizer. In these two, a vectorized or
-    unrolled loop has no lines of its own.
+    the loops after all passes, or the LLVM code before LLVM optimizes it. In these two, a
+    vectorized or unrolled loop has no lines of its own.
 
     args     inputs and outputs as for lower(); by default all of them
     target   the target whose passes are run for the loops and LLVM
@@ -102,7 +102,7 @@ class TripleView(Visual):
         for name, key in bars.items():
             lines = tuple(f"code:{n}" for n in self._spans.get(name, ()))
             links[key] = (*lines, *(a for a, loops in self._axes.items() if key in loops))
-            for line in lines:  # outer loops first, so that the innermost one stays
+            for line in lines:  # outer loops first: a line keeps the link of its innermost loop
                 links[line] = (key,)
         for axis, loops in self._axes.items():
             links[axis] = (*loops, *dict.fromkeys(c for k in loops for c in links.get(k, ())))
@@ -236,7 +236,7 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
 def _column(
     title: str, lines: tuple[CodeLine, ...], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Return lines of text below a title, cut at `width` pixels, and their lower edge."""
+    """Draw lines below a title, cut at `width` pixels; return the shapes and their lower edge."""
     shapes: list[Shape] = [Text(x, y + 12, title, bold=True)]
     y += TITLE + 8
     for n, line in enumerate(lines):

@@ -16,9 +16,9 @@ from .scene import Scene, wrapped
 from .tuning_scene import TrialPoint, best_so_far, tuning_lines, tuning_scene
 from .visual import Visual
 
-PAUSE = 0.3  # seconds at least between two drawings
+PAUSE = 0.3  # the least number of seconds between two drawings
 WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
-BATCH = 16  # trials of a batch, where nothing else is known
+BATCH = 16  # trials per batch if the batches are not given
 
 
 class TuningCurve(Visual):
@@ -57,7 +57,7 @@ class TuningCurve(Visual):
         levels: Mapping[str, float] | None = None,
         batches: Sequence[int] | None = None,
     ) -> TuningCurve:
-        """Return a curve of recorded trials, in the order of measuring.
+        """Return a widget that shows recorded trials, given in the order of measuring.
 
         batches   the number of the batch of each trial; by default a batch has 16 trials
         """
@@ -74,7 +74,7 @@ class TuningCurve(Visual):
     # --- events of the search ---
 
     def _hear(self, event: tune.Event) -> None:
-        """Take an event into account, and draw it unless the last drawing was just now."""
+        """Record an event and redraw, except for a trial that soon follows the last drawing."""
         match event:
             case tune.Started(earlier=earlier, trials=trials):
                 self._points = [_point(self._task, t, 0) for t in earlier]
@@ -100,7 +100,7 @@ class TuningCurve(Visual):
         self._pause = max(PAUSE, 4 * (self._shown - start))  # draw for at most a fifth of the time
 
     def _progress(self, event: tune.Measured) -> str:
-        """Return how far the search is, and how long the rest will take."""
+        """Return the number of trials, the best speed, and the time taken or left, as text."""
         done = (
             f"{event.number} of {self._planned} trials"
             if self._planned
@@ -150,7 +150,7 @@ class TuningCurve(Visual):
         return "\n".join(lines[:25])
 
     def layout(self) -> Layout:
-        """Return the buttons Start and Stop; recorded trials have none."""
+        """Return the buttons Start and Stop; no controls for recorded trials."""
         if self._search is None:
             return Layout()
         tip = "end the search when the programs under way are measured; all trials are kept"

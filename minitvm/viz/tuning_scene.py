@@ -11,7 +11,7 @@ from .chart import Scale, axis_titles, bottom_axis, legend, side_axis, swatch, t
 from .scene import Circle, Line, Rect, Scene, Shape, Text, text_width, wrapped
 
 WIDTH, MARGIN, LEFT, TOP, HEIGHT = 808, 10, 64, 44, 240  # pixels
-MOST_POINTS = 1200  # drawn trials; of more, every second, third, ... is drawn
+MOST_POINTS = 1200  # most drawn trials; if there are more, every second, third, ... is drawn
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -21,8 +21,8 @@ class TrialPoint:
 
     speed   GFLOP/s; 0 if the trial failed
     batch   the number of the batch it was measured in, from 0
-    error   the kind of the failure; "" if there was none
-    about   a description for the mouse: the candidate, or the message of the failure
+    error   the kind of the failure; "" if the trial succeeded
+    about   the text shown at the mouse pointer: the candidate, after the message of a failure
     """
 
     speed: float
@@ -53,7 +53,7 @@ def tuning_scene(
     """Draw a tuning run.
 
     levels    name -> GFLOP/s of horizontal lines, such as the default schedule and the peak
-    planned   the number of trials that the horizontal axis has room for
+    planned   the number of trials that the horizontal axis shows at least
     """
     count = max(planned, len(points), 1)
     top = max([*levels.values(), *(p.speed for p in points), 1e-9]) * 1.08
@@ -144,7 +144,7 @@ def _best(points: Sequence[TrialPoint], x: Scale, y: Scale) -> Iterator[Shape]:
 def tuning_lines(
     title: str, points: Sequence[TrialPoint], levels: Mapping[str, float], status: str
 ) -> list[str]:
-    """Return the run as text: the best speed, its course batch by batch, and the failures."""
+    """Return the run as text: a bar for the best speed after each batch, and the failures."""
     lines = [f"tuning of {title}: {status}"]
     lines += [f"{name}: {value:.3g} GFLOP/s" for name, value in levels.items()]
     best = best_so_far(points)

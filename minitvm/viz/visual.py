@@ -22,9 +22,9 @@ from .svg import marks_css, svg
 
 STATIC = Path(__file__).parent / "static"
 LIVE = "application/vnd.jupyter.widget-view+json"
-# JupyterLab prefers the live view of an output to its picture, even when the kernel is gone and the
-# view is an error message. So both are outputs of their own, and a style between them, saved with
-# them, hides the picture while the view is live, and the message where it is not.
+# JupyterLab shows the live view of an output instead of its picture, even if the kernel is gone and
+# the view is only an error message. So the view and the picture are two outputs. A third output
+# between them, a style, hides the picture while the view is live, and otherwise the error message.
 ONE_OF_BOTH = """<style>
 .jp-OutputArea-child:has(.mtvm-visual) + :has(.mtvm-or) + .jp-OutputArea-child,
 .jp-OutputArea-child:has(+ .jp-OutputArea-child .mtvm-or):not(:has(.mtvm-visual)),
@@ -34,7 +34,7 @@ show_in_notebook: Callable[..., Any] = vars(IPython.display)["display"]
 
 
 def live() -> bool:
-    """Return whether to show live widgets: not in a batch run, and not if they are switched off."""
+    """Return whether to show live widgets; False in a batch run or with MINITVM_WIDGETS=static."""
     return os.environ.get("MINITVM_WIDGETS") != "static" and front_end() != "batch"
 
 
@@ -43,14 +43,14 @@ class Visual(anywidget.AnyWidget):
 
     A subclass describes itself in pure methods, and handles events in one:
 
-        scene()          the picture; picture() is the version without a kernel, if it differs
-        ascii()          the same as text, at most 25 lines
+        scene()          the picture; override picture() too if saved notebooks show another one
+        ascii()          the picture as text, at most 25 lines
         layout()         controls, frames, links, panels
         on(name, value)  handle an event by changing attributes; a returned string is shown
 
-    An event is the name of a control with its value (None for a button), "click" with a key, or
-    "drag" with (from key, to key). A value that the control does not accept, and an event that the
-    layout does not offer, is refused before `on` is called. During `on`, `self.selected` is the
+    An event has a name and a value: the name of a control and its value (None for a button),
+    "click" and a key, or "drag" and (from key, to key). An event that the layout does not offer,
+    or whose value the control does not accept, is refused. During `on`, `self.selected` is the
     selected key. An error in `on` is shown as a message. After each event everything is redrawn.
 
     Call super().__init__() last, because it draws. MINITVM_WIDGETS=static omits the live view, and
@@ -86,13 +86,13 @@ class Visual(anywidget.AnyWidget):
         return Layout()
 
     def on(self, name: str, value: Any) -> str | None:
-        """Handle an event; a returned string becomes the message."""
+        """Handle an event; a returned string is shown as a message below the controls."""
         return None
 
     # --- for users ---
 
     def event(self, name: str, value: Any = None, selected: str | None = None) -> None:
-        """Handle an event as if it came from the browser; an error becomes the message."""
+        """Handle an event as if it came from the browser; an error is shown as a message."""
         if selected is not None:
             self.selected = selected
         try:
@@ -105,7 +105,7 @@ class Visual(anywidget.AnyWidget):
             self.view = {**self.view, **now}
 
     def _accepted(self, name: str, value: Any) -> Any:
-        """Return the value of an event as `on` gets it; raise ArgumentError if it does not fit."""
+        """Return an event's value, converted for `on`; raise ArgumentError if it is refused."""
         if name == "click":
             return str(value)
         if name == "drag" and self._draggable:
@@ -159,7 +159,7 @@ class Visual(anywidget.AnyWidget):
         return self.ascii()
 
     def _ipython_display_(self) -> None:
-        """Show the live widget in a notebook, and a picture for the saved notebook."""
+        """Show the live widget in a notebook, followed by the picture for the saved notebook."""
         if front_end() != "notebook" or not live():
             raise NotImplementedError  # IPython then shows the bundle
         data, about = self._repr_mimebundle_()
@@ -169,7 +169,7 @@ class Visual(anywidget.AnyWidget):
         show_in_notebook(data, metadata=about, raw=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the text, the SVG, the PNG and, unless it is switched off, the live widget."""
+        """Return the widget as text, SVG and PNG, and as a live view if `live()` is true."""
         scene = self.picture()
         data: dict[str, Any] = {
             "text/plain": self.ascii(),

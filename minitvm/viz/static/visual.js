@@ -1,17 +1,17 @@
-// The one client of all widgets. Python sends everything to show in one trait, `view`:
+// The browser side of all widgets. Python sends everything to show in one trait, `view`:
 //
-//   svg         the picture; its parts carry data-key
+//   svg         the picture; its elements have data-key attributes
 //   controls    [{type, name, label, value, ...}]
 //   frames      [{marks: {key: kind}, caption, at}], played here without asking Python; pointing at
-//               the key `at` shows one; trail, first; columns: frames in a row, for arrow up and down
+//               the key `at` shows the frame; controls.Layout describes trail, first and columns
 //   links       {key: [keys that light up with it]}
-//   panels      [{title, lines: [{text, key, note}]}];  beside: next to each other?
-//   selectable  prefix of the keys that can be selected;  draggable: onto each other?
-//   selected, message, refused (is the message an error?)
+//   panels      [{title, lines: [{text, key, note}]}];  beside: whether they stand side by side
+//   selectable  prefix of the keys that can be selected;  draggable: whether they can be dragged
+//   selected (a key), message, refused (whether the message is an error)
 //
 // Events go back as {name, value, selected}: a control with its value, "click", or "drag".
 
-const [SLOWEST, FASTEST, WHOLE] = [250, 40, 30000]; // milliseconds: a frame, and all of them
+const [SLOWEST, FASTEST, WHOLE] = [250, 40, 30000]; // milliseconds: per frame; for all frames
 const HELP = "on the picture: up and down select, Alt+up and Alt+down move what is selected, " +
   "Enter acts on it; left and right step, Home and End go to the ends, Space plays";
 
@@ -21,7 +21,7 @@ function node(tag, attributes = {}, ...inside) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (value !== false && value !== undefined) made.setAttribute(name, value);
   }
-  // JupyterLab looks at the focused element first, so the attribute has to stand on each
+  // JupyterLab looks at the focused element, so each focusable element needs the attribute
   if (made.tabIndex >= 0) made.setAttribute("data-lm-suppress-shortcuts", "true");
   made.append(...inside);
   return made;
@@ -29,7 +29,7 @@ function node(tag, attributes = {}, ...inside) {
 
 const icon = (name) => node("span", { class: `mtvm-icon mtvm-${name}` });
 
-// --- controls: one function a type, from its description to an element ---
+// --- controls: one function per type, from the description of a control to its element ---
 
 function labelled(control, input, ...after) {
   return node("label", { class: "mtvm-control" }, control.label, input, ...after);
@@ -66,7 +66,7 @@ const CONTROLS = {
     const input = node("input", {
       type: "text", size: c.columns, "data-name": c.name,
       onchange: () => tell(c.name, input.value),
-      onkeydown: (e) => { // leaving the field sends it; Enter alone does not in JupyterLab
+      onkeydown: (e) => { // in JupyterLab, Enter alone does not send the text; losing focus does
         if (e.key !== "Enter") return;
         input.blur();
         input.focus();
@@ -93,10 +93,10 @@ function render({ model, el }) {
   let frame = 0; // the frame that is shown
   let spots = new Map(); // key -> the frame that it shows when pointed at
   let since = new Map(); // key -> the first frame that marks it, other than as `now`
-  let timer = 0; // of playing; 0 while it stands still
-  let selected = ""; // key
+  let timer = 0; // the timer of the player; 0 while it is paused
+  let selected = ""; // the selected key
   let pinned = ""; // the key whose links stay lit
-  let held = null; // what is being dragged: {key, x, y, moved, targets}
+  let held = null; // the pressed or dragged key and its pointer: {key, x, y, moved, to}
 
   const tell = (name, value) => model.send({ name, value, selected });
   const find = (key) => found.get(key) ?? [];
@@ -129,7 +129,7 @@ function render({ model, el }) {
     if (line) panel_scroll(line);
   }
 
-  function panel_scroll(line) { // inside its panel only: the notebook must not jump
+  function panel_scroll(line) { // scroll the panel only: the notebook must not jump
     const box = line.parentElement;
     const above = line.offsetTop < box.scrollTop;
     if (above || line.offsetTop + line.offsetHeight > box.scrollTop + box.clientHeight)
@@ -205,7 +205,7 @@ function render({ model, el }) {
     for (const now of panels.querySelectorAll(".mtvm-line.now")) panel_scroll(now);
   }
 
-  function drawBar() { // the same controls as before keep their elements: one may be held just now
+  function drawBar() { // unchanged controls keep their elements: the mouse may be dragging one
     const now = JSON.stringify(view.controls.map(({ value, enabled, tip, ...fixed }) => fixed));
     if (bar.dataset.controls !== now)
       bar.replaceChildren(...view.controls.map((c) => CONTROLS[c.type](c, tell)),
@@ -215,7 +215,7 @@ function render({ model, el }) {
       const e = bar.querySelector(`[data-name="${c.name}"]`);
       if (c.type === "Button") [e.disabled, e.title] = [!c.enabled, c.tip];
       else if (c.type === "Toggle") e.checked = c.value;
-      else if (e.type !== "text" || e !== document.activeElement) e.value = c.value; // typing
+      else if (e.type !== "text" || e !== document.activeElement) e.value = c.value; // unless typing
       if (c.type === "Slider") e.nextSibling.textContent = c.value;
     }
   }
@@ -262,13 +262,13 @@ function render({ model, el }) {
   });
   root.addEventListener("pointerleave", () => light(pinned));
 
-  function chosen(key) { // the selectable thing that a key stands for, or is linked with
+  function chosen(key) { // `key` or, if it is not selectable, a selectable key linked to it
     if (!view.selectable || key.startsWith(view.selectable)) return key;
     return (view.links[key] ?? []).find((other) => other.startsWith(view.selectable)) ?? key;
   }
 
-  // panels side by side show rows of one text: they scroll as one
-  let echo = null; // the panel whose next scroll event is the answer to that of another
+  // panels side by side show aligned rows, so they scroll together
+  let echo = null; // the panel whose next scroll event was caused by scrolling another one
   panels.addEventListener("scroll", ({ target }) => {
     const own = target !== echo;
     echo = null;
@@ -324,19 +324,19 @@ function render({ model, el }) {
 
   // --- keyboard ---
 
-  function walk(by) { // select the next or previous one
+  function walk(by) { // select the next or previous selectable key
     const keys = [...new Set(selectable().map((e) => e.dataset.key))];
     const now = keys.indexOf(selected);
     if (keys.length) select(keys[Math.max(0, Math.min(keys.length - 1, now + by))], true);
   }
 
-  function move(by) { // drag the selected one past its neighbour
+  function move(by) { // drag the selected key onto the next or previous one
     const keys = [...new Set(selectable().map((e) => e.dataset.key))];
     const to = keys[keys.indexOf(selected) + by];
     if (view.draggable && selected && to) tell("drag", [selected, to]);
   }
 
-  function row(by) { // of a grid of frames: the same place in another row
+  function row(by) { // show the frame in the same column, `by` rows further down in the grid
     const to = frame + by * view.columns;
     if (to >= 0 && to < view.frames.length) step(to);
   }
