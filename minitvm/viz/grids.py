@@ -10,7 +10,7 @@ from minitvm import tir
 
 from .blocks import Nest
 from .controls import Frame
-from .order import Order, PlaceCosts, Tick
+from .order import Element, Order, Tick
 from .scene import Circle, Line, Rect, Shape, Text, clipped
 
 MOST_CELLS = 32  # per row or column; in a larger tensor a cell stands for several elements
@@ -143,7 +143,7 @@ def _caption(n: int, t: Tick, order: Order, names: dict[tir.Var, str]) -> str:
     return f"tick {n} of {len(order.ticks)}  {values}\nwrites {_elements(t.writes)}{reads}"
 
 
-def _elements(places: Iterable[PlaceCosts]) -> str:
+def _elements(places: Iterable[Element]) -> str:
     """Describe the accessed elements of each buffer, such as "A[0, 3], B[3, 0 .. 7]"."""
     by_buffer: dict[tir.Buffer, list[tuple[int, ...]]] = {}
     for b, at in places:

@@ -19,7 +19,7 @@ from .reads import evaluate
 MOST_TICKS = 640
 MOST_LANES = 64  # most lanes of a vectorized loop; all its lanes are one tick
 Values = Mapping[tir.Var, int]
-PlaceCosts = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
+Element = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +33,8 @@ class Tick:
 
     stmt: tir.Store
     values: tuple[tuple[tir.Var, int], ...]
-    writes: tuple[PlaceCosts, ...]
-    reads: tuple[PlaceCosts, ...]
+    writes: tuple[Element, ...]
+    reads: tuple[Element, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,13 +154,13 @@ def _vector(
         yield Tick(stmt, around, writes, reads)
 
 
-def _place(s: tir.Store | tir.Load, values: Values) -> PlaceCosts:
+def _place(s: tir.Store | tir.Load, values: Values) -> Element:
     return s.buffer, tuple(int(evaluate(i, values)) for i in s.indices)
 
 
-def _reads(s: tir.Store, values: Values) -> Iterator[PlaceCosts]:
+def _reads(s: tir.Store, values: Values) -> Iterator[Element]:
     """Yield each element that a store reads once, ignoring branches that are not taken."""
-    found: dict[PlaceCosts, None] = {}
+    found: dict[Element, None] = {}
     stack: list[Any] = [s.value, *s.indices]
     while stack:
         e = stack.pop()

@@ -18,7 +18,7 @@ from minitvm import tensor, tir
 from minitvm.base import ArgumentError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-PlaceCosts: TypeAlias = tuple[int, ...]
+Point: TypeAlias = tuple[int, ...]
 
 MOST_STEPS = 4_000_000  # elements times terms of a sum: about a second
 KNOWN = (
@@ -49,7 +49,7 @@ class Reads:
 
 def footprint(
     t: tensor.Tensor, tile: Sequence[Any], inputs: Iterable[tensor.Tensor] = ()
-) -> dict[tensor.Tensor, tuple[PlaceCosts, ...]]:
+) -> dict[tensor.Tensor, tuple[Point, ...]]:
     """Return, for each input of `t`, the elements that a tile of `t` reads, in row-major order.
 
     tile     one entry per dimension: (start, extent), or one coordinate
@@ -71,7 +71,7 @@ def footprint(
     return {u: places_of(u, distinct(p[:, 1])) for u, p in found.pairs.items()}
 
 
-def places_of(t: tensor.Tensor, offsets: Array) -> tuple[PlaceCosts, ...]:
+def places_of(t: tensor.Tensor, offsets: Array) -> tuple[Point, ...]:
     """Return the coordinates of the elements of `t` at row-major offsets."""
     if not t.shape:
         return ((),) * len(offsets)
