@@ -30,7 +30,7 @@ class Layer(NamedTuple):
 
     @property
     def pad(self) -> int:
-        """The zeros on each side of an image."""
+        """The number of zeros on each side of an image."""
         return self.kernel // 2
 
 
@@ -57,7 +57,7 @@ Schedule: TypeAlias = Callable[[te.Tensor], te.Schedule]
 
 
 def torch_or_none() -> Any:
-    """Torch; None if it is not installed."""
+    """Return the module torch; None if it is not installed."""
     try:
         return import_module("torch")
     except ImportError:
@@ -65,7 +65,7 @@ def torch_or_none() -> Any:
 
 
 def drawn(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """Images and weights in NCHW."""
+    """Return random images and weights for the layer, in NCHW."""
     rng = np.random.default_rng(0)
     images = rng.standard_normal((1, layer.inputs, layer.size, layer.size), "float32")
     shape = (layer.outputs, layer.inputs, layer.kernel, layer.kernel)
@@ -73,7 +73,7 @@ def drawn(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
 
 
 def laid_out(x: np.ndarray, layout: str) -> np.ndarray:
-    """The NCHW images `x` in another layout."""
+    """Return the NCHW images `x` in another layout."""
     if layout == "NCHW":
         return x
     if layout == "NHWC":
@@ -83,12 +83,12 @@ def laid_out(x: np.ndarray, layout: str) -> np.ndarray:
 
 
 def copies(weights: np.ndarray, cold: bool) -> int:
-    """How many copies of the weights the calls read in turn."""
+    """Return how many copies of the weights the calls read in turn."""
     return max(2, math.ceil(LARGER_THAN_CACHES / weights.nbytes)) if cold else 1
 
 
 def in_turn(runs: Sequence[Run]) -> Run:
-    """A run that calls the next of `runs` each time."""
+    """Return a function that calls the next of `runs` each time."""
     turns = itertools.cycle(runs)
 
     def run() -> Any:
@@ -108,7 +108,7 @@ def ours(
     cold: bool = False,
     schedule: Schedule | None = None,
 ) -> tuple[Run, Any]:
-    """Our kernel with constant weights, and the array to which it writes.
+    """Return a call of our kernel with constant weights, and the array to which it writes.
 
     schedule   makes the schedule of the convolution; by default topi.schedule does
     """
@@ -127,7 +127,7 @@ def ours(
 def theirs(
     torch: Any, layer: Layer, x: np.ndarray, w: np.ndarray, *, cold: bool = False
 ) -> dict[str, Run]:
-    """Torch's kernels, by the names in TORCH; oneDNN has packed the weights of the last two."""
+    """Return calls of torch by the names in TORCH; "packed" has weights packed by oneDNN."""
     found = list[Run]()
     for packed in (False, True):
         for order in (torch.contiguous_format, torch.channels_last):

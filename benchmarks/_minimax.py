@@ -91,7 +91,7 @@ def expm1(r: Decimal) -> Decimal:
     return r.exp() - 1
 
 
-ZERO = Decimal(1) / 10**12  # near enough; the formulas below divide by x
+ZERO = Decimal(1) / 10**12  # instead of 0, because the formulas below divide by x
 WIDER = Decimal("1.001")  # a rounded quotient may leave the exact range by a little
 LOG_END = ((Decimal(2).sqrt() - 1) / (Decimal(2).sqrt() + 1)) ** 2
 TURN_END = (PI / 4) ** 2 * WIDER
@@ -187,7 +187,7 @@ def value(coefficients: list[Decimal], x: Decimal) -> Decimal:
 
 
 def extrema(errors: list[Decimal]) -> list[int]:
-    """Return the index of the largest |error| between each two changes of its sign."""
+    """Return the indices of the largest |error| between successive changes of its sign."""
     found = [0]
     for i, (before, here) in enumerate(pairwise(errors), 1):
         if (before < 0) != (here < 0):

@@ -1,4 +1,4 @@
-"""The networks that are measured, and what other libraries make of them.
+"""The networks that are measured, and calls of the same networks in other libraries.
 
 Import this after arguments() of _common, which sets the number of threads.
 """
@@ -31,7 +31,7 @@ Run = Callable[[], Any]
 
 
 def peers(net: graph.Graph, x: np.ndarray, threads: int) -> dict[str, Run]:
-    """Calls of the libraries that are installed; all get the network as torch exports it."""
+    """Return calls by library: torch, and installed libraries that load what torch exports."""
     if torch is None:
         return {}
     warnings.simplefilter("ignore")  # about torch's exporters
@@ -49,7 +49,7 @@ def peers(net: graph.Graph, x: np.ndarray, threads: int) -> dict[str, Run]:
 
 
 def _by_onnx_runtime(module: Any, x: Any, threads: int) -> Run | None:
-    """A call of ONNX Runtime, or None if it or the exporter is not installed."""
+    """Return a call of ONNX Runtime, or None if it or the exporter is not installed."""
     try:
         import onnx  # noqa: F401  # torch's exporter needs it
         import onnxruntime
@@ -66,7 +66,7 @@ def _by_onnx_runtime(module: Any, x: Any, threads: int) -> Run | None:
 
 
 def _by_openvino(module: Any, x: Any, threads: int) -> Run | None:
-    """A call of OpenVINO, or None if it is not installed."""
+    """Return a call of OpenVINO, or None if it is not installed."""
     try:
         import openvino
     except ImportError:

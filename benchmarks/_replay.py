@@ -23,7 +23,7 @@ BATCH = 8
 class Scaled:
     """A measurer that looks the times up in a table, and scales them.
 
-    The default schedule counts as slow: what a search finds is the latency.
+    The default schedule counts as infinitely slow, so the latency is that of the best candidate.
     """
 
     table: tune.TableMeasurer
@@ -45,7 +45,7 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Replay:
-    """The tasks of a network, how often it calls each, and what measures each.
+    """The tasks of a network, how often it calls each, and the measurer of each.
 
     floor   the latency of the network with the best candidate of every table
     """
@@ -57,7 +57,7 @@ class Replay:
 
 
 def replay(net: graph.Graph) -> Replay:
-    """Return the tasks of a network, replaced by tables."""
+    """Return the tasks of a network, with times from the tables."""
     tables = {name: tune.load_table(name) for name in ("matmul", "conv2d", "depthwise")}
     tasks, weights, floor = list[tune.Task](), list[int](), 0.0
     measurers = dict[tune.Task, tune.Measures]()
@@ -103,7 +103,7 @@ def guided(task: tune.Task, rng: np.random.Generator) -> tune.Policy:
 class Area:
     """The mean latency of a network over the trials, from the first round of all tasks on.
 
-    excess   what it is above the best that the tables have: no schedule of trials lowers the rest
+    excess   the latency above that of the best candidates of the tables; only this can be lowered
     """
 
     latency: float
@@ -117,7 +117,7 @@ def area(
     trials: int,
     policy: Policies = tune.RandomPolicy,
 ) -> Area:
-    """Tune a network with so many trials for each task on average."""
+    """Tune a network with `trials` trials per task on average; return its mean latency."""
     scheduler = auto_scheduler.TaskScheduler(
         given.tasks,
         given.weights,

@@ -1,10 +1,10 @@
-"""What each part of the search is worth: one operator, searched with parts left out.
+"""Measure what each part of the search is worth, by searches that leave parts out.
 
     python benchmarks/ablation.py [--quick] [--seeds 5] [--trials 64] [--seconds 60] [--log FOLDER]
                                   [--json FILE] [--svg FILE] [CURVE ...]
 
 The operator is the last 3x3 convolution of ResNet-50, batch 1, one thread, constant weights. All
-trials are kept in FOLDER; after --seconds the same call goes on. The curves:
+trials are kept in FOLDER; after --seconds, repeat the command to continue. The curves:
 
 full             evolution under trees that correct the analytic draft: the default policy
 random           programs drawn uniformly, without a model
@@ -14,8 +14,8 @@ limited space    no second level of fusion, no packing, only tiles that divide t
 no draft         without the analytic model: the first programs are random, and trees start from 0
 
 The table has the best program so far, relative to the best of all curves: the median of the seeds.
-Below it, how well the model orders programs of which it knows only the first decisions, and where
-beam search prunes the best program that any curve has found.
+Below it are how well the model orders programs of which it knows only the first decisions, and
+where beam search prunes the best program that any curve has found.
 
 --quick   a convolution of 14 x 14 with 64 channels, 16 trials, one seed
 """
@@ -42,7 +42,7 @@ import matplotlib.pyplot as plt
 from minitvm import auto_scheduler, te, tensor, tune
 
 Curves = dict[str, list[tune.Outcome]]
-EVERY = 1 << 18  # options of a gene: beam search tries all
+EVERY = 1 << 18  # more options than any gene has, so that beam search tries all
 SHOWN = (4, 8, 16, 32, 64, 128, 256)  # trials
 
 # What Ansor's paper (section 7.4) and the talk say of 1,000 trials.
@@ -68,7 +68,7 @@ def task_of(size: int, channels: int, limited: bool) -> tune.Task:
 
 
 def even(sketch: tune.Sketch) -> tune.Sketch:
-    """Return a sketch without tiles that do not divide the loops."""
+    """Return a sketch with only those tiles that divide the loops."""
     genes = [
         tune.sizes_gene(g.name, [o for o in g.options if o[0] != -1]) if g.kind == "split" else g
         for g in sketch.space.genes
@@ -106,7 +106,7 @@ POLICIES: Policies = {
 def measured(
     tasks: Mapping[str, tune.Task], seeds: int, trials: int, seconds: float, folder: Path
 ) -> Curves | None:
-    """Search with each policy and seed for some seconds in all; None if that was not enough."""
+    """Search with each policy and seed; return None if `seconds` did not suffice for all."""
     end, found = time.perf_counter() + seconds, Curves()
     first = next(iter(tasks.values()))
     with tune.Measurer(first.default(), TARGET) as measurer:
@@ -153,7 +153,7 @@ def report(curves: Curves, trials: int) -> dict[str, list[list[float]]]:
 
 
 def incomplete(curves: Curves, task: tune.Task) -> dict[str, object]:
-    """Print what a model that knows all other trials makes of incomplete programs."""
+    """Print how well a model that is trained on the other trials orders incomplete programs."""
     same = {name: several for name, several in curves.items() if name != "limited space"}
     if not {"full", "random"} <= set(same):
         return {}

@@ -9,7 +9,7 @@ Then `apply_best` builds the fastest program: the default where the final turns 
 Batch 1, one thread; rates in GFLOP/s. Winograd's formula is not searched.
 
 --quick    C6 and GMM512, 16 trials
---log      keep the trials: a case that it has is not searched again
+--log      keep the trials in FILE; cases that it contains are not searched again
 --trials   of each search
 
 The peers: "default" is topi's schedule of the same formula, by a single call if it takes ten times
@@ -44,7 +44,7 @@ CASES = (*LAYERS, "GMM512", "GMM1024", *OTHERS)
 
 @auto_scheduler.register_workload
 def conv2d_nhwc(size: int, c: int, o: int, kernel: int, stride: int) -> Sequence[te.Tensor]:
-    """A convolution in NHWC with constant weights."""
+    """Define a convolution in NHWC with constant weights."""
     data = te.placeholder((1, size, size, c), name="data")
     weight = te.placeholder((kernel, kernel, c, o), name="weight", constant=True)
     return [data, weight, topi.conv2d(data, weight, stride, kernel // 2, layout="NHWC")]
@@ -62,7 +62,7 @@ def task_of(case: str) -> auto_scheduler.SearchTask:
 
 
 def bound(s: te.Schedule, args: Sequence[te.Tensor], inputs: dict[str, np.ndarray]) -> Run:
-    """Build a schedule and return a call of it; constant inputs are packed before."""
+    """Build a schedule and return a call of it; constant inputs are packed beforehand."""
     f = tvm.build(s, args, TARGET)
     arrays = {t.name: tvm.nd.array(inputs[t.name]) for t in args[:-1]}
     weights = [t.op for t in args[:-1] if isinstance(t.op, te.PlaceholderOp) and t.op.constant]

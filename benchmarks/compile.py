@@ -129,7 +129,7 @@ def many_loops(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 def growth(what: str, make: Callable[[int], Any], rounds: int) -> list[Row]:
-    """Return, for each n in SIZES but the last, time of lower() at size 2n / time at size n."""
+    """Return the time of lower() at size 2n over that at size n, for n in SIZES but the last."""
     programs = {str(n): make(n) for n in SIZES}
     runs = {n: partial(tvm.lower, *program) for n, program in programs.items()}
     best = best_seconds(runs, rounds)

@@ -41,7 +41,7 @@ PEERS = ("rows", *TORCH, FASTER, "fma_peak")
 
 
 def measure(name: str, rounds: int) -> Row:
-    """Our kernel and its peers, measured in turns."""
+    """Measure our kernel and its peers in turns."""
     layer, layout = LAYERS[name], LAYOUTS[flags.layout]
     x, w = drawn(layer)
     target, method = f"llvm -num-cores={flags.threads}", flags.formula.replace("default", "")

@@ -3,8 +3,8 @@
     python benchmarks/dense.py [--quick] [--json FILE] [--cold] [OUTPUTSxINPUTS ...]
 
 One row of inputs is multiplied by a matrix of weights: every weight is read once, so the time is
-that of moving them. "out, in" is the order of topi.dense, weights [outputs, inputs]; "in, out" that
-of topi.matmul. Rates are bytes of weights in GB/s, one thread; higher is better.
+that of loading them. "out, in" is the order of topi.dense, weights [outputs, inputs]; "in, out" is
+that of topi.matmul. Rates are bytes of weights in GB/s, one thread; higher is better.
 
 --cold   each call reads weights that are not in the caches
 
@@ -33,7 +33,7 @@ TARGET = "llvm -num-cores=1"
 
 
 def ours(transposed: bool, x: Any, weights: list[Any], y: Any) -> Callable[[], Any]:
-    """Our kernel, called with each of the weights in turn; it writes `y`."""
+    """Return a call of our kernel, which takes the next of `weights` each time and writes `y`."""
     a, b = te.placeholder(x.shape, name="a"), te.placeholder(weights[0].shape, name="b")
     c = topi.matmul(a, b, transpose_b=transposed)
     f = tvm.build(topi.schedule(c, TARGET), [a, b, c], TARGET)
@@ -41,7 +41,7 @@ def ours(transposed: bool, x: Any, weights: list[Any], y: Any) -> Callable[[], A
 
 
 def measure(case: str, transposed: bool, rounds: int) -> Row:
-    """Our kernel and its peers, measured in turns."""
+    """Measure our kernel and its peers in turns."""
     outputs, inputs = map(int, case.split("x"))
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, inputs), "float32")

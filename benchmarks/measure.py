@@ -1,4 +1,4 @@
-"""Measure measuring: how many candidates a second are built and run, and what failures cost.
+"""Measure the measurer: how many candidates a second are built and run, and what failures cost.
 
     python benchmarks/measure.py [--quick] [--failures] [--json FILE]
 
@@ -90,7 +90,7 @@ def default() -> tir.PrimFunc:
 
 
 def throughput(trials: int) -> list[Row]:
-    """Measure random candidates, with early stop."""
+    """Measure how many random candidates a second are built and run, with early stop."""
     rng = np.random.default_rng(1)
     programs: list[Callable[[], tir.PrimFunc]] = [
         lambda seed=seed: candidate(np.random.default_rng(seed))
@@ -122,7 +122,7 @@ def elapsed(m: tune.Measurer, programs: Iterable[tune.Program]) -> float:
 
 
 def costs(rounds: int) -> list[Row]:
-    """Measure what each kind of failure costs, until the next program is measured."""
+    """Measure the time that each kind of failure costs until the next program is measured."""
     rows: list[Row] = []
     options = tune.MeasureOptions(run_seconds=LIMIT, min_repeat_ms=1)
     with tune.Measurer(failing.doubled(), ONE, options=options) as m:
@@ -136,7 +136,7 @@ def costs(rounds: int) -> list[Row]:
 
 
 def many(trials: int) -> None:
-    """Run programs of which every tenth fails; every one must get its result."""
+    """Run programs of which every tenth fails; check that each gets the right result."""
     programs = [
         failing.FAILURES[KINDS[n // 10 % len(KINDS)]][0] if n % 10 == 9 else failing.doubled
         for n in range(trials)

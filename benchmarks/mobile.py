@@ -55,7 +55,7 @@ def clipped(x: te.Tensor, bias: te.Tensor) -> te.Tensor:
 
 
 def depthwise_by_hand(x: te.Tensor, w: te.Tensor, stride: int) -> te.Tensor:
-    """The textbook formula: a padded image, then a sum."""
+    """Define a depthwise convolution by the textbook formula: pad the image, then sum."""
     _, rows, _, channels = x.shape
     assert isinstance(rows, int)
     size = (rows - 1) // stride + 1
@@ -78,7 +78,7 @@ def depthwise_by_hand(x: te.Tensor, w: te.Tensor, stride: int) -> te.Tensor:
 def packed(
     x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor, stride: int, groups: int
 ) -> Callable[[], Any]:
-    """torch's convolution with weights packed for oneDNN beforehand, and clipping."""
+    """Return a call of torch's convolution and clipping, with weights packed for oneDNN."""
     weights = torch.ops.mkldnn._reorder_convolution_weight(  # the packing of torch.compile
         w, [w.shape[2] // 2] * 2, [stride] * 2, [1, 1], groups, list(x.shape)
     )
@@ -89,7 +89,7 @@ def packed(
 
 
 def measure(name: str, threads: int, rounds: int) -> tuple[Row, dict[str, float]]:
-    """Our kernel and its peers, measured in turns; also the seconds of each."""
+    """Measure our kernel and its peers in turns; also return the seconds of each."""
     rows, inputs, outputs, stride, _ = LAYERS[name]
     depthwise = stride > 0
     kernel = (3, 3, inputs, 1) if depthwise else (1, 1, inputs, outputs)

@@ -33,7 +33,7 @@ ROUNDS = 8 if flags.quick else 25
 
 
 def runs_of(net: graph.Graph) -> tuple[dict[str, Callable[[], Any]], float]:
-    """Return our call and those of the peers, and our error."""
+    """Return calls of our network and of the peers, and our error."""
     x = np.random.default_rng(0).random(net.inputs[0].type.shape, np.float32)
     compiled = graph.compile(net, winograd=flags.winograd == "yes")
     (exact,) = graph.evaluate(net, x, dtype="float64")

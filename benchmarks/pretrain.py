@@ -2,9 +2,9 @@
 
     python benchmarks/pretrain.py [--programs 120] [--seconds 60] [--log FOLDER] [--model FILE]
 
-Programs of several tasks are drawn and measured for --seconds; they are kept in FOLDER, and the
-same call goes on. When all are measured, the table is printed. Of each task, --programs are drawn
-uniformly, and a quarter as many are the draft's favourites; only the former are counted.
+Programs of several tasks are drawn and measured for --seconds, and kept in FOLDER. Repeat the
+command until all are measured; then it prints the table. Of each task, --programs are drawn
+uniformly, and a quarter as many are those that the draft ranks highest. Only the former count.
 
 Each line of the table is a task, for which four models order the programs that they have not seen:
 
@@ -33,7 +33,7 @@ from minitvm import auto_scheduler, te, tensor, topi, tune
 from minitvm.base import Target
 
 TARGET = Target("llvm -num-cores=1")
-DRAFTED = 4  # programs drawn uniformly, for each of the draft's favourites
+DRAFTED = 4  # programs drawn uniformly for each one that the draft ranks highest
 FEWEST = 24  # programs of a task that is judged
 MARGIN = 0.02  # of pairs, by which trained trees must beat the draft
 PICKED = 8  # programs that would be measured
@@ -96,7 +96,7 @@ TASKS: Mapping[str, Callable[[], te.Tensor]] = {
 
 
 def task_of(name: str) -> tune.Task:
-    """Return a task with the sketches of the rules."""
+    """Return the task called `name`, with the sketches that the rules make."""
     out = TASKS[name]()
     ops = tensor.producers_first((out.op,))
     args = (*(op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)), out)
@@ -105,19 +105,19 @@ def task_of(name: str) -> tune.Task:
 
 
 def draft_of(task: tune.Task) -> int:
-    """Return the number of the column with the analytic model's estimate."""
+    """Return the index of the column with the analytic model's estimate."""
     column = tune.columns_of(task).draft
     assert column is not None
     return column
 
 
 def drafted(task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
-    """Return a policy that proposes the draft's favourites, whatever is measured."""
+    """Return a policy that proposes the programs that the draft ranks highest, without learning."""
     return tune.GuidedPolicy(task, rng, model=tune.Draft(draft_of(task)))
 
 
 def measured(tasks: Sequence[tune.Task], folder: Path, programs: int, seconds: float) -> bool:
-    """Measure what the logs do not have yet, for some seconds; return whether that was all."""
+    """Measure programs that the logs lack, for some seconds; return whether none is left."""
     end = time.perf_counter() + seconds
     for task in tasks:
         kinds = ("random", tune.RandomPolicy, programs), ("drafted", drafted, programs // DRAFTED)
@@ -135,7 +135,7 @@ def measured(tasks: Sequence[tune.Task], folder: Path, programs: int, seconds: f
 
 
 def measure(task: tune.Task, wanted: Sequence[tune.Candidate], log: tune.Log, end: float) -> None:
-    """Measure candidates until a time, and append them to a log."""
+    """Measure candidates until the time `end`, and append them to a log."""
 
     def programs() -> Iterator[tune.CandidateProgram]:
         for candidate in wanted:
@@ -168,7 +168,7 @@ def joined(a: Samples, b: Samples, best: float) -> Samples:
 
 
 def thinned(samples: Sequence[Samples], count: int, rng: np.random.Generator) -> list[Samples]:
-    """Draw `count` of all samples."""
+    """Draw about `count` samples in all, the same share of each element of `samples`."""
     total = sum(len(y) for _, y in samples)
     found = list[Samples]()
     for x, y in samples:
@@ -244,7 +244,7 @@ def report(
 
 
 def judged(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Return the share of pairs in the right order, and the best of those with high scores."""
+    """Return the share of pairs in the right order, and the best label of the highest scores."""
     pairs = tune.pairwise_accuracy(scores, labels)
     return float("nan") if pairs is None else pairs, tune.best_of(scores, labels, PICKED)
 

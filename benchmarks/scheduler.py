@@ -25,7 +25,7 @@ POLICY = guided if flags.policy == "guided" else tune.RandomPolicy
 
 
 def main() -> None:
-    """Print a row for each network: medians over the seeds, and in how many the bar is met."""
+    """Print a row for each network: medians over the seeds, and how many are at most .85."""
     rows = list[Row]()
     for name in CASES:
         given = replay(getattr(graph.networks, name)())

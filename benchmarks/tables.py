@@ -1,7 +1,7 @@
 """Frozen tables: small search spaces in which every candidate has been measured.
 
 python benchmarks/tables.py trials                      trials to 95 % of the best, three tables
-python benchmarks/tables.py measure matmul --seconds 30 measure for so long; again resumes
+python benchmarks/tables.py measure matmul --seconds 30 measure for 30 s; repeat to resume
 
 A table is a file in minitvm/tune/tables: the options of each knob, and the seconds of each
 candidate by its number. Searches on a table need no machine to measure on and take no time for it.
@@ -28,7 +28,7 @@ LANES = 16  # of the vectors that are counted
 
 
 def unrolled(c, vector, inner, outer):
-    """Return how many vectors of results the unrolled loops of a configuration name."""
+    """Return how many vectors of results the unrolled loops of a configuration compute."""
     first, second = (
         loop if c["order"].perm == (0, 1) else other
         for loop, other in ((inner, outer), (outer, inner))
@@ -185,7 +185,7 @@ def depthwise(size, channels):
 
 
 def points(c):
-    """Return how many vectors of results the unrolled loops of a configuration name."""
+    """Return how many vectors of results the unrolled loops of a configuration compute."""
     count = -(-c["tile_c"].size[-1] // LANES)
     for knob, ann in zip(("tile_y", "tile_x"), c["unroll"].anns, strict=True):
         count *= c[knob].size[-1] if ann == "unroll" else 1
@@ -201,7 +201,7 @@ TARGET = "llvm -num-cores=1"
 
 
 def measure(name: str, seconds: float) -> None:
-    """Measure candidates that are not in the log; write the table when none is left."""
+    """Measure candidates that the log lacks; write the table when all are measured."""
     args, what = CASES[name]
     task = autotvm.task.create(f"tables/{name}", args, TARGET)
     space, log = task.config_space.rows, tune.Log(f"tables-{name}.jsonl")

@@ -8,7 +8,7 @@ search found no faster one. Batch 1, one thread, constant weights; rates in GFLO
 
 --quick   two layers, 16 trials each
 --cold    each call reads weights that are not in the caches, as in a network; in the search too
---log     keep the trials: layers that it has are not searched again
+--log     keep the trials in FILE; layers that it contains are not searched again
 
 The peers: "default" is topi's schedule in NHWC without a log, "rows" the default in NCHW; torch as
 in conv.py, if it is installed: "faster packed" is the faster of its two layouts with weights that

@@ -41,7 +41,7 @@ OPTIONS, SKETCHES = 6, 3  # of a small space
 
 @dataclass
 class Curve:
-    """A search: (seconds, best GFLOP/s so far) after each trial, and how the time divides."""
+    """A search: (seconds, best GFLOP/s so far) after each trial, and the parts of its time."""
 
     points: list[tuple[float, float]]
     parts: dict[str, float]
@@ -68,7 +68,7 @@ class Peak:
 
 
 def tuned(n: int, seconds: float, seed: int, goal: float = math.inf) -> Curve:
-    """Tune an n x n x n product until it reaches a share of the peak."""
+    """Tune an n x n x n product for `seconds`, or until it reaches the share `goal` of the peak."""
     peak, curve, thinking = Peak(), list[tuple[float, float]](), list[float]()
     stop, begin = threading.Event(), time.perf_counter()
     task = autotvm.task_for("matmul", (n, n, n), TARGET)
@@ -100,7 +100,7 @@ def tuned(n: int, seconds: float, seed: int, goal: float = math.inf) -> Curve:
 
 
 def told(name: str, curve: Curve, peak: float) -> None:
-    """Print how the time of a search divides."""
+    """Print how a search divided its time."""
     parts = ", ".join(f"{key} {value:.3g}" for key, value in curve.parts.items())
     best = curve.points[-1][1]
     print(f"{name}: {len(curve.points)} trials, {best:.1f} GFLOP/s, {best / peak:.3f} of the peak")
@@ -111,7 +111,7 @@ def told(name: str, curve: Curve, peak: float) -> None:
 
 
 def small(name: str) -> tune.Task:
-    """Return a task with a few of the sketches and options, drawn once."""
+    """Return the task `name` with a few of its sketches and options, drawn with a fixed seed."""
     task = autotvm.task_for(name.partition(".")[0], SPACES[name], TARGET)
     rng = np.random.default_rng(0)
     chosen = rng.permutation(len(task.sketches))[:SKETCHES]
@@ -119,7 +119,7 @@ def small(name: str) -> tune.Task:
 
 
 def fewer(sketch: tune.Sketch, rng: np.random.Generator) -> tune.Sketch:
-    """Return a sketch with at most OPTIONS options of each gene."""
+    """Return a sketch with at most OPTIONS options of each gene that splits a loop."""
     genes = list[tune.Gene]()
     for gene in sketch.space.genes:
         keep = np.sort(rng.permutation(len(gene))[:OPTIONS])
@@ -132,7 +132,7 @@ def fewer(sketch: tune.Sketch, rng: np.random.Generator) -> tune.Sketch:
 
 
 class Table:
-    """A measurer that looks results up."""
+    """A measurer that looks up results that were measured before."""
 
     def __init__(self, seconds: dict[tune.Candidate, tune.Result]) -> None:
         self.seconds, self.reference_seconds = seconds, 1.0
@@ -143,7 +143,7 @@ class Table:
             yield self.seconds[program.candidate]
 
     def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
-        """Return the results, and that of a default that takes a second."""
+        """Return the results of the programs, and that of a default that takes one second."""
         return [
             *(self.seconds[p.candidate] for p in programs),
             tune.Result((self.reference_seconds,)),
@@ -151,7 +151,7 @@ class Table:
 
 
 def needed(task: tune.Task, table: Table, policy: type, seed: int) -> int:
-    """Return the trials until a candidate within 5 % of the best."""
+    """Return the number of trials until a candidate is within 5 % of the best."""
     rng = np.random.default_rng(seed)
     best = min(result.best for result in table.seconds.values())
     outcome = tune.run(

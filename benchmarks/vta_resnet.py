@@ -67,7 +67,7 @@ class Row:
 
 
 def row(case: str, config_name: str, threads: int, most: int) -> Row:
-    """Search for the fastest tiling, build it, and run it with 2 cycles and 1 per ALU operation."""
+    """Search for the fastest tiling, and run it with 2 cycles and with 1 per ALU operation."""
     start = time.perf_counter()
     layer, config = vta.RESNET18[case], accel.CONFIGS[config_name]
     found = vta.best_tiling(layer, config, threads, most)
@@ -109,7 +109,7 @@ def rows_of(cases: list[str], configs: list[str], most: int, processes: int) -> 
 
 
 def network(rows: list[Row], cycles: str = "cycles") -> float:
-    """Return the utilisation of all layers together, each as often as it occurs in the network."""
+    """Return the utilisation of all layers, weighted by how often each occurs in the network."""
     config = accel.CONFIGS[rows[0].config]
     macs = sum(vta.TIMES[r.case] * vta.RESNET18[r.case].macs for r in rows)
     total = sum(vta.TIMES[r.case] * getattr(r, cycles) for r in rows)

@@ -11,7 +11,7 @@ from .errors import ArgumentError
 
 T = TypeVar("T")
 TRUTHS: tuple[type[Any], ...] = (bool, np.bool_)
-AN = ("A", "E", "I", "O", "nd")  # by sound: an Area, an ndarray, but a Unit
+AN = ("A", "E", "I", "O", "nd")  # names that follow "an": an Area, an ndarray
 
 
 def check_kind(what: str, given: Any, *kinds: type[T], fix: str) -> T:

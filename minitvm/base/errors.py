@@ -36,7 +36,7 @@ def raise_first(error: type[TVMError], what: str, reasons: Iterable[Reason]) -> 
 
 
 def users_line() -> str:
-    """Describe the line outside minitvm that called it; return "" if there is none.
+    """Describe the line of the user's code that called minitvm; return "" if there is none.
 
     The result is, for example, "at lab.py line 4: s[C].split(i, 3)".
     """
@@ -80,7 +80,7 @@ class MeasureError(TVMError):
 
 
 class GraphError(TVMError, ValueError):
-    """Raised for an invalid network: shapes that do not fit, an operator that graphs lack, ..."""
+    """Raised for an invalid network: shapes that do not fit, an unsupported operator, ..."""
 
 
 class NameMissingError(TVMError, AttributeError):

@@ -38,7 +38,7 @@ KINDS = {
 }
 
 
-OPTIONS = {  # name -> the pattern of its values, and what is wrong with others
+OPTIONS = {  # name -> (pattern of valid values, error message for others)
     "-mcpu": (".+", ""),
     "-mattr": (r"[+-][^,]+(,[+-][^,]+)*", "each feature must begin with + or -"),
     "-num-cores": ("[1-9][0-9]{0,5}", "not a number of cores"),
@@ -54,7 +54,7 @@ class Target:
     Loops that the schedule unrolls are not affected.
 
     Inside `with Target(...):` it is the current target, Target(None), which lower, build and
-    topi.schedule use by default. Each thread has its own.
+    topi.schedule use by default. Each thread has its own current target.
 
     Target("ext_dev", host="llvm") is TVM's spelling of Target("vta"). The host is the CPU that
     calls the program; here it is always the CPU of this process.
@@ -140,7 +140,7 @@ class Target:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Make the target that was current before the current one again."""
+        """Restore the target that was current before the `with` statement."""
         _entered.set(_entered.get()[:-1])
 
     def lanes(self, dtype: str) -> int:
@@ -170,7 +170,7 @@ _entered: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())  # 
 
 
 def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:
-    """Yield each reason to refuse a target: an unknown kind, needless options, a wrong host."""
+    """Yield each reason to refuse a target: an unknown kind, useless options, a wrong host."""
     if kind == "cuda":
         yield "programs for GPUs can be lowered, but not run", f"one of {', '.join(KINDS)}"
     if kind not in KINDS:

@@ -6,7 +6,7 @@ import re
 from minitvm import lowering, tir
 from minitvm.base import BuildError
 
-# names that emitted code calls: Python's builtins and helpers, libm and libc
+# names that emitted code uses: Python's builtins and helpers, libm and libc
 RESERVED = {
     *keyword.kwlist, "np", "math", "range", "min", "max", "int", "abs", "bool",
     "truncdiv", "to_integer", "registered", "view", "numba", "truncmod", "floordiv", "floormod",

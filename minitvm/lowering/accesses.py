@@ -182,7 +182,7 @@ class _Recorder:
     # --- expressions ---
 
     def _reads(self, e: tir.Index) -> list[tir.Stmt]:
-        """Return statements that record the loads in `e`, those in a load's indices before it."""
+        """Return statements that record the loads in `e`, each after the loads in its indices."""
         if isinstance(e, int):
             return []
         if isinstance(e, tir.Lane):

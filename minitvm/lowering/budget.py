@@ -13,8 +13,8 @@ from .statements import inner
 
 T = TypeVar("T")
 MOST_OPERATIONS = 12_288  # most operations one loop may expand to: LLVM compiles them in about 10 s
-# Auto-unrolled, one loop may expand to these. LLVM compares each store in an innermost loop with
-# each other access: 256 stores and 768 loads of a matrix product took it 1 to 2 s, half of them .2.
+# Auto-unrolling may expand one loop to these. LLVM compares each store in an innermost loop with
+# each other access: it took 1 to 2 s for 256 stores and 768 loads, and 0.2 s for half as many.
 MOST_SCALAR_STORES = 256
 MOST_SCALAR_ACCESSES = 512
 LOOP = 48  # LLVM compiles a loop, without its body, in the time of this many operations
@@ -68,7 +68,7 @@ def code_size(s: tir.Stmt) -> CodeSize:
 
 
 def store_size(s: tir.Store, lanes: int = 1) -> CodeSize:
-    """Return the size of a store, which becomes one of `lanes` elements if it is not one yet."""
+    """Return the size of a store; a scalar store counts as a vector store of `lanes` elements."""
     width = max(lanes, *(tir.lanes(e) for e in (*s.indices, s.value)))
     loads, cost = 0, 1
     for n in tir.walk(s.value):
@@ -90,7 +90,7 @@ def operations(s: tir.Stmt) -> int:
 
 
 class Unrolling:
-    """The decision which loops to unroll; a loop may become at most `most` operations."""
+    """Decides which loops to unroll; a loop may become at most `most` operations."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -118,7 +118,7 @@ class Unrolling:
 
 
 def within_limits(run: Callable[[Unrolling], T]) -> T:
-    """Run a walk that unrolls loops; halve its limit until all copies together are small enough."""
+    """Run a pass that unrolls loops; halve its limit until all copies together are small enough."""
     unrolling = Unrolling(MOST_OPERATIONS)
     done = run(unrolling)
     while unrolling.added > 2 * MOST_OPERATIONS:

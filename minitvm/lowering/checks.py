@@ -9,7 +9,7 @@ from minitvm.base import Reason
 
 
 def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterator[Reason]:
-    """Check that a double-buffered stage is computed in a loop whose iterations run in order."""
+    """Yield a reason unless a double-buffered stage is inside a loop that runs in order."""
     if not isinstance(stage.attach, schedule.At):
         yield "it is computed once, outside all loops", f"s[{stage.name}].compute_at(...)"
         return
@@ -26,7 +26,7 @@ def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterato
 def about_extent(
     stage: schedule.Stage, a: tensor.Axis, extent: tir.Index, alone: bool
 ) -> Iterator[Reason]:
-    """Check the final extent of the loop `a`.
+    """Yield a reason if the loop `a` cannot run with its final extent.
 
     A loop bound to threads must have one iteration per thread, and a vectorized or unrolled loop a
     constant extent. `alone`: the threads are not checked, because an enclosing stage binds the same

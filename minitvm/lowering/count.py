@@ -22,7 +22,7 @@ Around: TypeAlias = tir.For | tir.Pragma | tir.Allocate
 class GuardedStore:
     """A store, what encloses it (outermost first), and the conditions under which it runs.
 
-    guards: those of the conditions that keep iterations in bounds, marked `likely` in the program.
+    guards: the conditions that keep iterations in bounds, which the program marks `likely`.
     """
 
     store: tir.Store

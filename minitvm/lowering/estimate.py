@@ -15,13 +15,13 @@ def estimate(func: tir.PrimFunc) -> CodeSize:
     `func` is a program before the first pass: tvm.lower(s, args, until="nest"). The result is exact
     unless the program has guards, virtual threads, double buffers or vectors that cannot be made:
     where a guard makes `partition` copy a loop, for example, each copy is as large as the loop was.
-    Constants that are packed beforehand are another program, func.prepack.
+    The program that packs constants, func.prepack, is not counted.
     """
     return within_limits(lambda unrolling: _size(func.body, unrolling, 1, 0, True))
 
 
 def _size(s: tir.Stmt, unrolling: Unrolling, lanes: int, auto: int, explicit: bool) -> CodeSize:
-    """Return the size of `s` in vector loops of `lanes` iterations, under the given pragmas."""
+    """Return the size of `s` in vector loops of `lanes` iterations and under the unroll pragmas."""
     match s:
         case tir.Pragma("auto_unroll_max_step", value):
             auto = int(value)
@@ -48,5 +48,5 @@ def _size(s: tir.Stmt, unrolling: Unrolling, lanes: int, auto: int, explicit: bo
 
 
 def _has_vectors(s: tir.Stmt) -> bool:
-    """Return whether a loop in `s` is vectorized, so that no loop around it can be."""
+    """Return whether a loop in `s` is vectorized: a loop around it then cannot be vectorized."""
     return any(isinstance(n, tir.For) and n.kind == "vectorize" for n in every(s))

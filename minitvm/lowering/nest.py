@@ -204,7 +204,7 @@ def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[s
 def _tensorized(
     context: Context, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
 ) -> tir.Stmt:
-    """Return the loops of a stage; a tensor intrinsic replaces those at `depth` and inside.
+    """Return the loops of a stage; a tensor intrinsic replaces the loops from `depth` inwards.
 
     If there are reduce loops outside the intrinsic, the result is first reset, then updated. If the
     intrinsic has no reset, its body initialises the result in the first iteration instead:
@@ -249,7 +249,7 @@ def _reset(
 
 
 def _copies(domain: Domain, axes: list[tensor.Axis]) -> dict[tir.Var, tir.Var]:
-    """Map the loop variable of each axis that has a loop to a new one: i -> i.init."""
+    """Map the loop variable of each axis that has a loop to a new variable: i -> i.init."""
     old = [domain.loops[a] for a in axes if a in domain.loops]
     return {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for v in old}
 

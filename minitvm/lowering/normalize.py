@@ -31,7 +31,7 @@ def normalize(state: schedule.State) -> schedule.State:
             new = schedule.reread(op, renamed)
             for i in range(len(op.dtypes) if new is not op else 0):
                 renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
-            s = s.change(op=new)  # noqa: PLW2901  the stage, reading what is there now
+            s = s.change(op=new)  # noqa: PLW2901  the stage, which reads the new tensors
         if isinstance(op, tensor.ComputeOp):
             made = _sizes(s, op, sizes)
             if isinstance(s.attach, schedule.Inline):
@@ -42,7 +42,7 @@ def normalize(state: schedule.State) -> schedule.State:
                     formulas[tensor.tensor_of(op, i)] = (new, body)
                 elif new is not op:
                     renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
-            s = s.change(op=new)  # noqa: PLW2901  the stage, with its readers' formulas put in
+            s = s.change(op=new)  # noqa: PLW2901  the stage, with inlined formulas in its own
         if not isinstance(s.attach, schedule.Inline):
             kept.append(s)
     return replace(state, stages=tuple(kept))

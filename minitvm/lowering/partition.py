@@ -39,7 +39,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
 
 
 def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
-    """Split loops in `s`; a loop nest may become `copies` versions, or see `_allowed` if None."""
+    """Split loops in `s`; a nest may become `copies` versions, or as `_allowed` says if None."""
     if isinstance(s, tir.For) and s.kind in ("serial", "parallel"):
         split = _split(s)
         left = 0 if split is None else _allowed(s, copies) // split.versions
@@ -51,10 +51,10 @@ def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
 
 
 def _allowed(nest: tir.For, copies: int | None) -> int:
-    """Return into how many versions `nest` may be split: `copies`, if an outer loop has set it.
+    """Return into how many versions `nest` may be split.
 
-    Otherwise four, or as many as compile in reasonable time. Without a limit, guards at seven
-    depths would make 128 versions, and more if both ends of a loop are split off.
+    This is `copies`, which an outer loop has set, or if that is None, four or as many as compile in
+    reasonable time. Without a limit, guards at seven depths would make 128 versions or more.
     """
     return copies if copies is not None else max(4, MOST_OPERATIONS // operations(nest))
 
@@ -101,7 +101,7 @@ def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
 
 
 def _guards(s: tir.Stmt) -> list[tir.Expr]:
-    """Return the condition of `s`, if it is marked `likely`, or those in the value it stores."""
+    """Return the condition of `s` if it is marked `likely`, or the conditions in a stored value."""
     match s:
         case tir.If(cond, likely=True):
             return [cond]

@@ -52,7 +52,7 @@ def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
 
 
 def _about_phase(phase: object, names: list[str]) -> Iterator[Reason]:
-    """Check that a phase is 0 .. 3, and that `flatten` is among the passes."""
+    """Yield a reason unless the phase is 0 .. 3 and `flatten` is among the passes."""
     if type(phase) is not int or not 0 <= phase <= 3:
         yield "there are four phases", "0, 1, 2 or 3"
     if "flatten" not in names:

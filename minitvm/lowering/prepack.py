@@ -43,7 +43,7 @@ def _is_late(
 
 
 def _is_symbolic(stage: schedule.Stage, domain: Domain) -> bool:
-    """Return whether the formula of a te.compute, or what it computes, depends on a size."""
+    """Return whether the formula or the region of a te.compute stage depends on a symbolic size."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     bounds = (*domain.start.values(), *domain.extents.values(), *domain.conditions)

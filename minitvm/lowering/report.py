@@ -69,7 +69,7 @@ class StatementReport:
 
     text         the statement as it is printed
     accesses     the distinct loads as they are printed, then the store
-    conditions   those under which it runs, as they are printed
+    conditions   the conditions under which it runs, as they are printed
     times        how often it runs; None if that depends on data, or on sizes that are not known
     """
 
@@ -84,7 +84,7 @@ class StatementReport:
 def report(func: tir.PrimFunc) -> tuple[StatementReport, ...]:
     """Report every store of `func`, such as tvm.lower(s, args, until="nest"), in program order.
 
-    Names are those of print(func). Stores that calls make, as after tensorize, are not known.
+    Names are those of print(func). Stores inside calls, as after tensorize, are not included.
     """
     printer = func.printer()
     return tuple(_statement(run, printer) for run in runs(func.body))

@@ -28,7 +28,7 @@ def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
     loop (each thread needs its own copy), and never in "local" memory.
     """
     sharing = _Sharing()
-    for part in reversed(list(every(s))):  # inner first: chains outgrow Python's stack
+    for part in reversed(list(every(s))):  # inner first, to avoid deep recursion
         sharing.used(part, {})
     return sharing.stmt(s, (), frozenset(), {})
 
@@ -55,7 +55,7 @@ class _Sharing:
     )
 
     def used(self, s: tir.Stmt, to: Sharers) -> frozenset[tir.Buffer]:
-        """Return the buffers that `s` reads or writes."""
+        """Return the buffers that `s` reads or writes, after the replacements `to`."""
         found = self.known.get(s)
         if found is None:
             own = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
@@ -182,7 +182,7 @@ def _joined(parts: tuple[tir.Stmt, ...]) -> tuple[tir.Stmt, ...]:
 def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
     """Return whether `first` can store `new` in the memory of `old`: new[i] = f(old[i]).
 
-    A single store must read `old`, at the index that it writes, with each index only once. No
+    A single store must read `old`, at the index that it writes, and write each index once. No
     other statement of `first` may access `old` or `new`.
     """
     stores = [n for n in tir.walk(first) if isinstance(n, tir.Store)]

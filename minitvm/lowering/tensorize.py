@@ -109,7 +109,7 @@ def _placed(
 def _about_loops(
     stage: schedule.Stage, domain: Domain, inner: tuple[tensor.Axis, ...]
 ) -> Iterator[Reason]:
-    """Check that the inner loops are serial, and that no guard depends on an inner loop."""
+    """Yield a reason if an inner loop is not serial, or a guard depends on an inner loop."""
     for a in inner:
         if stage.note(a).kind != "serial":
             yield (
@@ -166,7 +166,7 @@ def _values(
 def _about_box(
     domain: Domain, inner: tuple[tensor.Axis, ...], op: tensor.ComputeOp, fixed: set[tir.Var]
 ) -> Iterator[Reason]:
-    """Check that the inner loops visit each point of the box of the stage's axes exactly once."""
+    """Yield a reason unless the inner loops visit each point of the intrinsic's box once."""
     counts = [domain.extents[a] for a in inner]
     box = 1
     for a in (*op.axis, *op.reduce_axis):
@@ -185,7 +185,7 @@ def _about_box(
 def _about_update(
     stage: schedule.Stage, intrin: tensor.TensorIntrin, reduces: tuple[tir.Var, ...]
 ) -> Iterator[Reason]:
-    """Check that the intrinsic can add to the results of the outer reduce loops `reduces`."""
+    """Yield a reason if the intrinsic cannot add to results of the outer reduce loops `reduces`."""
     if intrin.update is None:
         yield (
             f"the reduction continues outside, over {', '.join(v.name for v in reduces)}, and the "

@@ -77,7 +77,7 @@ def _allocated(s: tir.Stmt) -> Iterator[tir.Buffer]:
 
 
 def _differs(e: tir.Index, var: tir.Var, touched: set[int]) -> bool:
-    """Return whether `e` may differ between threads, whose number is `var`.
+    """Return whether `e` may differ between threads; `var` is the index of the thread.
 
     touched: the ids of the buffers whose contents differ between threads.
     """

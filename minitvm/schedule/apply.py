@@ -20,7 +20,7 @@ def apply(state: State, step: Step) -> State:
     pending = new.pending
     if step.changes == "loops":
         check_limits(new, step.stage)
-        host = "" if pending else step.stage  # stages attached elsewhere see the same loops
+        host = "" if pending else step.stage  # other stages' loops are unchanged
         pending = check_attach(new, host)
     elif step.changes == "places":
         new = within_scans(new)

@@ -1,8 +1,8 @@
 """Check where stages are attached: every reader must run inside the loop a stage is computed in.
 
 Steps may come in any order, so a producer may be moved into a loop before its readers are. Until
-the readers follow, the producer's attachment is pending: `State.pending` lists such attachments,
-and lowering refuses them.
+the readers are moved too, the producer's attachment is pending: `State.pending` lists it, and
+lowering refuses it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Position(NamedTuple):
 def path(state: State, name: str) -> list[Position]:
     """Return the loops at which the stage `name` and its enclosing stages are attached.
 
-    One for each enclosing stage, outermost first; none for a stage at root. Raises ScheduleError
-    if the attachments form a cycle.
+    There is one loop per enclosing stage, outermost first. Raises ScheduleError if the attachments
+    form a cycle.
     """
     found: list[Position] = []
     stage = state.stage(name)
@@ -50,7 +50,7 @@ def path(state: State, name: str) -> list[Position]:
 
 
 def position(stage: Stage, axis: tensor.Axis) -> int:
-    """Return the depth of the loop `axis` in `stage`; raise ScheduleError if there is none."""
+    """Return the depth of the loop `axis` in `stage`; raise ScheduleError if it is not there."""
     for d, a in enumerate(stage.leaves):
         if a is axis:
             return d
@@ -79,7 +79,7 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
     """Return the pending attachments to loops of the stage `host`, or to any loop if it is "".
 
     An attachment is legal if every reader runs inside the loop, and pending if every other reader
-    could still be moved into the loop. Raises ScheduleError for any other attachment.
+    can still be moved into the loop. Raises ScheduleError for any other attachment.
     """
     places = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
     places = [(s, at) for s, at in places if at.stage == host or not host]

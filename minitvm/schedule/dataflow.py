@@ -62,7 +62,7 @@ class CacheRead(Step):
 
 @dataclass(frozen=True, slots=True)
 class CacheWrite(Step):
-    """Compute a stage in another memory and copy the result: a new stage does the computation.
+    """Add a stage that computes a result in another memory; the old stage then only copies it.
 
         for i in range(n):            for i_c in range(n):
           C[i] = f(i)            ->     C_local[i_c] = f(i_c)
@@ -151,9 +151,9 @@ def reread(
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     tensors: dict[tensor.Tensor, tensor.Tensor],
 ) -> tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp:
-    """Return an op like `op` that reads `tensors[t]` in place of each tensor `t` it reads.
+    """Return a copy of `op` that reads `tensors[t]` instead of `t`, for each key `t` of `tensors`.
 
-    Returns `op` itself if it reads none of the keys.
+    Return `op` itself if it reads none of the keys.
     """
     if not any(t in tensors for t in op.input_tensors):
         return op
@@ -169,7 +169,7 @@ def retarget(
 ) -> State:
     """Make readers read `tensors[t]` in place of each tensor `t`, and rebuild all ops downstream.
 
-    Every reader changes or, with `only`, the stages of these names.
+    Change all readers or, if `only` is given, just the stages with these names.
     """
     moved = dict(tensors)
     stages: list[Stage] = []

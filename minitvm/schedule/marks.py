@@ -74,7 +74,7 @@ class Bind(Step):
         for i in range(8):            for i in bind(8, 'threadIdx.x'):
           C[i] = A[i]            ->     C[i] = A[i]
 
-    blockIdx, threadIdx   hardware threads; a stage in memory that they share is computed once
+    blockIdx, threadIdx   hardware threads; they compute a stage together if they share its memory
     vthread, cthread      virtual threads: one thread does the work of all, statement by statement
 
     `extent` is the number of threads. If the loop's extent is not known yet, lowering checks that

@@ -12,7 +12,7 @@ from .step import Checks, LoopName, StageName, Step, has_body, is_loop
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Step):
-    """Ask for the part of a tensor that a loop reads `offset` iterations later; only a hint.
+    """Prefetch the part of a tensor that a loop reads `offset` iterations later.
 
     for i in range(8):            # pragma prefetch = ('A', 2)
       C[i] = A[i]            ->   for i in range(8):

@@ -98,7 +98,7 @@ def _partial(
     values, guards = _values(stage, op, renamed)
     values |= dict(zip(op.axis, data, strict=True))
     inside, where = tir.all_of(*guards), tir.substitute(reduction.where, values)
-    reads = any(isinstance(n, tir.Load) for n in tir.walk(where))  # out of bounds without the guard
+    reads = any(isinstance(n, tir.Load) for n in tir.walk(where))  # safe only if guarded
     where = tir.if_then_else(inside, where, tir.FALSE) if reads else tir.all_of(inside, where)
     sources = tuple(tir.substitute(e, values) for e in reduction.sources)
     axes = list(data)

@@ -205,7 +205,7 @@ def inputs(stage: Stage) -> tuple[tensor.Tensor, ...]:
 
 
 def constants(state: State) -> frozenset[tensor.Operation]:
-    """Return the inputs that are constant: whose contents are the same in every call.
+    """Return the constant inputs, whose contents are the same in every call.
 
     They are made with te.placeholder(..., constant=True), or a te.compute lists them in its
     attribute "layout_free_placeholders", as in TVM.
@@ -223,9 +223,9 @@ def constants(state: State) -> frozenset[tensor.Operation]:
 
 
 def from_constants(state: State) -> frozenset[str]:
-    """Return the names of the te.compute stages that read constants alone, directly or not.
+    """Return the names of the te.compute stages whose results depend on constants alone.
 
-    Stages that read nothing and outputs are not among them.
+    Outputs, and stages that read nothing, are left out.
     """
     known: set[tensor.Operation] = set(constants(state))
     found = set[str]()

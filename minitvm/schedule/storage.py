@@ -15,8 +15,8 @@ from .state import Stage, State
 from .step import Checks, LoopName, Step, has_body, is_inner
 
 SCOPES = ("global", "shared", "local", "warp")
-BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # an accelerator's
-PREFIXES = ("", "local", "vdla", "vta")  # the ones used in this package, in TVM and on the slides
+BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # memories of an accelerator
+PREFIXES = ("", "local", "vdla", "vta")  # of their names: in this package, in TVM and on the slides
 
 
 def known_scope(scope: str) -> str:
@@ -199,7 +199,7 @@ def _comparison(source: str, axes: dict[str, tensor.Axis]) -> tir.Expr:
         case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
             a, b = (arithmetic(side, axes, source) for side in (left, right))
             return tir.compare(_SIGNS[type(op)], a, b)
-        case ast.Constant(bool() as always):  # i < 8, where i always is
+        case ast.Constant(bool() as always):  # a condition that folded to a constant
             return tir.TRUE if always else tir.FALSE
         case _:
             raise ScheduleError(

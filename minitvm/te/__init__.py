@@ -95,5 +95,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Raise NameMissingError for an unknown name; it says what to use instead of names of TVM."""
+    """Raise NameMissingError for an unknown name; for a name of TVM, suggest a replacement."""
     raise missing(name, __all__)

@@ -37,7 +37,7 @@ class Diff:
 
 
 def difference(states: list[schedule.State], step: str) -> Diff:
-    """Return the difference between the first two states; `step` is the line of Python between."""
+    """Return the difference between the first two states; `step` is the step as Python code."""
     before, after = states[:2]
     return Diff(len(after.steps), step, _text(before), _text(after))
 

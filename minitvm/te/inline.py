@@ -15,7 +15,7 @@ def auto_inline_elementwise(s: Recorder) -> None:
 
 
 def auto_inline_broadcast(s: Recorder) -> None:
-    """Inline every unscheduled stage whose element [i, j] reads only [i, j], [i] or [j]."""
+    """Inline every unscheduled stage whose element [i, j] reads only elements [i, j], [i], [j]."""
     _inline(s, lambda op: all(-1 not in p and p == sorted(set(p)) for p in _places(op)))
 
 
@@ -25,7 +25,7 @@ def auto_inline_injective(s: Recorder) -> None:
 
 
 def _places(op: tensor.ComputeOp) -> list[list[int]]:
-    """Return, for each load, the axis number of every index; -1 for an index that is no axis."""
+    """Return, for each load, the axis number of every index; -1 if it is not an axis."""
     number = {id(a): n for n, a in enumerate(op.axis)}
     return [[number.get(id(i), -1) for i in e.indices] for e in tensor.loads(op)]
 

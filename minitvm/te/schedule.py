@@ -94,7 +94,7 @@ class Schedule:
 
     def apply(self, step: schedule.Step) -> None:
         """Take one step; if it is illegal, raise ScheduleError and leave the schedule unchanged."""
-        # Split itself refuses a wrong size, and says more
+        # Split checks its size itself, with a better error message
         wrong = "" if isinstance(step, schedule.Split) else schedule.misfit(step)
         if wrong:
             raise ScheduleError(wrong, "the value has the wrong type")

@@ -14,7 +14,7 @@ class ThreadAxis:
     """A thread index that a loop can be bound to.
 
     thread_tag   the name of the hardware index, such as "threadIdx.x"
-    extent       the number of threads; None if the loop decides
+    extent       the number of threads; None for the extent of the loop that is bound to it
     var          the value of the index, for use in conditions
     """
 

@@ -121,7 +121,7 @@ def _unsure(
     """Return (past, needs, refused), the reads that are not proven to be in bounds.
 
     past      reads of earlier rows, which are legal in a scan
-    needs     reads that are in bounds if certain indices are >= 0, which it maps them to
+    needs     reads that are in bounds if certain indices are >= 0: {read: these indices}
     refused   the other reads, each with a dimension in which it may be out of bounds
     """
     past: list[tir.Load] = []
@@ -131,7 +131,7 @@ def _unsure(
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
             if d == 0 and _is_state(e.buffer):
-                continue  # earlier times: te.scan checks them
+                continue  # te.scan checks that t - 1 is earlier
             if d == 0 and _is_past(op, e) and not inside(i, size, facts):
                 past.append(e)
                 continue
@@ -194,7 +194,7 @@ def _is_past(op: ComputeOp, e: tir.Load) -> bool:
 
 
 def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
-    """Yield (load, facts) for every load in `op`; its loops are not empty, among other facts."""
+    """Yield (load, facts) for every load in `op`; one fact is that its loops are not empty."""
     here = _not_empty(op.axis)
     inner = here + _not_empty(op.reduce_axis)
     for e in variable_reduce_ranges(op):
@@ -211,7 +211,7 @@ def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
 
 
 def _not_empty(axes: Iterable[Axis]) -> Facts:
-    """Return the facts (indices >= 0) that every axis has at least one iteration."""
+    """Return facts (indices >= 0) which state that every axis has at least one iteration."""
     return tuple(tir.sub(a.extent, 1) for a in axes if not isinstance(a.extent, int))
 
 

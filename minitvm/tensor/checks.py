@@ -33,7 +33,7 @@ def known_name(what: str, name: Any) -> str:
 
 
 def dtype_of(name: Any) -> DType:
-    """Return the DType called `name`, for callers whose parameter `dtype` hides that function."""
+    """Return the DType called `name`; for callers where a parameter hides the function `dtype`."""
     return dtype(name)
 
 
@@ -111,7 +111,7 @@ def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
 
 
 def about_attrs(attrs: Any) -> Iterator[Reason]:
-    """Yield a reason if the attributes are no mapping, or if the constants they list are none."""
+    """Yield a reason if `attrs` is not a mapping, or lists a constant that is not an input."""
     if not isinstance(attrs, Mapping | None):
         yield f"attrs={reprlib.repr(attrs)}: not a mapping", 'attrs={"key": value}'
         return
@@ -180,7 +180,7 @@ def about_limits(op: ComputeOp) -> Iterator[Reason]:
 
 
 def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterator[Reason]:
-    """Yield a reason if a reduction has no sources, reduces bools, or has too few starts."""
+    """Yield a reason if a reduction has no sources, bool sources, or a wrong number of starts."""
     if not sources:
         yield "there is nothing to reduce", "an expression"
     if any(e.dtype is BOOL for e in sources):
@@ -214,7 +214,7 @@ def _about_axes(name: str, axes: Sequence[Any]) -> Iterator[Reason]:
 def one_each(made: Any, count: int, what: str) -> tuple[Any, ...]:
     """Return `made`, the result of a user's fcombine or fidentity, as a tuple of `count` values.
 
-    Raises ExprError if their number is wrong.
+    Raises ExprError if `made` has another number of values.
     """
     values = as_tuple(made)
     if len(values) != count:

@@ -48,7 +48,7 @@ def placeholder(
     """Make an input tensor of the given shape (ints or symbolic sizes).
 
     constant: whether its contents are the same in every call, such as the weights of a network.
-    What depends on constants alone is then computed once, before the calls: see `Function.bind`.
+    Stages that depend only on constants are computed once, before the calls: `Function.bind`.
     """
     kind, what = dtype_of(dtype), f"placeholder {known_name('placeholder', name)}"
     size = dimensions(shape, what)
@@ -121,7 +121,7 @@ def _body(e: Any) -> tir.Expr:
 
 
 def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
-    """Return the reduction of `expr` (or of a tuple of them) by `reducer` over `axis`.
+    """Return the reduction of `expr`, an expression or a tuple of them, by `reducer` over `axis`.
 
     axis    a reduce axis, or a list of them
     where   a condition; only points at which it is true are reduced

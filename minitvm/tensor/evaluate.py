@@ -73,7 +73,7 @@ def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
 
 
 def _inside(ops: Sequence[Operation]) -> set[Operation]:
-    """Return the states of all scans in `ops`, and the operations that scans compute by rows."""
+    """Return the states of all scans in `ops`, and the operations that scans compute row by row."""
     scans = [op for op in ops if isinstance(op, ScanOp)]
     states = {t.op for scan in scans for t in scan.states}
     return states | {part for scan in scans for part in body_of(scan)}

@@ -20,9 +20,9 @@ class TensorIntrin:
     """A tensor intrinsic: the formula `op`, and statements on declared buffers that compute it.
 
     buffers   the buffer of each input and each output of op
-    body      the statement for: outputs = the formula
-    reset     the statement for: outputs = the identity of the reduction; or None
-    update    the statement for: outputs += the formula; or None
+    body      the statement that sets the outputs to the formula
+    reset     the statement that sets the outputs to the identity of the reduction; or None
+    update    the statement that adds the formula to the outputs; or None
     """
 
     name: str

@@ -64,7 +64,7 @@ class _Recorded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Start:
-    """The start values of a reduction, as an identity function."""
+    """An identity function of a Reducer; it returns `values`, whatever the dtypes are."""
 
     values: Values
 
@@ -73,7 +73,7 @@ class _Start:
 
 
 def recorded(r: Reducer, dtypes: tuple[DType, ...]) -> Reducer:
-    """Return a copy of `r` for values of types `dtypes` that has formulas, not Python functions.
+    """Return a copy of `r`, for types `dtypes`, with formulas instead of Python functions.
 
     The copy can be pickled. The user's functions run only once, when the reduction is defined.
     """

@@ -35,7 +35,7 @@ from .tensor import (
 
 
 def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tensor:
-    """Make the placeholder for the rows that a scan has computed so far; its update reads it.
+    """Make the placeholder for the rows that a scan has computed so far, which its update reads.
 
     A te.placeholder works too, if every read has the form state[t - c, ...].
     """
@@ -47,7 +47,7 @@ def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tenso
 def scan(
     init: Any, update: Any, state: Any, inputs: Any = None, name: str = "scan", tag: str = ""
 ) -> Any:
-    """Define a tensor with the first rows `init`, whose later rows t are row t of `update`.
+    """Define a tensor: its first rows are `init`, and each later row t is row t of `update`.
 
     init     the first rows, of shape (t0, ...)
     update   a formula of shape (T, ...) that reads `state` at times before t, directly or through
@@ -100,7 +100,7 @@ def states_of(ops: Sequence[Operation]) -> set[Tensor]:
 def check_past(ops: Sequence[Operation]) -> None:
     """Raise ExprError if a formula in `ops` reads earlier rows of a tensor that is not a state.
 
-    A state is the placeholder of a scan in `ops`; a te.scan_state must be one.
+    A state is the placeholder of a scan in `ops`; every te.scan_state must be a state.
     """
     states = states_of(ops)
     for op in ops:
@@ -124,7 +124,7 @@ def check_past(ops: Sequence[Operation]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """One (init, update, state) of a scan, whose types and shapes have been checked."""
+    """One triple (init, update, state) of a scan, whose types and shapes have been checked."""
 
     name: str
     init: Tensor
@@ -141,7 +141,7 @@ class _Step:
         raise_first(ExprError, f"scan {self.name}", self._about())
 
     def _about(self) -> Iterator[Reason]:
-        """Yield a reason if the three are not tensors of one type and fitting shapes."""
+        """Yield a reason if init, update and state differ in type, or their shapes do not fit."""
         init, update, state = self.init, self.update, self.state
         for t in (init, update, state):
             if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]

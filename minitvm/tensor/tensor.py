@@ -238,7 +238,7 @@ class ScanOp(_Operation):
 
     @property
     def axis(self) -> tuple[Axis, ...]:
-        """The time axis, in a tuple; it is the loop that computes the updates."""
+        """The time axis, in a tuple; its loop computes the updates."""
         return (self.scan_axis,)
 
     @property
@@ -320,7 +320,7 @@ def tensor_of(op: Operation, i: int) -> Tensor:
 def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
     """Return `outputs` and all operations that they depend on, each once, producers first."""
     order: dict[Operation, None] = {}
-    waiting = list(outputs)[::-1]  # a stack: networks are deeper than Python's own
+    waiting = list(outputs)[::-1]  # not recursive: networks may be very deep
     while waiting:
         op = waiting[-1]
         inputs = () if isinstance(op, PlaceholderOp) else op.input_tensors
@@ -358,7 +358,7 @@ def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
 
 
 def is_from_data(i: tir.Index) -> bool:
-    """Return whether an index depends on data, as P[i] or a reduce axis over (P[i], P[i + 1])."""
+    """Return whether an index depends on data: P[i], or a reduce axis over (P[i], P[i + 1])."""
     for n in tir.walk(i):
         ends = (n.start, n.extent) if isinstance(n, Axis) and n.kind == "reduce" else ()
         if isinstance(n, tir.AsIndex) or any(map(is_from_data, ends)):

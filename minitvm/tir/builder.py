@@ -129,7 +129,7 @@ class IRBuilder:
     # --- blocks ---
 
     def _rest(self, wrap: Callable[[Stmt], Stmt]) -> None:
-        """Replace the statements that follow in this block by wrap(them) when it closes."""
+        """When this block closes, replace its statements from here on by wrap(statements)."""
         self._wrap[-1].append((len(self._open[-1]), wrap))
 
     @contextmanager

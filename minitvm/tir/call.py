@@ -27,7 +27,7 @@ from .nodes import Buffer, Call, Expr, Index, Load, Mode, Pointer, View
 from .value import index, value
 
 EXTERN, PACKED = "extern.", "packed."
-UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes of accelerator instructions: their unit
+UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes of instruction names: the unit
 IN_BOUNDS = "assert_in_bounds"  # (i, n): stops the program unless 0 <= i < n
 
 # --- registered functions ------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
 
 
 def _redefined(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
-    """Return whether `new` comes from the definition of `old`: it has the same name and module.
+    """Return whether `new` redefines `old`: it is a function with the same name and module.
 
     Lambdas have no name; they must have the same code.
     """

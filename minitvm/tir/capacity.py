@@ -62,7 +62,7 @@ def check_buffers(f: PrimFunc) -> None:
 def symbolic_buffers(f: PrimFunc) -> tuple[Buffer, ...]:
     """Return the allocations in `f` whose size depends only on arguments of the call.
 
-    These are symbolic sizes and scalar parameters; a size that is read from data is excluded.
+    Such arguments are symbolic sizes and scalar parameters. Sizes read from data are excluded.
     """
     known = {id(v) for v in (*f.sizes, *f.params)}
 

@@ -116,7 +116,7 @@ def _nonneg(e: Index) -> bool:
 
 
 def _least(a: Atom, c: int) -> Index | None:
-    """Return a symbolic lower bound of c*a if `a` has no numeric one; None if none is known."""
+    """Return a symbolic lower bound of c*a if `a` has no numeric bound; None if unknown."""
     if isinstance(a, Var) and c < 0 and a.top is not None:
         return mul(a.top, c)
     if isinstance(a, FloorDiv) and isinstance(a.b, int) and c % a.b == 0:
@@ -156,7 +156,7 @@ def _sum(terms: tuple[tuple[Atom, int], ...], const: int) -> Index:
 
 
 def _join_div_mod(merged: dict[Atom, int]) -> int:
-    """Replace (y // b)*b*k + (y % b)*k by y*k in `merged`; return the constant term of all y*k.
+    """Replace (y // b)*b*k + (y % b)*k by y*k in `merged`; return the constant part of all y*k.
 
     Nested quotients are recognized: x//6*6 + x//3%2*3  ->  x//3*3, since x//6 is (x//3)//2.
     """
@@ -342,7 +342,7 @@ def _check_indices(op: str, a: object, b: object) -> None:
 
 
 def _divisors_in(e: Index, b: int) -> list[int]:
-    """Return the gcds of `b` with a coefficient of `e`, if in 2 .. b-1, largest first."""
+    """Return gcd(b, c) for each coefficient c of `e`, if it is in 2 .. b-1, largest first."""
     found = {math.gcd(c, b) for _, c in split_terms(e)[0]}
     return sorted((g for g in found if 1 < g < b), reverse=True)
 
@@ -476,7 +476,7 @@ Interned.again = staticmethod(unpickled)
 
 
 def row_strides(b: Buffer) -> tuple[Index, ...]:
-    """Return the strides of `b` in elements; if it declares none, row-major: (4, 8) -> (8, 1)."""
+    """Return the strides of `b` in elements; by default row-major: shape (4, 8) -> (8, 1)."""
     if b.strides:
         return b.strides
     strides: list[Index] = []
@@ -493,7 +493,7 @@ def elements(b: Buffer) -> Index:
     if b.strides:  # from the first element to the last
         for n, s in zip(b.shape, b.strides, strict=True):
             size = add(size, mul(sub(n, 1), s))
-        return maximum(0, size)  # without elements the last comes before the first
+        return maximum(0, size)  # an extent of 0 can make `size` negative
     for n in b.shape:
         size = mul(size, n)
     return size

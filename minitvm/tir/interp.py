@@ -69,7 +69,7 @@ ACTIVE = 0  # the slot that holds the numbers of the active lanes, or None for a
 
 
 class _Compiler:
-    """Compiles the nodes of a function to closures; assigns frame slots and memory to names."""
+    """Compiles the nodes of a function to closures; gives variables slots, and buffers memory."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class _Compiler:
     def array(self, e: Pointer | View, mark: bool = False) -> Run:
         """Compile a pointer or view to a closure that returns the array it refers to.
 
-        mark   return the flags of written elements instead; None for an argument, which has none
+        mark   return instead which elements are written, as bools; None for memory of the caller
         """
         b = e.first.buffer
         memory, start = self.memory(b), self.offset(b, e.first.indices)
@@ -363,7 +363,7 @@ def _active(frame: Frame, n: int) -> Array:
 
 
 def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[Run, Array]]:
-    """Yield (arm, mask of the lanes that take it); until the next one, only they are active."""
+    """Yield (arm, mask of the lanes that take it); until the next yield, only these are active."""
     before, here = frame[ACTIVE], _active(frame, n)
     mask = np.broadcast_to(cond(frame), here.shape)
     for arm, chosen in ((yes, mask), (no, ~mask)):

@@ -45,7 +45,7 @@ def _dot4(acc: Any, *factors: Any) -> Any:
     return acc
 
 
-Kinds: TypeAlias = tuple[str, ...]  # of number types: DType.kind
+Kinds: TypeAlias = tuple[str, ...]  # values of DType.kind
 FLOATS: Kinds = ("float",)
 INTEGERS: Kinds = ("int", "uint")
 

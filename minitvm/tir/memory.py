@@ -27,7 +27,7 @@ class BufferData:
     data: Array = field(default_factory=lambda: np.empty(0))
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
-    written: Array | None = None  # which elements are written; None: all, in the caller's memory
+    written: Array | None = None  # which elements are written; None: all (an argument)
 
     def begin(self, dtype: DType, shape: Iterable[int], strides: Iterable[int]) -> None:
         """Allocate the memory: mark every element as not written, and fill it with poison."""

@@ -51,7 +51,7 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 def choose(cond: Any, a: Any, b: Any) -> Any:
     """Return `a` in the elements where `cond` is true, and `b` in the others."""
-    return np.where(cond, np.asarray(a), np.asarray(b))[()]  # [()]: a scalar if all three are
+    return np.where(cond, np.asarray(a), np.asarray(b))[()]  # [()] makes a 0-d array a scalar
 
 
 def convert(x: Any, to: DType) -> Any:

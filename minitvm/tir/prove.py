@@ -115,7 +115,7 @@ class _Search:
         return False
 
     def _sufficient(self, a: Atom, p: Index, r: Index) -> Iterator[Goals]:
-        """Yield sets of goals without the atom `a`; each whole set implies p*a + r >= 0."""
+        """Yield sets of goals without the atom `a`; if all goals of a set hold, p*a + r >= 0."""
         match a:
             case FloorDiv(x, b):
                 yield from _without_quotient(x, b, p, r)

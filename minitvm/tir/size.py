@@ -12,9 +12,9 @@ from .walk import Node, children, map_inside
 CHAINS = ("add", "sub", "mul", "and", "or")  # operators that may be regrouped
 
 DEEPEST = 150  # nested operations; parsers and recursion limits allow little more
-GROUP = 64  # terms per group where a sum has too many
+GROUP = 64  # terms per group of a sum that has too many terms
 LARGEST = 20_000  # operations; shared parts count each time they occur
-CALL = 20  # operations that exp or tanh becomes
+CALL = 20  # operations that a call, such as exp, counts as
 FOLD = "te.sum(..., axis=k) with k = te.reduce_axis((0, K)) instead of a loop in Python"
 
 
@@ -51,7 +51,7 @@ def shallow(e: Expr) -> Expr:
 
 
 def _grouped(e: Any, depth: int) -> Any:
-    if depth > DEEPEST // 2:  # too deep for other reasons: check_size says so
+    if depth > DEEPEST // 2:  # not only sums are too deep: check_size raises
         return e
     if not isinstance(e, Binary) or e.op not in CHAINS:
         return map_inside(e, lambda x: _grouped(x, depth + 1))

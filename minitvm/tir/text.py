@@ -162,7 +162,7 @@ class Printer:
                 return f"access_ptr.{mode}({self.expr(first)}{beyond})", ATOM
             case View(first, shape, strides):
                 return f"view({', '.join(map(self.expr, (first, *shape, *strides)))})", ATOM
-            case _:  # nodes of higher rooms print themselves
+            case _:  # nodes of other packages print themselves
                 return repr(e), ATOM
 
     def _as_value(self, e: Index, _: int = 0) -> str:

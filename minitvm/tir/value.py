@@ -134,7 +134,7 @@ def value(x: Any, like: DType | None = None) -> Expr:
 
 
 def _type_of_index(e: Expr, like: DType | None) -> DType:
-    """Return the type to which the index `e` is converted as the other operand of a `like` value.
+    """Return the type of the index `e` as a value, in an operation with a value of type `like`.
 
     It is `like` if that is a float type, or an integer type of at least 32 bits that represents all
     values of `e`; else a wider type. It is int32 if `like` is None. Raises ExprError if the values
@@ -195,7 +195,7 @@ def _fits(*operands: Expr | float) -> None:
 
 
 def index_of_value(e: Expr) -> Index:
-    """Convert the typed integer `e` to an index; its range follows from its type or its arms."""
+    """Convert the typed integer `e` to an index; its range is that of its type or its arms."""
     wide = e.dtype.bits >= INT32.bits
     if isinstance(e, Cast) and wide and is_index(e.value) and _holds(e.dtype, e.value):
         return e.value

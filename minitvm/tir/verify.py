@@ -320,7 +320,7 @@ def no_loop_is_left_to_unfold(s: Stmt, scope: Scope) -> Iterator[str]:
         yield f"the loop remains after the pass that replaces {s.kind!r} loops"
 
 
-LAWS: tuple[Law, ...] = (  # later ones may rely on earlier ones
+LAWS: tuple[Law, ...] = (  # later laws may rely on earlier laws
     only_loop_ir_is_left,
     variables_are_in_scope,
     variables_are_bound_once,

@@ -339,7 +339,7 @@ def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
     Allocations are handled without recursion: in a program of many stages, each stage is inside the
     allocations of the stages before it, which can exceed Python's recursion limit.
     """
-    # each link, and its new parts except the last
+    # each allocation or sequence around `s`, with its new parts except the last
     chain: list[tuple[Allocate | Seq, list[Stmt]]] = []
     while isinstance(s, Allocate) or (isinstance(s, Seq) and s.body):
         if isinstance(s, Allocate):
@@ -352,7 +352,7 @@ def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
     for link, first in reversed(chain):
         new = _relinked(link, [*first, new])
         if whole is not None and not (isinstance(link, Seq) and not isinstance(new, Seq)):
-            new = whole(new)  # a single part has been seen already
+            new = whole(new)  # if one part is left, it has been rewritten already
     return new
 
 
@@ -387,7 +387,7 @@ def _rewritten(s: Stmt, stmt: StmtRule, on_expr: Rule) -> Stmt:
 def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
     """Replace the variables in `values` by their indices in `n` (an expression or statement).
 
-    The results are folded, and indices are not substituted into again.
+    The results are folded. Variables in the inserted indices are not replaced again.
     """
     if isinstance(n, int | Const):
         return n

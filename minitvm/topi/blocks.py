@@ -44,7 +44,7 @@ def schedule_transpose(
 ) -> set[str]:
     """Schedule the transpose `stage`; return the names of the scheduled stages.
 
-    out: its epilogue, or the transpose itself. row: the axis that `transposed_row` finds.
+    out: the epilogue of `stage`, or `stage` itself. row: the axis that `transposed_row` finds.
     """
     op = stage.op
     assert isinstance(op, te.ComputeOp)
@@ -114,8 +114,8 @@ def transpose_in_registers(
 def block_side(target: Target, dtype: DType, *sizes: tir.Index) -> int:
     """Return the side of a square block: the largest power of 2 that divides all `sizes`.
 
-    It is at least LEAST_SIDE, and at most MOST_SIDE or a vector. If no side divides all sizes, it
-    is the largest.
+    It is at least LEAST_SIDE, and at most MOST_SIDE or the length of a vector. If no such power
+    divides all sizes, the side is the largest one.
     """
     most = min(target.lanes(dtype), MOST_SIDE)
     sides = [most >> n for n in range(most.bit_length()) if most >> n >= LEAST_SIDE]

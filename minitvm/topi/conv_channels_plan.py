@@ -49,8 +49,8 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
     """Choose the tile with the least `cost` of all that the registers can hold.
 
     They hold the tile, one row of the panel and one element of a pixel. A tile reads one group of
-    `per_group` channels; the blocks of the layout divide it, or it divides a block. Vectors have
-    `lanes` elements, or half as many, such as 8 for 24 output channels.
+    `per_group` channels, and its own channels are whole blocks of the layout or a part of a block.
+    Vectors have `lanes` elements, or half as many, such as 8 for 24 output channels.
     """
     lanes = math.gcd(lanes, layout.block, per_group if per_group < z.outputs else 0)
     lanes = min(lanes, 1 << (z.outputs.bit_length() - 1))
@@ -73,8 +73,8 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
 def cost(z: Sizes, tile: Tile, target: Target) -> float:
     """Estimate the cost of a tile shape, in vector multiply-adds for all tiles of an image.
 
-    It is the time in which each tile adds one term to all of its sums. The tiles at the edges are
-    smaller. A tile with few accumulators waits for their results.
+    The cost is the time in which each tile adds one term to all of its sums. The tiles at the edges
+    are smaller. A tile with few accumulators waits for their results.
     """
     panel = tile.channels * z.terms * z.item
     load = LOAD if panel <= target.l1 / 2 else LOAD_L2 if panel <= target.l2 else LOAD_FAR
@@ -92,9 +92,9 @@ def cost(z: Sizes, tile: Tile, target: Target) -> float:
 def panels_outside(z: Sizes, tile: Tile, target: Target, threads: bool) -> bool:
     """Return whether to loop over panels of weights outside the loop over rows of tiles.
 
-    The loop outside reads its operand once. The other operand is read in each of its iterations,
-    and comes from beyond L2 each time if L2 cannot hold it. threads: whether the loop outside runs
-    in parallel; rows must then be enough for all cores.
+    The operand of the outer loop is read once. The other operand is read in each of its iterations,
+    and comes from beyond L2 each time if L2 cannot hold it. threads: whether the outer loop runs in
+    parallel; then the result is also True if there are too few rows of tiles for all cores.
     """
     images = z.batch * z.image
     panels, rows = -(-z.outputs // tile.channels), z.batch * -(-z.high // tile.high)

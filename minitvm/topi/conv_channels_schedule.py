@@ -1,6 +1,6 @@
 """A good schedule for conv2d in the layouts NHWC and NCHWc, found from the properties of the CPU.
 
-Packed weights, and tiles in registers whose shape conv_channels_plan.py chooses.
+The weights are packed, and tiles, chosen by conv_channels_plan.py, stay in registers.
 """
 
 from __future__ import annotations
@@ -133,11 +133,11 @@ def _tiles(
 
 
 def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> te.Axis:
-    """Schedule the loops that compute a tile; return the innermost one that is not unrolled.
+    """Schedule the loops that compute a tile; return the innermost loop that is not unrolled.
 
-    Kernel elements and input channels are outside, unrolled pixels and vectors inside. In NCHWc, a
-    block of input channels is added up for all kernel elements before the next. The loops over kx
-    and c are one loop if it reads consecutive elements of the image and of the panel.
+    Kernel elements and input channels are outside, unrolled pixels and vectors inside. In NCHWc,
+    one block of input channels is summed for all kernel elements before the next. The loops over kx
+    and c are fused if the fused loop reads consecutive elements of the image and of the panel.
     """
     n, panels, yo, xo, inner = _tiles(acc, layout, tile)
     c, ky, kx = reduce_axes_of(acc)

@@ -33,7 +33,7 @@ TILE = "tile"  # the attribute of the output of Winograd's formula
 # For the matrices AT, BT, G of the transforms: max over k of sum over i of
 # (AT[k, i] * |BT[i]| * |G[i]|)^2, divided by 3.
 GROWTH = {2: 5 / 3, 4: 31.46}
-TYPICAL = 64  # the number of channels that a symbolic one is taken to be
+TYPICAL = 64  # the number of channels that is assumed where it is symbolic
 
 FAR_BYTES_PER_CYCLE = 8  # bytes per cycle from the last cache or memory
 NEAR_BYTES_PER_CYCLE = 32  # bytes per cycle from the second-level cache
@@ -77,9 +77,9 @@ class Formula:
 
     name              "direct", "rows" or "winograd": the `method` of topi.conv2d
     tile              2 or 4 for Winograd's F(tile x tile, 3x3), otherwise 0
-    multiplications   of numbers, without those by the constants of the transforms
-    weight_bytes      the kernel as the products read it
-    data_bytes        all that is read and written of the other tensors
+    multiplications   their number, without those by the constants of the transforms
+    weight_bytes      the size of the kernel in the form that the products read
+    data_bytes        the bytes that are read from and written to all other tensors
     error             the expected error, relative to the largest result
     why_not           why the formula cannot compute this convolution; "" if it can
     """
@@ -100,9 +100,9 @@ class Formula:
     def cycles(self, lanes: int, l2: int) -> float:
         """Estimate the cycles on one core with vectors of `lanes` elements.
 
-        It does two vector multiply-adds per cycle. Weights that fit in the second-level cache are
-        taken to be there. All others come from beyond it, as in a network, whose other layers use
-        the caches between two calls.
+        A core does two vector multiply-adds per cycle. Weights that fit in the second-level cache
+        are taken to be there. All others come from beyond it, as in a network, whose other layers
+        use the caches between two calls.
         """
         far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
         return self.multiplications / (2 * lanes) + far + self.data_bytes / NEAR_BYTES_PER_CYCLE
@@ -148,7 +148,7 @@ def formulas(op: Any) -> Formulas:
 def best_formula(
     op: Any, target: str | Target | None = None, methods: Collection[str] = ()
 ) -> Formula:
-    """Return the formula of a convolution that should be fastest on `target`: `Formula.cycles`.
+    """Return the formula of a convolution that takes the fewest `cycles` on `target`.
 
     op: as for `formulas`, or a Convolution. methods: the names of the formulas among which to
     choose; by default all. "rows" does the multiplications of "direct" in an order that suits
@@ -214,7 +214,7 @@ def _direct_formula(conv: Convolution, ends: int, roundoff: float) -> Formula:
 
 
 def _rows_formula(conv: Convolution, direct: Formula) -> Formula:
-    """Return the formula "rows", which differs from `direct` in the image and unused columns."""
+    """Return the formula "rows": `direct` with a copy of the image and with unused columns."""
     n, c, o = conv.sizes
     high, wide = conv.high, conv.wide
     width = wide.out + wide.shifts

@@ -23,9 +23,9 @@ def get() -> Dispatcher | None:
 def using(dispatcher: Dispatcher) -> Generator[None]:
     """Let topi.schedule ask `dispatcher(outputs, target)` first, inside this `with` statement.
 
-    It holds in this thread only: a new thread starts without a dispatcher.
-    The dispatcher returns a schedule, or None for the default one. It replaces an outer dispatcher,
-    and is not asked while it runs itself: there topi.schedule returns the default schedule.
+    The dispatcher returns a schedule, or None for the default one. It replaces an outer dispatcher.
+    Other threads are not affected: a new thread starts without a dispatcher. While the dispatcher
+    itself runs, topi.schedule returns the default schedule.
     """
     if not callable(dispatcher):
         why = "it is not a function"

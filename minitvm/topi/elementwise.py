@@ -126,7 +126,7 @@ def _is_one(n: tir.Index) -> bool:
 def broadcast_shape(
     name: str, a: tuple[tir.Index, ...], b: tuple[tir.Index, ...]
 ) -> tuple[tir.Index, ...]:
-    """Return the shape to which shapes `a` and `b` broadcast in numpy; raise ExprError if none."""
+    """Return the shape to which `a` and `b` broadcast in numpy; raise ExprError if they do not."""
     rank = max(len(a), len(b))
     wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
     found: list[tir.Index] = []

@@ -1,4 +1,4 @@
-"""Find the elementwise stages that are computed in the loops of others."""
+"""Find stages that can be computed in the loops of elementwise stages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.
 
 
 def cropped(s: te.Schedule, flat: te.StageView, done: set[str]) -> te.StageView:
-    """Return the stage that crops the rows of pixels in `flat`, with its epilogue inlined."""
+    """Inline the crop of `flat` into the epilogue of the crop; return that, or else the crop."""
     (name,) = schedule.readers(s.state)[flat.name]
     out = epilogue_or_self(s, s[name], done)
     if out.name != name:

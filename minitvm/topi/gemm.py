@@ -5,8 +5,8 @@ during the loop over the inner dimension k (Goto and van de Geijn, "Anatomy of H
 Matrix Multiplication", 2008). Each step of k loads a few vectors of b, broadcasts one element of a
 for each row, and does rows * columns multiply-adds. The schedule packs b in blocks. A block has
 `depth` rows of b and consists of panels that are `columns` wide. All of a is multiplied with one
-panel, which stays in the second-level cache, before the next. A block has several panels because b
-is then read in long pieces, which the CPU prefetches.
+panel, which stays in the second-level cache, before the next panel. A block has
+several panels, so that b is read in long pieces, which the CPU prefetches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .blocks import PAGE, block_side, transpose_by_blocks
 from .stages import axes_of, reduce_axes_of
 
 TLB_PAGES = 1024  # pages whose addresses a CPU can be expected to translate without delay
-MATVEC_ROWS = 2  # with at most as many rows, a product is memory-bound by its right operand
+MATVEC_ROWS = 2  # with at most this many rows, a product is memory-bound by its right operand
 PACK_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
 WORTH_THREADS = 1 << 24  # multiply-adds; fewer are finished before a second thread starts
 STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
@@ -110,7 +110,7 @@ def blocked(
     With at most TLB_PAGES rows, a panel is one block. With more, a block is wider, so that each
     address translation serves a longer piece of a row, and k is split into strips. If the result
     stays in the second-level cache, adding strips to it costs little; then a block is about as deep
-    as wide and stays there, too. Otherwise only a panel does, and a block is up to a page wide.
+    as wide and stays there, too. Otherwise only a panel stays, and a block is up to a page wide.
     """
     m, n, k = shape
     if k <= TLB_PAGES:

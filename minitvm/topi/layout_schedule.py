@@ -69,15 +69,15 @@ def _has_pixels_last(layout: Layout) -> bool:
 def _copy(
     out: te.StageView, source: Layout, result: Layout, rest: list[te.Axis], lanes: int
 ) -> te.Axis:
-    """Schedule `out` to copy vectors of channels; return the loop directly inside that over images.
+    """Schedule `out` to copy vectors of channels; return the loop inside that over images.
 
-    rest: the axes of `out` after that over images.
+    rest: the axes of `out` without the axis over images.
     """
     *outer, c = rest
     width = math.gcd(*(n for n in (4 * lanes, source.block, result.block) if n))
     co, ci = out.split(c, factor=width)
     out.vectorize(ci)
-    if result.block:  # pixels outside: the source is read in order
+    if result.block:  # loop over pixels outside, to read the source in order
         outer.reverse()
         out.reorder(*outer, co, ci)
     return outer[0]

@@ -54,7 +54,7 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
 
 
 def _without_width(layout: Layout, at: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the indices `at` without the one of the column."""
+    """Return the indices `at` without the index of the column."""
     return (*at[: layout.height_axis + 1], *at[layout.height_axis + 2 :])
 
 

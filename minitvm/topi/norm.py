@@ -1,4 +1,4 @@
-"""Operators whose every result depends on a whole row: softmax, normalisations, argmax."""
+"""Operators whose results each depend on a whole row: softmax, normalisations, argmax."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .elementwise import ELEMENTWISE
 from .operands import check_vector, checks_arguments
 from .reduction import REDUCTION, dimension, dimensions, fold_over
 
-SOFTMAX = "softmax"  # the attribute of the stage of a softmax: the dimensions that it is along
+SOFTMAX = "softmax"  # an attribute of softmax stages: the dimensions along which they sum
 ROW = "row"  # the tag of stages that read statistics of their row and are scheduled row by row
 
 

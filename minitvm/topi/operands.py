@@ -51,7 +51,7 @@ def checks_arguments(operator: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_tensor(what: str, name: str, x: Any) -> None:
-    """Raise ExprError if `x`, the argument called `name` of the operator `what`, is no tensor."""
+    """Raise ExprError unless `x`, the argument `name` of the operator `what`, is a tensor."""
     if not isinstance(x, te.Tensor):
         raise ExprError(
             f"{what}: {name} is {type(x).__name__}",

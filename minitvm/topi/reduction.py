@@ -65,7 +65,7 @@ def dimension(name: str, x: te.Tensor, axis: Any) -> int:
 
 
 def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
-    """Return `axis` as a sorted list of dimensions >= 0 of `x`; raise ExprError if there is none.
+    """Return `axis` as a sorted list of dimensions >= 0 of `x`; raise ExprError if it is invalid.
 
     A negative dimension is counted from the end, and None stands for all dimensions.
     """

@@ -29,7 +29,7 @@ from .window_schedule import schedule_window
 from .winograd import WINOGRAD, WINOGRAD_PART
 from .winograd_schedule import schedule_winograd
 
-LONG = 500  # expression nodes; a formula with as many is not inlined
+LONG = 500  # expression nodes; a formula with this many or more is not inlined
 
 
 def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-AHEAD = 4096  # bytes of weights between a request and its use: longer than the last cache takes
+AHEAD = 4096  # bytes of weights between a prefetch and its use, to cover the latency
 
 
 @dataclass(frozen=True, slots=True)

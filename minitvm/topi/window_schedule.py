@@ -1,6 +1,6 @@
 """A good schedule for depthwise convolution and pooling.
 
-Both reduce a window of pixels, one channel apart from the others. A tile of the result, a few
+Both reduce a window of pixels in each channel separately. A tile of the result, a few
 pixels by a few vectors of channels, stays in registers during the reduction. In NCHW, where the
 columns of an image are adjacent and not the channels, a tile is a few rows by a few vectors of
 columns. There is no padded copy of the image: the loops are partitioned so that only tiles at its
@@ -46,7 +46,7 @@ class Sizes:
 def plan(z: Sizes, target: Target, lanes: int) -> Tile:
     """Choose the tile with the least `cost`; the registers also hold weights and pixels.
 
-    More results than IN_FLIGHT would save loads, but these are then spread over more cache lines.
+    A tile with more results than IN_FLIGHT would load less, but from more cache lines at a time.
     """
     lanes = min(lanes, 1 << (z.channels.bit_length() - 1))
     most = max(1, min(IN_FLIGHT, target.vector_registers // 2))
@@ -58,7 +58,7 @@ def plan(z: Sizes, target: Target, lanes: int) -> Tile:
             for wide in range(1, min(z.wide, most // vectors // high) + 1):
                 tile = Tile(high, wide, vectors, lanes)
                 found = cost(z, tile)
-                if found <= least:  # of equally good tiles the tallest: it loads fewest rows twice
+                if found <= least:  # prefer the tallest tile, which loads fewest rows twice
                     best, least = tile, found
     return best
 
@@ -82,7 +82,7 @@ def cost(z: Sizes, tile: Tile) -> float:
 
 
 def _covered(positions: int, kernel: int, stride: int) -> int:
-    """Return how many pixels a kernel covers at that many adjacent positions."""
+    """Return how many pixels a kernel covers at `positions` adjacent positions."""
     return kernel + (positions - 1) * min(stride, kernel)
 
 

@@ -43,7 +43,7 @@ from .shape import transpose
 from .window import padded_pixel, windows
 
 WINOGRAD = "winograd"  # the tag of the output
-WINOGRAD_PART = "winograd_part"  # the tag of the stages it is computed from
+WINOGRAD_PART = "winograd_part"  # the tag of the stages from which the output is computed
 
 Parts = Sequence[Any]
 

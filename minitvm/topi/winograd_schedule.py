@@ -59,8 +59,8 @@ class Plan:
 def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     """Choose the parameters from the convolution and the properties of the CPU.
 
-    Panels that overflow the first-level cache come from the second for each register tile, so the
-    next panel must get there in time.
+    Panels that overflow the first-level cache are read from the second for each register tile, so
+    the next panel must be requested in time.
     """
     batch, inputs, outputs = conv.sizes
     data_lanes, lanes = (_lanes(n, target.lanes(conv.dtype)) for n in (inputs, outputs))
@@ -115,7 +115,7 @@ def _register_tile(tiles: int, outputs: int, lanes: int, registers: int) -> tupl
         loads = vectors * U_CYCLES + rows * V_CYCLES
         step = rows * vectors / 2 + loads + LOOP_CYCLES
         panels = -(-outputs // (vectors * lanes))
-        uneven = 1.1 if outputs % (vectors * lanes) else 1.0  # a shorter last panel costs tests
+        uneven = 1.1 if outputs % (vectors * lanes) else 1.0  # a shorter last panel needs guards
         return -(-tiles // rows) * panels * step * uneven
 
     shapes = [
@@ -163,8 +163,8 @@ def _output(
 ) -> te.Axis:
     """Schedule both output transforms and the epilogue; return the loop over blocks.
 
-    The rows of several images are one loop, which blocks divide: of an uneven block, it would not
-    be known that its rows do not go back to the first image, so it would compute all of V and M.
+    The rows of several images are one loop, and blocks divide it evenly. Otherwise lowering could
+    not show that a block does not return to the first image, and would compute all of V and M.
     """
     n, y, x, o = axes_of(out)
     row, yi = out.split(y, factor=tile)
@@ -243,9 +243,9 @@ def _data(s: te.Schedule, v: te.Tensor, half: te.Tensor, across: int, p: Plan) -
 
 
 def _kernel(s: te.Schedule, u: te.Tensor, p: Plan) -> te.Tensor:
-    """Schedule the transforms of the kernel, and pack U by panel; return the first.
+    """Schedule the transforms of the kernel, and pack U by panel; return the inner transform.
 
-    They stay at root, so that they are computed beforehand if the kernel is constant.
+    Both stay at root, so that they are computed beforehand if the kernel is constant.
     """
     (half,) = _reads(u.op)
     columns = p.columns

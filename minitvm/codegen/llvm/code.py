@@ -61,7 +61,7 @@ class Value(NamedTuple):
         return f"{self.type} {self.text}"
 
 
-Operand: TypeAlias = Value | tuple[str, str]  # (type, text) for what has no dtype: pointers
+Operand: TypeAlias = Value | tuple[str, str]  # (type, text) for pointers
 
 
 def constant(value: float | bool, dtype: DType) -> Value:
@@ -118,7 +118,7 @@ class Code:
     def __init__(self, module: Module, launch: str) -> None:
         self.module = module
         self.launch = launch  # the function that runs parallel loops; "" if they are serial
-        self.entry: list[str] = []  # stack memory belongs in the first block: LLVM promotes it
+        self.entry: list[str] = []  # allocas; LLVM promotes only those of the first block
         self.lines: list[str] = []
         self.here = "entry"  # the label of the block that is being written
         self.vars: dict[tir.Var, Value] = {}

@@ -1,6 +1,6 @@
 """Emit dot4, which adds the products of four pairs of bytes to an int32.
 
-It is the instruction vpdpbusd if the CPU has that, else shifts and products. Both take the four
+The code is the instruction vpdpbusd if the CPU has it, else shifts and products. Both take the four
 bytes of an operand as one 32-bit number, whose lowest byte is the first.
 """
 
@@ -35,7 +35,7 @@ def dot4(c: Code, acc: Value, a: Value, b: Value) -> Value:
 
 
 def _instruction(c: Code, acc: Value, a: Value, b: Value) -> Value:
-    # LLVM 22 declares a and b as vectors of bytes, but accepts this form too; LLVM 20 only this
+    # LLVM 22 declares a and b as vectors of bytes, but accepts this form too; LLVM 20 requires it
     return c.call(f"llvm.x86.avx512.vpdpbusd.{32 * acc.lanes}", acc, acc, a, b)
 
 
@@ -58,7 +58,7 @@ def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
 def _by_shifts(c: Code, acc: Value, a: Value, b: Value) -> Value:
     for n in range(4):
         x = binary(c, "bitand", _shifted(c, "lshr", a, 8 * n), Value("255", INT32))
-        y = _shifted(c, "ashr", _shifted(c, "shl", b, 24 - 8 * n), 24)  # with its sign
+        y = _shifted(c, "ashr", _shifted(c, "shl", b, 24 - 8 * n), 24)  # sign-extended
         acc = binary(c, "add", acc, binary(c, "mul", x, y))
     return acc
 

@@ -313,7 +313,7 @@ def _fits(c: Code, buffer: tir.Buffer, n: int) -> bool:
 
 
 def stack_limit(buffer: tir.Buffer) -> int:
-    """Return how many bytes of a function's buffers, with this one, may be on the stack.
+    """Return how many bytes of a function's buffers, including `buffer`, may be on the stack.
 
     Half of the stack is reserved for "local" buffers, which LLVM can keep in registers.
     """

@@ -264,7 +264,7 @@ def _narrow(c: Code, e: tir.Index) -> Value:
 def _compare_indices(c: Code, e: tir.Compare) -> Value:
     a, b = index(c, e.a), index(c, e.b)
     fits = all(tir.lower_bound(i) > -FITS_32 and tir.upper_bound(i) < FITS_32 for i in (e.a, e.b))
-    if max(a.lanes, b.lanes) > 1 and fits:  # twice as many lanes in a register
+    if max(a.lanes, b.lanes) > 1 and fits:  # 32-bit lanes: twice as many fit in a register
         a, b = (cast(c, v, INT32) for v in c.broadcast(a, b))
     return compare(c, e.op, a, b)
 

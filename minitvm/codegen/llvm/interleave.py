@@ -21,7 +21,7 @@ from .code import Code, Value, suffix_of
 from .expr import address, value
 from .memory import Address, advance, shuffle, write
 
-STRIDES = (2, 4, 8, 16)  # powers of two: two halves are interleaved repeatedly
+STRIDES = (2, 4, 8, 16)  # powers of two, since vectors are interleaved in pairs
 GROUP = 4  # lanes
 
 
@@ -86,8 +86,8 @@ def _interleaved(c: Code, vectors: list[Value]) -> Value:
 def _transposed(c: Code, rows: list[Value]) -> list[Value]:
     """Return the columns of a square block: vector n has lane n of each of the `rows`.
 
-    Each of four adjacent rows is first transposed in groups of four lanes, which x86 can do without
-    moving data across its 128-bit lanes. Then the groups move.
+    First, each 4 x 4 block of four adjacent rows is transposed, which x86 can do without moving
+    data across its 128-bit lanes. Then whole groups of four lanes are moved.
     """
     quads = [_quad(c, rows[n : n + GROUP]) for n in range(0, len(rows), GROUP)]
     columns = [_groups(c, [quad[n] for quad in quads]) for n in range(GROUP)]
@@ -95,7 +95,7 @@ def _transposed(c: Code, rows: list[Value]) -> list[Value]:
 
 
 def _quad(c: Code, rows: list[Value]) -> list[Value]:
-    """Transpose each group of four lanes of four rows."""
+    """Transpose each 4 x 4 block of four rows: row n of the result has lane n of every group."""
     low, high = (0, GROUP, 1, GROUP + 1), (2, GROUP + 2, 3, GROUP + 3)  # of one group of a and b
     left, right = (0, 1, GROUP, GROUP + 1), (2, 3, GROUP + 2, GROUP + 3)
     pairs = [(_in_groups(c, low, *p), _in_groups(c, high, *p)) for p in (rows[:2], rows[2:])]
@@ -105,7 +105,7 @@ def _quad(c: Code, rows: list[Value]) -> list[Value]:
 
 
 def _in_groups(c: Code, order: tuple[int, ...], a: Value, b: Value) -> Value:
-    """Shuffle each group of four lanes: lane `order[n]`, counted from 4 on in b, becomes lane n."""
+    """Shuffle each group of four lanes: lane n is order[n]; 0 .. 3 are in a, 4 .. 7 in b."""
     picks = [
         start + n if n < GROUP else a.lanes + start + n - GROUP
         for start in range(0, a.lanes, GROUP)
@@ -115,7 +115,7 @@ def _in_groups(c: Code, order: tuple[int, ...], a: Value, b: Value) -> Value:
 
 
 def _groups(c: Code, vectors: list[Value]) -> list[Value]:
-    """Transpose a square of groups of four lanes: vector n of the result has group n of each."""
+    """Transpose a square of groups of four lanes: result n has group n of each vector."""
     if len(vectors) == 1:
         return vectors
     halves = [
@@ -126,6 +126,6 @@ def _groups(c: Code, vectors: list[Value]) -> list[Value]:
 
 
 def _alternate(c: Code, odd: int, a: Value, b: Value) -> Value:
-    """Return the even groups of a, then of b; if `odd` is 1, the odd groups of both."""
+    """Return the even groups of four lanes of a, then those of b; the odd ones if `odd` is 1."""
     groups = range(GROUP * odd, 2 * a.lanes, 2 * GROUP)
     return shuffle(c, a, b, [start + n for start in groups for n in range(GROUP)])

@@ -1,4 +1,4 @@
-"""Temporary arrays as parameters, so that a caller can provide their memory once for all calls."""
+"""Make temporary arrays parameters, so that a caller can provide memory once for all calls."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
 
 
 def _is_parallel(s: tir.Stmt) -> bool:
-    """Return whether threads share `s`; a loop of one iteration is no loop in machine code."""
+    """Return whether `s` is a loop that threads run; they do not run a loop of one iteration."""
     return isinstance(s, tir.For) and s.kind == "parallel" and s.extent != 1
 
 

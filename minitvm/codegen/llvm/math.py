@@ -139,7 +139,7 @@ def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def cast(c: Code, v: Value, to: DType) -> Value:
-    """Convert `v` to `to`. A float to an integer truncates and saturates; a wider integer wraps.
+    """Convert `v` to `to`. For an integer `to`, floats truncate and saturate, and integers wrap.
 
     CPUs convert float16 only from and to float32, so other types are converted through float32.
     """

@@ -108,11 +108,11 @@ def _write_row(c: Code, pointer: str, v: Value, mask: Value | None) -> None:
 
 
 def _disguise(c: Code, mask: Value) -> Value:
-    """Return `mask` in a form in which LLVM can fold no lane to a constant.
+    """Return `mask` in a form that keeps LLVM from folding lanes to constants.
 
     LLVM 22.1.0 stores too many bytes if a mask is a constant with one lane on and the stored value
-    was truncated (LLVM issue 179489). Without AVX-512 it also loads all lanes of a register for
-    which it finds, when it splits a longer vector, that they are off.
+    was truncated (LLVM issue 179489). Without AVX-512, when it splits a longer vector, it loads all
+    lanes of a register if it can tell that they are off.
     """
     if c.certainty is None:
         c.certainty = Value(c.name("certain"), BOOL)

@@ -29,7 +29,7 @@ from .expr import address
 
 KEY = "prefetch"  # the pragma, and the name of the call that requests one line
 CACHE_LINE = 64
-FEW = 16  # lines; so many are requested for the first-level cache, more for the second
+FEW = 16  # lines; up to this many are requested for the first-level cache, more for the second
 
 Terms = tuple[tuple[tir.Atom, int], ...]
 
@@ -64,7 +64,7 @@ def with_requests(s: tir.Pragma) -> tir.Stmt:
 def _split(i: tir.Index, inner: Mapping[tir.Var, tir.Index]) -> tuple[Terms, Terms, int, int]:
     """Split the index `i` into fixed terms, terms that move with the loops inside, and a range.
 
-    The range are the constant and the lanes: A[j*64 + k*16 + 2 : +16] has the range 2 .. 17.
+    The constant and the lanes give the range: A[j*64 + k*16 + 2 : +16] has the range 2 .. 17.
     """
     terms, begin = tir.split_terms(i)
     width = 1 + sum((atom.lanes - 1) * k for atom, k in terms if isinstance(atom, tir.Lane))
@@ -76,7 +76,7 @@ def _split(i: tir.Index, inner: Mapping[tir.Var, tir.Index]) -> tuple[Terms, Ter
 
 
 def _merged(buffer: tir.Buffer, parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the union of the ranges `parts`; those within one cache line of each other are one."""
+    """Yield the union of the ranges `parts`; join ranges within one cache line of each other."""
     begin, end = min(parts)
     for a, b in sorted(parts):
         if a > end + CACHE_LINE // buffer.dtype.bytes:
@@ -103,7 +103,7 @@ Region = tuple[tir.Buffer, Terms, int, int]
 
 
 def _insert(s: tir.Stmt, around: tuple[tir.For, ...], regions: Sequence[Region]) -> tir.Stmt:
-    """Insert requests into the loop of `s` with the most iterations; `around` are its loops."""
+    """Insert requests into the innermost loop of `s` that runs most; `around` are outer loops."""
     match s:
         case tir.For(_, extent, body, kind) if kind == "serial" and isinstance(extent, int):
             return replace(s, body=_insert(body, (*around, s), regions))
@@ -117,7 +117,7 @@ def _insert(s: tir.Stmt, around: tuple[tir.For, ...], regions: Sequence[Region])
 
 
 def _iterations(s: tir.Stmt) -> int:
-    """Return how often the innermost loop of `s` runs, or 0 if there is none."""
+    """Return how many iterations the innermost loop of `s` runs in all; 0 if there is no loop."""
     match s:
         case tir.For(_, extent, body, kind):
             count = isinstance(extent, int) and kind == "serial"
@@ -137,7 +137,7 @@ def _requests(
     count: tir.Index = 0
     total = 1
     for loop in around:
-        assert isinstance(loop.extent, int)  # of `_insert`
+        assert isinstance(loop.extent, int)  # _insert enters no other loops
         count = tir.add(tir.mul(count, loop.extent), loop.var)
         total *= loop.extent
     line = CACHE_LINE // buffer.dtype.bytes
@@ -147,7 +147,7 @@ def _requests(
     place = tir.add(tir.mul(count, step), begin)
     for atom, k in base:
         place = tir.add(place, tir.mul(atom, k))
-    level = tir.const(3 if lines <= FEW else 2, "int32")  # as the intrinsic counts
+    level = tir.const(3 if lines <= FEW else 2, "int32")  # LLVM's numbers for L1 and L2
     for n in range(each):
         wanted = tir.Load(buffer, (tir.add(place, n * line),), buffer.dtype)
         yield tir.Evaluate(tir.Call(KEY, (wanted, level), INT32))

@@ -155,7 +155,7 @@ class NumbaPrinter(PythonPrinter):
     A signed integer may be computed in more bits than its type has, but its value fits the type.
     """
 
-    integer = "np.int64"  # int(x) of a uint8 is unsigned, and mixed with signed ones a float64
+    integer = "np.int64"  # int(x) of a uint8 is unsigned, and gives a float64 with signed ints
 
     def __init__(self, shared: tuple[tir.For, ...]) -> None:
         super().__init__()
@@ -271,5 +271,5 @@ def _reach(e: tir.Index) -> int:
             return a + b
         case "mul":
             return max(a * b, a, b)
-        case _:  # bits
+        case _:  # bitwise operators
             return 1 << max(a, b).bit_length()

@@ -8,7 +8,7 @@ from minitvm.base import dtype as dtype_of
 
 from ..common import ACTED_ON
 
-TRIMMED = 2  # iterations
+TRIMMED = 2  # the iterations that remain of a loop with the pragma trim_loop
 NOP = "ex.nop"
 
 
@@ -114,13 +114,13 @@ def check_capacity(s: tir.Stmt) -> tir.Stmt:
 
 def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
     if isinstance(s, tir.Allocate):
-        _check_room(s.buffer, around)
+        _check_fits(s.buffer, around)
         around = (*around, s.buffer)
     for part in lowering.inner(s):
         _check(part, around)
 
 
-def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
+def _check_fits(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
     """Check that `b` fits into its memory together with the buffers `around`."""
     memory = lowering.memory_of(b)
     if memory is None:

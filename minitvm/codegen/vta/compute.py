@@ -13,8 +13,8 @@ from .now import Now
 from .stream import Kernel, Site, Stream
 
 RESET = "fill_zero"
-GEMM = ("gemm", "fused_gemm8x8_add")  # (accumulators, inputs, weights)
-ACCUMULATE = "accumulate"  # (inputs, accumulators): a product with the first element of WGT
+GEMM = ("gemm", "fused_gemm8x8_add")  # operands: (accumulators, inputs, weights)
+ACCUMULATE = "accumulate"  # operands: (inputs, accumulators); the weight is WGT[0]
 ALU = {op.name.lower(): op for op in accel.Op}
 COMPUTED = (*GEMM, RESET, ACCUMULATE, *ALU)
 
@@ -139,7 +139,7 @@ def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
         now.env[s.var] = 0
         s = s.body
     most = lowering.capacity(now.config, accel.Memory.UOP)
-    uops = tuple(islice(_uops(s, now), most + 1))  # at most one too many; then UopCache refuses
+    uops = tuple(islice(_uops(s, now), most + 1))  # with one too many, UopCache raises
     if 0 not in extents:
         check_distance(kind, uops)
     return MicroLoops(tuple(extents), tuple(factors), uops)
@@ -163,7 +163,7 @@ def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
 
 
 def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
-    """Return the strides of (dst, src, wgt) per iteration, in elements; None if uneven."""
+    """Return how many elements (dst, src, wgt) advance per iteration; None if this varies."""
     found: set[tuple[int, ...]] = set()
     for n in tir.walk(loop.body):
         if isinstance(n, tir.For) and not tir.free_of(n.extent, [loop.var]):
@@ -176,7 +176,7 @@ def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
 
 
 def _step(view: tir.View, var: tir.Var, now: Now) -> int | None:
-    """Return how many elements a view moves when `var` advances by 1; None if not constant."""
+    """Return how many elements a view advances when `var` increases by 1; None if this varies."""
     at = view.first.indices[0]
     factor = sum(c for a, c in tir.split_terms(at)[0] if a is var)
     even = tir.free_of(tir.sub(at, tir.mul(var, factor)), [var])
@@ -188,7 +188,7 @@ def _step(view: tir.View, var: tir.Var, now: Now) -> int | None:
 
 
 def check_distance(kind: Operation, uops: tuple[accel.Uop, ...]) -> None:
-    """Raise BuildError if a micro-operation writes the same accumulator as one of the two before.
+    """Raise BuildError if a micro-operation updates an accumulator that the last two updated.
 
     As in VTA, the two loops around a kernel are not checked, because VTA's tutorials put the
     reduction innermost. AcceleratorFunction.warnings() reports hazards of those loops.

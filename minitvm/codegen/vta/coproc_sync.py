@@ -138,7 +138,7 @@ def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Section], Build]:
 
 
 def _loop(s: tir.For) -> tuple[list[Section], Build]:
-    """Return a loop as one section; in it, the first inner section waits for the last."""
+    """Return a loop as one section, whose iterations wait for the iterations before them."""
     inner, build = _sections(s.body)
     if not inner:
         return [], lambda: s
@@ -148,7 +148,7 @@ def _loop(s: tir.For) -> tuple[list[Section], Build]:
 
 
 def _branches(s: tir.If) -> tuple[list[Section], Build]:
-    """Return a condition as one section; each branch pushes and pops all of its own tokens."""
+    """Return an `if` as one section; each branch pushes and pops all of its own tokens."""
     found = [_sections(part) for part in (s.body, s.orelse) if part is not None]
     full = [sections for sections, _ in found if sections]
     if not full:

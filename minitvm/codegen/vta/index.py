@@ -19,7 +19,7 @@ COMPARE: dict[tir.CompareOp, Callable[[int, int], bool]] = {
 
 
 def value(e: tir.Index, env: Mapping[tir.Var, int]) -> int:
-    """Return the value of an index for the variables `env`; raise BuildError if data decide it."""
+    """Return the value of an index for the variables `env`; raise BuildError if it needs data."""
     match e:
         case int():
             return e
@@ -41,7 +41,7 @@ def value(e: tir.Index, env: Mapping[tir.Var, int]) -> int:
 
 
 def holds(e: tir.Expr, env: Mapping[tir.Var, int]) -> bool:
-    """Return whether a condition on indices is true; raise BuildError if data decide it."""
+    """Return whether a condition on indices is true; raise BuildError if it depends on data."""
     match e:
         case tir.Const(truth):
             return bool(truth)

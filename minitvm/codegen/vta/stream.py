@@ -8,8 +8,8 @@ from typing import TypeAlias
 from minitvm import accel
 from minitvm.base import BuildError
 
-MOST = 1 << 18  # limit of the instructions of a program: 4 MB
-ROW = tuple(accel.Unit)  # load, compute, store: prev and next of each are its neighbours
+MOST = 1 << 18  # instructions of a program at most: 4 MB
+ROW = tuple(accel.Unit)  # load, compute, store; the neighbours of a unit are its prev and next
 
 
 Site: TypeAlias = tuple[int, ...]
@@ -90,14 +90,14 @@ class Stream:
         return begin, begin + len(kernel.uops)
 
     def _commit(self, unit: accel.Unit) -> None:
-        """Add a nop that pops the tokens for which the unit waits; none if it waits for none."""
+        """Add a nop that pops the tokens for which the unit waits, if there are any."""
         if self.waiting[unit] != accel.NO_FLAGS:
             self.instructions.append(accel.nop(unit, self.waiting[unit]))
             self.waiting[unit] = accel.NO_FLAGS
 
 
 def _side(unit: accel.Unit, other: accel.Unit) -> str:
-    """Return "prev" if `other` is the unit before `unit`, "next" if it is the one after."""
+    """Return "prev" if `other` is the unit before `unit`, "next" if it is the unit after."""
     step = ROW.index(other) - ROW.index(unit)
     assert abs(step) == 1, "inject_coproc_sync refuses tokens between load and store"
     return "next" if step > 0 else "prev"

@@ -69,7 +69,7 @@ def axis_values(
 
 
 def made_axis(r: schedule.Relation) -> tensor.Axis:
-    """Return an axis that the relation made: the inner part of a split, or the fused one."""
+    """Return an axis that the relation made: the inner part of a split, or the result of a fuse."""
     return r.inner if isinstance(r, schedule.SplitRelation) else r.fused
 
 

@@ -246,7 +246,7 @@ def _computable(
         if not isinstance(widest, int) and tir.lower_bound(lo) >= 0:
             widest = tir.minimum(widest, tir.add(whole[1], 1))
         size, hi = widest, tir.add(lo, tir.sub(widest, 1))
-    if tir.lower_bound(size) < 0:  # possibly empty, but never less than that
+    if tir.lower_bound(size) < 0:  # a size is never negative
         hi = tir.add(lo, tir.sub(tir.maximum(0, size), 1))
     return lo, hi
 

@@ -25,7 +25,7 @@ class Context:
     in_scan_result: frozenset[tensor.Tensor]  # tensors stored in the result of a scan
 
     def place(self, t: tensor.Tensor, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
-        """Return the place of element `indices` of `t` in its buffer, which holds its region."""
+        """Return the indices of t[indices] in the buffer of `t`, which holds the region of `t`."""
         stage = self.state.owner(t)
         if not isinstance(stage.op, tensor.ComputeOp) or t in self.in_scan_result:
             return indices
@@ -98,7 +98,7 @@ def _shape(
 ) -> tuple[tir.Index, ...]:
     """Return the shape of the buffer of the stage's output `t`.
 
-    These are the extents of its region, more where store_at, registers or a layout need it.
+    Its extents are those of the region, or larger if store_at, registers or a layout need more.
     """
     if not isinstance(stage.op, tensor.ComputeOp):
         return t.shape

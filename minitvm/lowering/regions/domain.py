@@ -25,7 +25,7 @@ class Demand:
 
     reads         every load of its results; empty for an output, which is needed as a whole
     whole_readers the stages that read all of it
-    touched       the interval of each dimension that all reads together need; None: no read
+    touched       the interval of each dimension that all reads together need; None without reads
     shared        the enclosing thread loops whose threads compute the stage together
     """
 

@@ -19,8 +19,8 @@ def guards_of(
 ) -> tuple[Guard, ...]:
     """Return the guards that no other implies, and then the conditions that the user asked for.
 
-    An axis whose extent its split does not divide has a guard, even if a step made the axis;
-    a data axis that may leave its tensor is guarded against the tensor's size.
+    An axis has a guard if a split does not divide its extent, even if a step made the axis.
+    A data axis that may leave its tensor has guards for the ends of the tensor.
     """
     wanted = [g for g in _wanted(stage, op, start, extents, values) if g.condition is not tir.TRUE]
     asked = (Guard(c, None) for c in schedule.store_conditions(stage, values))
@@ -74,7 +74,7 @@ def _below(e: tir.Index, n: tir.Index) -> tir.Expr:
 def _needed(guards: list[Guard]) -> Iterator[Guard]:
     """Yield the guards that no other single guard implies.
 
-    If a split and an axis cause equal guards, the later one stays, with the split as cause.
+    If a split and an axis cause equal guards, the later guard stays, with the split as its cause.
     """
     accepted: list[tir.Expr] = []
     for n, g in enumerate(guards):

@@ -104,7 +104,7 @@ def upper_bound_over(e: tir.Index, gone: Iterable[tir.Var]) -> tir.Index | None:
 
 
 def _best(bounds: list[tir.Index | None]) -> tir.Index | None:
-    """Return the least of some upper bounds; if none is a constant, the first one."""
+    """Return the least constant in `bounds`, or the first bound if none is constant."""
     numbers = [n for n in bounds if isinstance(n, int)]
     return min(numbers) if numbers else next((e for e in bounds if e is not None), None)
 

@@ -28,7 +28,7 @@ def _reads(reader: tensor.ComputeOp, op: tensor.ComputeOp) -> bool:
 def reads_of(
     state: schedule.State, op: tensor.ComputeOp, fixed: set[tir.Var], domains: dict[str, Domain]
 ) -> Iterator[Read]:
-    """Yield every load of a result of `op`, and what it reads for one value of the fixed loops."""
+    """Yield every load of a result of `op`, with the interval that it reads for fixed loops."""
     for reader in state.stages:
         if isinstance(reader.op, tensor.ScanOp):
             yield from _rows(reader, reader.op, op, fixed, domains)
@@ -62,7 +62,7 @@ def _rows(
     fixed: set[tir.Var],
     domains: dict[str, Domain],
 ) -> Iterator[Read]:
-    """Yield, for each update that `op` computes, the scan's read of its row of this time step."""
+    """Yield the scan's read of the current row of each update of the scan that `op` computes."""
     for t in scan.updates:
         if t.op is op:
             now = sweep(domains[reader.name].values[scan.scan_axis], fixed)

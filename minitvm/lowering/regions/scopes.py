@@ -19,7 +19,7 @@ def enclosing_loops(
 
 
 def memory_scope(state: schedule.State, stage: schedule.Stage) -> str:
-    """Return the memory scope of the stage: the one set by the user, unless it is "global".
+    """Return the memory scope of the stage: the scope set by the user, unless that is "global".
 
     Otherwise it is "local" inside a loop bound to threads (virtual ones too), "shared" inside loops
     bound to blocks only, and "global" elsewhere.

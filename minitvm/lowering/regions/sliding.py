@@ -12,7 +12,7 @@ from minitvm.base import LoweringError
 class StoredDimension:
     """One dimension of a buffer: `extent` elements, starting at `start`.
 
-    fold: element i lies at (i - start) % fold; 0: at i - start.
+    fold: element i of the tensor is stored at (i - start) % fold, or at i - start if fold is 0.
     """
 
     start: tir.Index
@@ -20,7 +20,7 @@ class StoredDimension:
     fold: int = 0
 
     def place(self, i: tir.Index) -> tir.Index:
-        """Return the place of element i."""
+        """Return the index in the buffer of element `i` of the tensor."""
         local = tir.sub(i, self.start)
         return tir.floormod(local, self.fold) if self.fold else local
 
@@ -38,7 +38,7 @@ def check_attached(stage: schedule.Stage) -> None:
 def storage_for(
     window: tuple[tir.Index, tir.Index], hull: tuple[tir.Index, tir.Index], may_fold: bool
 ) -> StoredDimension:
-    """Return how to store a dimension: one iteration needs `window`, all together need `hull`.
+    """Return how to store a dimension: one iteration needs `window`, all iterations `hull`.
 
     Both are (start, extent). A window of 3 elements in rows of 100 is stored in 4: as the window
     moves, element i + 4 replaces element i, which is no longer in the window.
@@ -54,7 +54,7 @@ def storage_for(
 
 
 def may_fold(state: schedule.State) -> bool:
-    """Return whether buffers may be folded: an intrinsic expects contiguous rows."""
+    """Return False if any stage is tensorized, since intrinsics expect buffers without a fold."""
     return not any(n.intrin is not None for s in state.stages for n in s.notes.values())
 
 
