@@ -31,7 +31,7 @@ Measurers: TypeAlias = Callable[[tune.Task], tune.Measures]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How rounds are given to tasks; see TaskScheduler."""
+    """How a task scheduler gives rounds to tasks; see TaskScheduler for the fields."""
 
     tasks: tuple[tune.Task, ...]
     weights: Weights
@@ -74,9 +74,9 @@ class Settings:
 
 @dataclass(slots=True)
 class Allocation:
-    """Tuning that runs: start(), run(measurers), outcome().
+    """A run of the task scheduler: call start(), run(measurers) and outcome().
 
-    searches   of each task, not started
+    searches   a search of each task, not started
     batch      trials of a round
     patience   trials without an improvement, after which objective "early-stop" leaves a task
     begin      when it began, by the timer of the searches
@@ -94,8 +94,8 @@ class Allocation:
     measurers: dict[int, tune.Measures] = field(default_factory=dict[int, tune.Measures])
     refused: dict[int, str] = field(default_factory=dict[int, str])
     rounds: list[TaskRound] = field(default_factory=list[TaskRound])
-    best: float = math.inf  # of the objective
-    improved: int = 0  # trials when it was found
+    best: float = math.inf  # lowest objective so far
+    improved: int = 0  # trials when the lowest was found
     ended: End = "exhausted"
 
     # --- the state of each task ------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Allocation:
         return sum(len(s.trials) for s in self.searches)
 
     def alive(self) -> list[int]:
-        """Return the tasks that can be tuned."""
+        """Return the tasks that can still be tuned."""
         return [
             n
             for n, s in enumerate(self.searches)
@@ -124,7 +124,7 @@ class Allocation:
         ]
 
     def progress(self, n: int) -> Progress:
-        """Return what the gradient needs of a task."""
+        """Return the progress of a task, from which its gradient is computed."""
         trials, before = self.searches[n].trials, None
         past = len(trials) - self.settings.window * self.batch
         if past > 0:
@@ -183,7 +183,7 @@ class Allocation:
         return int(np.argmin(gradients)), gradients
 
     def gradients(self, alive: Sequence[int]) -> tuple[float, ...]:
-        """Return how a round of each task is expected to change the objective; 0 for dead tasks."""
+        """Return the change of the objective expected from a round of each task; 0 if not alive."""
         s, objective, latencies = self.settings, self.objective(), self.latencies
         tasks = [self.progress(n) for n in range(len(self.searches))]
         similar = [sorted(each) for each in self.similar]
@@ -224,7 +224,7 @@ class Allocation:
             self.on(TasksStarted(s.tasks, calls, limits.trials, limits.seconds, self.trials))
 
     def run(self, measurers: Callable[[tune.Task], tune.Measures]) -> None:
-        """Tune a task after the other until a limit is reached; then measure the best again."""
+        """Tune a task in each round until a limit is reached; then measure the best again."""
         while True:
             end = self.over()
             choice = end or self.chosen()
@@ -288,7 +288,7 @@ class Allocation:
             self.on(event)
 
     def _improve(self) -> None:
-        """Note when the objective became lower."""
+        """Record the objective and the number of trials if the objective has become lower."""
         now = self.objective()(self.latencies)
         if now < self.best or math.isinf(now):
             self.best, self.improved = now, self.trials

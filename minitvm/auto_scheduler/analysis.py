@@ -30,15 +30,15 @@ def terms(op: tensor.ComputeOp) -> int:
 
 
 def is_ragged(op: tensor.ComputeOp) -> bool:
-    """Return whether data says how many terms `op` reduces: its loops are left as they are."""
+    """Return whether the number of terms that `op` reduces depends on data: it is not tiled."""
     return any(not isinstance(a.extent, int) for a in op.reduce_axis)
 
 
 def has_data_reuse(op: tensor.ComputeOp) -> bool:
-    """Return whether tiles pay: several iterations read the same elements (NeedsMultiLevelTiling).
+    """Return whether several iterations read the same elements, so that it pays to tile `op`.
 
-    So it is if an input is read without one of the output's axes, and there is a second such input
-    or a reduction.
+    This is so if an input is read without one of the output's axes, and there is a second such
+    input or a reduction (NeedsMultiLevelTiling).
     """
     if is_ragged(op):
         return False
@@ -120,11 +120,11 @@ def is_small_space(op: tensor.ComputeOp, cores: int) -> bool:
 
 
 def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
-    """Return the inputs that the last data axis indexes, and in which dimension.
+    """Return the inputs that can be stored as panels as wide as a tile, and the dimension to split.
 
-    Each dimension is indexed by another axis, one of them by a reduce axis, and a data axis is
-    missing: such an input, such as the weights of a product or of a convolution in NHWC, is read
-    again for each tile along that axis, and can be stored as panels as wide as a tile.
+    The last data axis indexes this dimension. The other dimensions are indexed by other axes, one
+    of them a reduce axis. Some data axis indexes no dimension, so each tile along it reads the
+    input again. Examples are the weights of a product and of a convolution in NHWC.
     """
     found = list[tuple[tensor.Tensor, int]]()
     last, long = op.axis[-1], {a for a in op.axis if extent(a) > 1}

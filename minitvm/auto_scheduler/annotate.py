@@ -20,8 +20,8 @@ from . import analysis
 from .state import State
 
 UNROLLS = (0, 16, 64, 512)
-FEW_STAGES = 2  # without tiles: each gets a place of its own
-SHORTEST = 4  # a loop that is worth a vector
+FEW_STAGES = 2  # up to this many stages without tiles, each gets a location of its own
+SHORTEST = 4  # iterations of the shortest loop that is worth vectorizing
 VECTORS = (1, 2, 4)  # registers of a vectorized loop of stages without tiles
 
 
@@ -46,7 +46,7 @@ def _open_sizes(state: State, target: Target) -> None:
     """Add the genes that all siblings have."""
     if any(analysis.terms(state.op(s)) > 1 for s in _computed(state)):
         state.gene(tune.number_gene("auto_unroll", UNROLLS))
-    for name in _loose(state):
+    for name in _untiled(state):
         if analysis.is_ragged(state.op(name)):
             continue
         lanes = target.lanes(state.op(name).dtypes[0])
@@ -73,7 +73,7 @@ def _hosts(state: State) -> list[str]:
     return [t.host for t in state.tiles.values()]
 
 
-def _loose(state: State) -> list[str]:
+def _untiled(state: State) -> list[str]:
     """Return the stages without tiles, whose loops no rule has changed."""
     tiled = {*state.tiles, *_hosts(state)}
     return [
@@ -85,7 +85,7 @@ def _loose(state: State) -> list[str]:
     ]
 
 
-def _shaped(state: State) -> list[str]:
+def _split_by_user(state: State) -> list[str]:
     """Return the stages whose loops a rule of the user has split."""
     tiled = {*state.tiles, *_hosts(state)}
     stages = [state.s.state.stage(name) for name in _computed(state) if name not in tiled]
@@ -96,12 +96,12 @@ def _shaped(state: State) -> list[str]:
 
 
 def _locations(state: State) -> list[State]:
-    """Return states in which each loose stage that is not an output has got a place.
+    """Return states in which each stage of _untiled has a location, except for the outputs.
 
     Consumers are placed before the stages that they read. If there are many stages, all get the
-    same kind of place where they can.
+    same kind of location where this is legal.
     """
-    inner = [n for n in _loose(state) if not state.s.state.stage(n).is_output]
+    inner = [n for n in _untiled(state) if not state.s.state.stage(n).is_output]
     if len(inner) <= FEW_STAGES:
         found = [state]
         for name in reversed(inner):
@@ -117,15 +117,15 @@ def _locations(state: State) -> list[State]:
 
 
 def _last_choice(new: State, old: State) -> str:
-    """Return the kind of place that was chosen last; "" for root."""
+    """Return the kind of location that was chosen last; "" for root."""
     return "" if new is old else new.choices[-1].split()[-1]
 
 
 def _placed(state: State, name: str) -> Iterator[State]:
     """Yield the states in which a stage is at root, at a loop of its readers, or inlined.
 
-    Of the loops, those that end the outer two levels of tiles count, and the outermost one of
-    stages without tiles.
+    The loops are the last ones of the outer two levels of tiles, and the outermost loop of a stage
+    without tiles.
     """
     yield state
     for target, loop in schedule.legal_loops(state.s.state, name):
@@ -145,7 +145,7 @@ def _kind_of_loop(state: State, stage: str, loop: str) -> str:
     now = state.s.state.stage(stage)
     tiles = next((t for t in state.tiles.values() if t.host == stage), None)
     if tiles is None:
-        return "outer" if stage in _loose(state) and now.names[now.leaves[0]] == loop else ""
+        return "outer" if stage in _untiled(state) and now.names[now.leaves[0]] == loop else ""
     ends = [levels[-1] for levels in tiles.levels[:-1] if levels]
     for kind, a in zip(("outer", "tile"), ends, strict=False):
         if now.names.get(a) == loop:
@@ -196,15 +196,15 @@ def _vectorize(state: State, target: Target) -> None:
         state.s[name].vectorize(t.inner[-1])
         if t.host != name:
             state.s[t.host].vectorize(t.copied[-1])
-    for name in _shaped(state):
+    for name in _split_by_user(state):
         *_, innermost = state.s.state.stage(name).leaves
         if innermost.kind == "data" and state.s.state.stage(name).note(innermost).kind == "serial":
             state.s[name].vectorize(innermost)
-    for name in _loose(state):
-        _vectorize_loose(state, name, target)
+    for name in _untiled(state):
+        _vectorize_untiled(state, name, target)
 
 
-def _vectorize_loose(state: State, name: str, target: Target) -> None:
+def _vectorize_untiled(state: State, name: str, target: Target) -> None:
     """Split the last data axis of a stage without tiles, and vectorize the inner loop."""
     stage, op = state.s[name], state.op(name)
     last = op.axis[-1]
@@ -231,7 +231,7 @@ def _unroll_rows(state: State) -> None:
 
 
 def _limit_unrolling(state: State) -> None:
-    """Leave open how far the loops of each reduction are unrolled."""
+    """Add a gene that decides how far the loops of each reduction are unrolled."""
     for name in _computed(state):
         if analysis.terms(state.op(name)) > 1:
             gene = state.gene(tune.number_gene("auto_unroll", UNROLLS))

@@ -21,12 +21,12 @@ import numpy as np
 
 from minitvm import tune
 
-FEWEST = 8  # measured programs, before the model is used that learns from them
+FEWEST = 8  # measured programs that are needed to train the model
 SHOWN = 3  # prefixes of a decision that are printed
 
 
 class Node(NamedTuple):
-    """A prefix: a sketch and the options of its first genes, and the score of this program."""
+    """A prefix of a program: a sketch, the options of its first genes, and the prefix's score."""
 
     sketch: int
     options: tuple[int, ...]
@@ -90,7 +90,7 @@ class BeamPolicy:
     model    learns from the complete programs that were measured; by default trees that correct the
              analytic model. Until enough are measured, the analytic model gives the scores
     beam     prefixes that each decision keeps
-    branch   options that are tried of a gene with more of them, drawn at random
+    branch   the most options of a gene that are tried; of a gene with more, these are random ones
     draws    0: a prefix is scored with all other genes at their first options, which split no
              loop; n: its score is the mean of n programs that complete it at random
     If all programs that the beam ends with are known, a random one is proposed.
@@ -184,7 +184,7 @@ class BeamPolicy:
         return self.rng.random(len(features), np.float32)
 
     def learn(self, trials: Sequence[tune.Trial]) -> float | None:
-        """Train the model from all trials; return its accuracy on the new ones before that."""
+        """Train the model from all trials; return the accuracy of its guesses of the new ones."""
         if not trials:
             return None
         new = self.columns.of_candidates([trial.candidate for trial in trials])

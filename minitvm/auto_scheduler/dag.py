@@ -59,7 +59,7 @@ class ComputeDAG:
         return tuple(t for t in self.tensors if not isinstance(t.op, te.PlaceholderOp))
 
     def get_init_state(self) -> LoopState:
-        """Return the state without steps, to which a program can be written by hand."""
+        """Return the state without steps, whose schedule can be written by hand."""
         return LoopState(State(self.initial), self)
 
     def apply_steps_from_state(

@@ -14,7 +14,7 @@ from .state import State
 
 MOST = 10_000  # steps of a derivation: the largest known takes some hundreds
 
-# watch(state, stage, rule, new state): what a rule made of a state; skipping returns the same state
+# watch(state, stage, rule, new state): a rule made a new state, or returned the same one to skip
 Watch: TypeAlias = Callable[[State, str, Rule, State], None]
 
 

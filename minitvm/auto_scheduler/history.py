@@ -30,9 +30,9 @@ def load_best_record(
 ) -> tune.Record | None:
     """Return the record of the fastest program in a log, or None if the log has no such record.
 
-    workload_key, target   those of the records that count; None for any
+    workload_key, target   only records with this key and this target count; None allows any
     include_compatible     whether records of other machines count
-    If programs were measured in turns at the end of a search, only these times are compared.
+    If a search measured its best programs again at the end, only these times are compared.
     """
     here = Target(target) if target is not None else None
     check_flag("include_compatible", include_compatible)
@@ -54,7 +54,7 @@ def load_best_record(
 
 
 def is_default_faster(record: tune.Record) -> bool:
-    """Return whether the default schedule was faster in the turns at the end of the search."""
+    """Return whether the default schedule was faster in the final measurement of the search."""
     if not record.final or record.default is None:
         return False
     return record.default < statistics.median(record.result.seconds)
@@ -63,7 +63,7 @@ def is_default_faster(record: tune.Record) -> bool:
 class ApplyHistoryBest:
     """A context in which topi.schedule uses the best programs of a log, for equal formulas.
 
-    Where the default was faster at the end of a search, it is used.
+    The default schedule is used where it was faster at the end of the search.
     """
 
     def __init__(self, records: str | Path, include_compatible: bool = False) -> None:
@@ -82,7 +82,7 @@ class ApplyHistoryBest:
         inputs = [op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)]
         try:
             dag = ComputeDAG((*inputs, *outs))
-        except ArgumentError:  # no computation that this room tunes
+        except ArgumentError:  # the sketch rules cannot schedule it
             return None
         record = self.best.get((dag.workload_key(), str(target)))
         if record is None or is_default_faster(record):
@@ -100,7 +100,7 @@ class ApplyHistoryBest:
 
 
 def replayed(record: tune.Record, dag: ComputeDAG) -> te.Schedule:
-    """Return the schedule of a record: its steps, taken on equal formulas."""
+    """Return the schedule of a record: its steps, applied to equal formulas."""
     s = te.Schedule(dag.initial)
     for step in schedule.from_json(json.dumps(record.steps)):
         s.apply(step)

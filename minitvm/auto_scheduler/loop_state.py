@@ -36,7 +36,7 @@ class Stage:
 class SplitStep:
     """A split into several loops: the lengths of all but the outermost.
 
-    gene   the decision that the lengths are, if they are open
+    gene   the number of the gene that decides the lengths; None if they are fixed
     """
 
     lengths: tuple[int, ...]
@@ -55,7 +55,7 @@ class LoopState:
     transform_steps: list[SplitStep] = field(default_factory=list[SplitStep])
 
     def __init__(self, state_object: SketchState | LoopState, compute_dag: object = None) -> None:
-        """Copy a state; compute_dag is accepted as in TVM, a state here has its formulas."""
+        """Copy a state; compute_dag is accepted as in TVM, but a state has its own formulas."""
         del compute_dag
         given = state_object.state_object if isinstance(state_object, LoopState) else state_object
         fix = "the state that a rule is given"
@@ -99,7 +99,7 @@ class LoopState:
     ) -> list[tensor.Axis]:
         """Split a loop, and return all parts, outermost first.
 
-        lengths   those of all parts but the outermost; None, for all, leaves them to the search
+        lengths   of all parts but the outermost; if all are None, the search chooses them
         """
         name = self[stage_id].name
         raise_first(ArgumentError, f"split of {name}", _about_lengths(iterator, lengths))
@@ -115,7 +115,7 @@ class LoopState:
     def follow_split(
         self, stage_id: StageKey, iterator: tensor.Axis, src_step_id: int, n_split: int
     ) -> list[tensor.Axis]:
-        """Split a loop in n_split + 1 parts as an earlier split; the last part has what is left."""
+        """Split a loop like an earlier split, into n_split + 1 parts; the last one is the rest."""
         steps = self.transform_steps
         known = src_step_id in range(-len(steps), len(steps))
         if not known or n_split not in range(1, len(steps[src_step_id].lengths) + 1):

@@ -19,11 +19,11 @@ from typing import TypeAlias
 from minitvm import tensor, tune
 
 Objective: TypeAlias = Callable[[Sequence[float]], float]  # of the latency of each task
-Weights: TypeAlias = Sequence[Sequence[float]]  # of each task in each network
+Weights: TypeAlias = Sequence[Sequence[float]]  # [network][task]: calls of the task
 
-STEP = 1e-4  # of a latency, for the derivative of an objective
+STEP = 1e-4  # relative change of a latency, for the derivative of an objective
 ALIKE = math.log(1.618)  # similar tasks differ less in the logarithm of their operations
-PATIENCE = 5  # rounds more than any similar task, after which a slow task is not similar
+PATIENCE = 5  # a slow task with this many rounds more than any similar task counts as different
 
 
 def network_latencies(weights: Weights, latencies: Sequence[float]) -> list[float]:
@@ -65,7 +65,7 @@ def early_stop(weights: Weights, floors: Sequence[float]) -> Objective:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a gradient needs of a task.
+    """The progress of a task, from which its gradient is computed.
 
     latency   the shortest so far, in seconds
     rounds    of measurements; the last one may be part of a round
@@ -94,11 +94,11 @@ def slopes(
 ) -> list[float]:
     """Return how the latency of each task is expected to change in a round.
 
-    alpha     the share of the change in the last rounds, against the expected one
-    beta      how far a task may become faster than the fastest similar task
+    alpha     the weight of the mean change in the last `window` rounds; a guess has the rest
+    beta      a task should reach at least 1/beta of the speed of the fastest similar task
     similar   the numbers of the tasks that are similar to each task
-    The expected change is the lower of two guesses: the task will become as much faster in each
-    round as it has so far, from an infinite speed; or as fast as similar ones.
+    The guess is the lower of two changes: the latency falls to 0 in as many rounds as there were so
+    far; or it falls in one round to the latency at the speed that `beta` promises.
     """
     found = list[float]()
     for now, others in zip(tasks, similar, strict=True):
@@ -113,7 +113,7 @@ def slopes(
 
 
 def derivative(objective: Objective, latencies: Sequence[float], n: int) -> float:
-    """Return how much the objective changes with the latency of task n, from below."""
+    """Return the derivative of the objective by the latency of task n, from below."""
     step = STEP * latencies[n]
     less = [*latencies]
     less[n] -= step
@@ -144,7 +144,7 @@ def _operators(task: tune.Task) -> tuple[str, ...]:
 def part_from(
     similar: Sequence[set[int]], tasks: Sequence[Progress], n: int, *, beta: float
 ) -> None:
-    """Remove task n from those similar to it if it stays slow however often it is measured."""
+    """Remove task n from the tasks similar to it if it stays slow in many more rounds than they."""
     others = similar[n]
     if not others:
         return

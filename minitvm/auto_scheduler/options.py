@@ -12,7 +12,7 @@ from minitvm.base import ArgumentError, Reason, Target, check_kind, raise_first
 
 @dataclass(frozen=True, slots=True)
 class RecordToFile:
-    """Append each measurement to a log; what it contains already is known to the search."""
+    """Append each measurement to a log; the search also learns from what the log contains."""
 
     filename: str | Path = "auto_scheduler_tuning.json"
 

@@ -46,7 +46,7 @@ class XGBModel:
         return self.search
 
     def save(self, file_name: str | Path) -> None:
-        """Write trees that know the trials of the last search to a file."""
+        """Write trees that are trained on the trials of the last search to a file."""
         search = self.search
         if search is None or not search.trials:
             fix = "task.tune(options, SketchPolicy(task, model)) first"
@@ -74,7 +74,7 @@ class XGBModel:
 
 @dataclass(frozen=True, slots=True)
 class RandomModel:
-    """No model: candidates are drawn uniformly."""
+    """Choose no cost model: candidates are drawn uniformly."""
 
 
 CostModel: TypeAlias = XGBModel | RandomModel
@@ -82,7 +82,7 @@ CostModel: TypeAlias = XGBModel | RandomModel
 
 @dataclass(frozen=True, slots=True)
 class PreloadMeasuredStates:
-    """Let a search know the measurements of a log; its trials are measured beside those."""
+    """Let a search learn from a log, whose measurements do not count as trials of the search."""
 
     filename: str | Path = "auto_scheduler_tuning.json"
 
@@ -106,7 +106,7 @@ class PreloadCustomSketchRule:
     rule_name: str = "custom rule"
 
     def rules(self, policy: SketchPolicy) -> tuple[Rule, Rule]:
-        """Return the rule for each of the two ways to apply it."""
+        """Return two rules: one for APPLY_AND_SKIP_REST, which is exclusive, and one for APPLY."""
 
         def meets(wanted: int) -> Callable[[State, str, Target], bool]:
             def check(state: State, stage: str, target: Target) -> bool:
@@ -140,7 +140,7 @@ SearchCallback: TypeAlias = PreloadMeasuredStates | PreloadCustomSketchRule
 
 
 class SketchPolicy:
-    """How a task is searched: evolution of candidates of its sketches under a cost model.
+    """A search strategy: an evolution of the candidates of a task under a cost model.
 
     search_task   the task, with the rules of the callbacks
     """
@@ -171,9 +171,9 @@ class SketchPolicy:
             self.search_task = task.with_rules((*added, *task.rules))
 
     def policy(self, log: str | Path | None) -> tuple[tune.Policy, np.random.Generator, int]:
-        """Return the policy of a search, its random numbers, and how many trials it knows.
+        """Return the policy of a search, its random numbers, and how many trials do not count.
 
-        log   the log that the search reads itself
+        log   the log that the search reads itself; its trials do not count if it was preloaded
         """
         task, rng = self.search_task, np.random.default_rng(self.seed)
         if isinstance(self.model, RandomModel):

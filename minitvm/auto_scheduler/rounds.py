@@ -26,7 +26,7 @@ STEPS = 1000  # of the progress bar
 
 @dataclass(frozen=True, slots=True)
 class TasksStarted:
-    """Tuning begins.
+    """An event: tuning begins.
 
     weights            how often the networks call each task
     trials, seconds    the budget; trials include those that the log had; None for no limit
@@ -42,7 +42,7 @@ class TasksStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskRound:
-    """A task has been tuned for a round.
+    """An event: a task has been tuned for a round.
 
     number      of the round, from 1
     task        the number of the task
@@ -117,7 +117,7 @@ class TasksOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TasksFinished:
-    """Tuning has ended."""
+    """An event: tuning has ended."""
 
     outcome: TasksOutcome
 

@@ -121,7 +121,7 @@ def tile_and_fuse(state: State, stage: str, target: Target) -> Iterator[Branch]:
 
 
 def _label(a: tensor.Axis) -> str:
-    """Return the name of an axis of the formula: cache_write appends ".c"."""
+    """Return the name of an axis in the formula, without the ".c" that cache_write appends."""
     return a.name.removesuffix(".c")
 
 

@@ -3,7 +3,7 @@
     scheduler = auto_scheduler.TaskScheduler(tasks, task_weights)
     print(scheduler.tune(seconds=300, log="network.jsonl"))     the same call resumes
 
-A task is tuned for a round at a time: the one that is expected to lower the objective most.
+In each round one task is tuned, namely the task that is expected to lower the objective most.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Options(Protocol):
 
 
 class TaskScheduler:
-    """Tunes several tasks, and gives each round to the one that lowers the objective most.
+    """Tunes several tasks; each round tunes the task that should lower the objective most.
 
     task_weights      how often a network calls each task, by default once; or for several networks,
                       a list for each
@@ -71,11 +71,11 @@ class TaskScheduler:
     bounds            the latency of each network that "requirements" asks for
     references        the latency of each network that "geomean" compares with
     strategy          "gradient"; "round-robin"; "sequential": one task after the other
-    alpha             the share of the progress in the last rounds in a gradient, against a guess
-    beta              how far a task may become faster than the fastest similar one
-    backward_window   how many rounds "the last rounds" are
-    epsilon           the share of rounds of a random task
-    load_log_file     a log whose trials are known, beside that of `tune`
+    alpha             the weight of the progress in the last rounds; a guess has the rest
+    beta              a task should reach at least 1/beta of the speed of the fastest similar one
+    backward_window   the number of these last rounds
+    epsilon           the share of rounds in which a random task is tuned
+    load_log_file     a log to learn from, in addition to that of `tune`
     model             model(task) returns the cost model of a task
     policy            policy(task, rng) returns the policy of a task; by default GuidedPolicy
     measurers         measurers(task) measures a task; by default, processes of this machine
@@ -142,7 +142,7 @@ class TaskScheduler:
 
         options               TVM's TuningOptions, in place of the other arguments up to `on`
         trials                of all tasks together, including those that the logs had
-        seconds               wall time, without the final turns
+        seconds               wall time, without the final measurements
         batch                 trials of a round; fewer if each task would not get a round
         early_stopping        trials without a lower objective
         early_stopping_task   trials of a task without an improvement, after which it is left
@@ -150,7 +150,7 @@ class TaskScheduler:
         measure               how to measure; cold=True applies to tasks with constants
         on                    is called with each event, in this thread
         stop                  ends tuning when it is set; so does Ctrl-C
-        At the end, the fastest candidates of each task are measured in turns with its default.
+        At the end, the fastest candidates of each task are measured alternately with its default.
         """
         if options is not None:
             trials, batch = options.num_measure_trials, options.num_measures_per_round
@@ -201,7 +201,7 @@ def _networks(given: Sequence[float] | Weights | None, count: int) -> Weights:
 
 
 class _Machines:
-    """Makes measurers that take turns with the same processes, for each target."""
+    """Makes measurers; those for the same target share their processes."""
 
     def __init__(self, options: MeasureOptions | None, opened: ExitStack) -> None:
         self.options, self.opened = options or MeasureOptions(), opened

@@ -14,8 +14,8 @@ from minitvm import schedule, te, tensor, tune
 from . import text
 
 LONGEST = 64  # iterations of an innermost loop
-RICH = 6  # sizes of an innermost loop that divide the length: with so many, others add little
-WASTE = 1.3  # iterations of loops that do not divide the length, relative to it
+RICH = 6  # with this many sizes of an innermost loop that divide the length, others add little
+WASTE = 1.3  # the most iterations of loops that do not divide the length, relative to the length
 UNEVEN = range(1, 15)  # innermost loops that do not divide the length, in vectors or iterations
 FEW = (1, 2, 4)  # iterations of the two loops around them
 
@@ -26,10 +26,10 @@ class Tiles(NamedTuple):
     spatial   the genes of the data axes; None for an axis of one iteration
     levels    data loops, outermost level first, of the stage that writes the result; the last level
               is the innermost one of the tiled stage itself
-    host      the stage that writes the result: the consumer in whose loops of this `level` this
-              one is computed; or this stage, and level 0
+    host      the stage that writes the result: a consumer, in whose loops of level `level` the
+              tiled stage is computed; or the tiled stage itself, with level 0
     inner     the loops in a register tile of the tiled stage
-    copied    the loops of the consumer over what is computed at a time; () without a consumer
+    copied    the consumer's loops over the elements computed at a time; () without a consumer
     """
 
     spatial: tuple[int | None, ...]
@@ -44,7 +44,7 @@ class State:
     """A schedule with open tile sizes: what sketch rules rewrite.
 
     s       the schedule; an open size has an example in it
-    genes   the decisions that are open, holes where they go
+    genes   the decisions that are open; holes: the fields of steps that they fill
     rules   the names of the rules that were applied
     names   how sketches print a loop and its extent: "i.0", "TILE_I0"
     tiles   the loops of tiled stages
@@ -91,7 +91,7 @@ class State:
         return op
 
     def gene(self, gene: tune.Gene) -> int:
-        """Add a decision, and return its number; one of the same name is used again."""
+        """Add a gene, or find the gene of the same name, and return its number."""
         for n, known in enumerate(self.genes):
             if known.name == gene.name:
                 return n
@@ -151,7 +151,7 @@ class State:
         return tune.Sketch(name, tuple(args), self.initial, tuple(steps), self.holes, space)
 
     def program(self, row: Sequence[int]) -> Self:
-        """Return the state that a row of the open decisions gives: its sizes are numbers."""
+        """Return a copy in which the options of `row` replace all open sizes."""
         new = type(self)(self.initial)
         new.rules, new.choices = self.rules, self.choices
         for step in self.sketch("", ()).filled(row):
@@ -186,8 +186,8 @@ def data_gene(name: str, length: int, lanes: int) -> tune.Gene:
     The innermost loop has at most 64 iterations. If few of its sizes divide the length, there are
     also tiles that do not, the last of which is cut off.
 
-    lanes   of a vector if the innermost loop will be vectorized: tiles of other sizes are multiples
-            of it; 1 if it will not
+    lanes   the lanes of a vector if the innermost loop will be vectorized, otherwise 1; sizes that
+            do not divide the length are multiples of it
     """
     options = list(tune.split_gene(name, length, 4, innermost=LONGEST).options)
     if len({o[-1] for o in options if o[-1] % lanes == 0}) < RICH:

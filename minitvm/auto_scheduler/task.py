@@ -79,7 +79,7 @@ class SearchTask(Task):
         target            by default the current target
         hardware_params   facts of the machine that replace those of the target
         task_inputs       arrays to measure with, by the name of the input; the others are random
-        rules             what derives sketches, tried in this order
+        rules             the rules that derive sketches, tried in this order
         """
         raise_first(ArgumentError, "SearchTask", _about(func, compute_dag, workload_key))
         if func is not None:
@@ -187,7 +187,7 @@ class SearchTask(Task):
         """Return the schedule of the fastest program of a log, and the arguments of its program.
 
         include_compatible   whether measurements on other machines count
-        If the default was faster in the final turns of the search, this is its schedule.
+        Returns the default schedule if that was faster in the search's final measurement.
         """
         record = load_best_record(log_file, self.key, self.target, include_compatible)
         if record is None:

@@ -1,4 +1,4 @@
-"""How formulas and programs are printed: as TVM prints a ComputeDAG, and as the Ansor talk does."""
+"""Print formulas as TVM prints a ComputeDAG, and programs as the Ansor talk prints them."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def program(state: schedule.State, names: Names, factors: Factors | None) -> str
 
 @dataclass(slots=True, init=False)
 class _Printed:
-    """What it takes to print a schedule."""
+    """A schedule that is being printed, with all that its lines depend on."""
 
     state: schedule.State
     names: Names
     factors: Factors | None
     extents: dict[tensor.Axis, tir.Index]
-    made: dict[tensor.Axis, schedule.Relation]  # what made a loop
+    made: dict[tensor.Axis, schedule.Relation]  # the split or fuse that made a loop
 
     def __init__(self, state: schedule.State, names: Names, factors: Factors | None) -> None:
         self.state, self.names, self.factors = state, names, factors

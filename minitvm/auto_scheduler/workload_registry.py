@@ -24,7 +24,7 @@ from .checks import listed
 from .workloads import WORKLOADS as NAMED
 
 Workload: TypeAlias = Callable[..., Sequence[te.Tensor]]
-WORKLOADS: dict[str, Workload] = {}  # of the user
+WORKLOADS: dict[str, Workload] = {}  # registered by the user
 
 
 @overload

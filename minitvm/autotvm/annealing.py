@@ -6,7 +6,7 @@ begin where those of the last one ended.
 
 A cost model predicts a thousand configurations in hardly more time than a hundred. Therefore the
 next few steps of all chains are scored at once, as if none of them were kept. A chain goes through
-its steps until it keeps one; the later ones would have begun elsewhere, and are only used as finds.
+its steps until it keeps one; later steps would have begun elsewhere, but may be among the best.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Annealing:
 
 
 def walk(space: tune.Space, rng: np.random.Generator, rows: tune.Rows) -> tune.Rows:
-    """Return `rows` with one knob of each changed to any other option, if that is allowed."""
+    """Change one knob of each row to a random other option; keep the row if that is not allowed."""
     sizes = np.array([len(g) for g in space.genes])
     free = np.flatnonzero(sizes > 1)
     if not len(free):
@@ -58,7 +58,7 @@ def walk(space: tune.Space, rng: np.random.Generator, rows: tune.Rows) -> tune.R
 
 
 class Best:
-    """The best rows of a search: `count` rows with the highest scores, none of them twice.
+    """The best rows of a search: the `count` different rows with the highest scores.
 
     known    keys of the rows that are left out, because they have been measured
     Any score may be among the best, also a negative one: a rank loss gives scores of both signs.
@@ -101,10 +101,10 @@ def anneal(
     start: tune.Rows | None = None,
     settings: Annealing | None = None,
 ) -> tuple[list[tuple[float, tuple[int, ...]]], tune.Rows]:
-    """Search for `count` rows with high scores that are not known.
+    """Search for `count` rows with high scores whose keys are not in `known`.
 
-    start    where the chains begin; by default at random
-    Returns the best (score, row), best first, and where the chains ended.
+    start    the rows at which the chains begin; by default random rows
+    Returns a list of (score, row), best first, and the rows at which the chains ended.
     """
     use = settings or Annealing()
     rows = space.sample(rng, use.chains) if start is None or not len(start) else start

@@ -12,7 +12,7 @@ from minitvm import tune
 
 @dataclass(frozen=True, slots=True)
 class LogToFile:
-    """Append each measurement to a file; what it contains already is known to the tuner."""
+    """Append each measurement to a file; the tuner also learns from what the file contains."""
 
     path: Path
 

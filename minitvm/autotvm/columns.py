@@ -2,7 +2,7 @@
 
 "itervar"   features of the loops and accesses of each statement, and the analytic model's estimate
 "knob"      the options of the knobs, which say nothing about another template
-"curve"     relations of loops: how much memory loops touch that run so often, and vice versa
+"curve"     relations of loops: how much memory they touch by how often they run, and vice versa
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACCESSES = 4  # accesses of the heaviest statement that have curves
 
 
 def columns_of(task: Task, kind: FeatureType) -> tune.Columns:
-    """Return the columns of a feature type, "knob" for templates whose loops are not known."""
+    """Return the columns of a feature type; those of "knob" if the sketches' loops are unknown."""
     if kind not in get_args(FeatureType):
         known = ", ".join(get_args(FeatureType))
         raise ArgumentError(f"feature_type {kind!r}", "no such type of features", known)
@@ -72,8 +72,8 @@ def touched(
 ) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
     """Return how many elements of each tensor the loops of the heaviest statement touch.
 
-    Returns the names of the loops, outermost first, those of the tensors, and the numbers,
-    float64[loops, tensors, candidates]: one run of a loop touches so many.
+    Returns the names of the loops, outermost first, the names of the tensors, and the elements that
+    one run of a loop touches, float64[loops, tensors, candidates].
     """
     s, arrays = _heaviest(sketch, rows)
     numbers = np.concatenate([f.touched[:-1] for f in _chunks(arrays)], axis=2)
@@ -81,7 +81,7 @@ def touched(
 
 
 def _chunks(arrays: tune.Packed) -> Iterator[tune.Footprint]:
-    """Yield copies: the arrays of all chunks are the same memory."""
+    """Yield copies of the footprints of all chunks, which share the memory of their arrays."""
     for f in tune.footprint_chunks(arrays):
         yield f._replace(touched=f.touched[0].copy())
 

@@ -23,13 +23,13 @@ import numpy as np
 from minitvm import schedule, te, tensor, tir, tune
 from minitvm.base import TVMError
 
-MOST_SKETCHES = 64  # more combinations of options that change steps: the template is called
-LISTED = 64  # options of a knob that are all compared; of others, and of splits, a few are
+MOST_SKETCHES = 64  # if more combinations of options change steps, the template is called
+LISTED = 64  # up to this many options of a knob are all compared; of more, and of splits, FEW
 FEW = 6
 DRAWN = 32  # configurations among which those to compare are chosen
 SAMPLES = 5  # configurations that are compared, to find the holes of a sketch
 CHECKS = 2  # further configurations that must have the steps that the sketch gives
-ROUNDS = 4  # if they have not, they are compared too
+ROUNDS = 4  # attempts; each one also compares the configurations of the checks before
 DIGITS = re.compile(r"(?<![\w.])\d+")
 
 Row: TypeAlias = tuple[int, ...]
@@ -38,7 +38,7 @@ Skeleton: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """What a template made from one configuration."""
+    """The schedule and the arguments that a template made from one configuration."""
 
     taken: te.Schedule
     args: tuple[te.Tensor, ...]
@@ -81,7 +81,7 @@ class Derived:
     """The sketches of a template.
 
     sketches   one for each combination of classes, the class of the first knob counting fastest
-    classes    for each knob, lists of options: those of a list differ only in numbers
+    classes    for each knob, lists of options; the steps of a list's options differ only in numbers
     """
 
     sketches: tuple[tune.Sketch, ...]
@@ -124,7 +124,7 @@ class Derived:
 
 
 def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[tune.Ints, tune.Ints]:
-    """Return for each option of a knob in which list it is, and where in that list."""
+    """Return, for each option of a knob, the number of its list and its position in the list."""
     count = sum(map(len, lists))
     which, place = np.empty(count, np.int64), np.empty(count, np.int64)
     for n, options in enumerate(lists):
@@ -184,7 +184,7 @@ def _grouped(gene: int, options: Sequence[int], base: Row, make: Make) -> list[t
 
 
 def skeleton(made: Made) -> Skeleton:
-    """Return formulas and steps without the numbers in steps."""
+    """Return the formulas and the steps of a template, without the numbers in the steps."""
     formulas = tuple(map(_formula, made.taken.initial.stages))
     steps = ((s.primitive, *(_blank(getattr(s, f.name)) for f in fields(s))) for s in made.steps)
     return formulas, tuple(steps), tuple(a.name for a in made.args)
@@ -200,7 +200,7 @@ def _formula(stage: schedule.Stage) -> tuple[Any, ...]:
 
 
 def _blank(value: Any) -> Any:
-    """Return a field of a step without its numbers; a layout is a tuple of texts."""
+    """Return a field of a step without its numbers; a layout is a tuple of strings."""
     match value:
         case bool() | str() | None:
             return value
@@ -226,12 +226,12 @@ def numbers(step: schedule.Step) -> dict[str, tuple[int, ...]]:
 
 
 class TraceError(TVMError):
-    """Raised where the steps of a template are not those of a sketch."""
+    """Raised if no sketch can describe the steps of a template."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A part of a space: some options of each gene, in which one sketch is looked for."""
+    """A part of a space, some options of each gene, that one sketch may describe."""
 
     name: str
     whole: tune.Space
@@ -256,9 +256,9 @@ class _Part:
         return self.call(tuple(kept[n] for kept, n in zip(self.options, row, strict=True)))
 
     def sketch(self, rng: np.random.Generator) -> tune.Sketch:
-        """Return the sketch of this part; without one, a sketch that calls the template."""
+        """Return the sketch that describes this part, or else a sketch that calls the template."""
         space, made = self.space, list[Made]()
-        rows = _telling(space, space.sample(rng, DRAWN))
+        rows = _samples(space, space.sample(rng, DRAWN))
         try:
             for _ in range(ROUNDS):
                 rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
@@ -321,9 +321,9 @@ Parts: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple[int, ...]]]:
-    """Yield the products of neighbouring parts of one gene, innermost ones first, and their values.
+    """Yield the products of neighbouring parts of each gene, innermost first, with their values.
 
-    The outermost part of a split may stand for as many iterations as are needed: it is left out.
+    Leaves out the outermost part of a split if it may be -1, "as many iterations as are needed".
     """
     for n, gene in enumerate(space.genes):
         if gene.kind == "choice":
@@ -336,8 +336,8 @@ def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple
                 yield tuple((n, p) for p in range(begin, end)), tuple(product.tolist())
 
 
-def _telling(space: tune.Space, rows: tune.Rows) -> list[Row]:
-    """Choose a few rows, in which each product varies, and products of other parts differ."""
+def _samples(space: tune.Space, rows: tune.Rows) -> list[Row]:
+    """Choose a few of `rows` in which each product varies and different products are not equal."""
     products = np.array([values for _, values in _products(space, rows)], np.int64)
     if not products.size:
         return [tuple(r) for r in rows[:SAMPLES].tolist()]

@@ -30,7 +30,7 @@ class FallbackWarning(UserWarning):
 class DispatchContext(ABC):
     """A source of configurations; use it in a `with` statement.
 
-    It holds in this thread only: a new thread starts without contexts, and enters its own.
+    It applies only in the thread that enters it; a new thread starts without contexts.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class DispatchContext(ABC):
         """Return the configuration of a workload; None leaves it to the next context."""
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
-        """Set the configuration of a workload, before all others that this context knows."""
+        """Set the configuration of a workload; it replaces any other that this context has."""
         raise ArgumentError(f"{type(self).__name__}.update", "it has one configuration for all")
 
     def __enter__(self) -> Self:
@@ -93,7 +93,7 @@ class Tuned(Protocol):
 
 
 class ApplyFixedConfig(DispatchContext):
-    """Answer with the first configuration of the tasks that have one of the given names."""
+    """Answer for the tasks with the given names: each gets configuration 0 of its space."""
 
     def __init__(self, tasks: Sequence[Tuned], schedule_names: str | Sequence[str]) -> None:
         super().__init__()

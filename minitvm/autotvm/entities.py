@@ -18,13 +18,13 @@ ANNOTATIONS = ("none", "vec", "unroll")
 
 
 class Errors(Protocol):
-    """The part of a configuration that takes the errors that a template finds."""
+    """The part of a configuration that records the errors that a template finds."""
 
     def raise_error(self, message: str) -> None: ...
 
 
 class Stages(Protocol):
-    """A schedule, as far as options use it: its stages."""
+    """The part of a schedule that options use: its stages."""
 
     def __getitem__(self, key: Any) -> te.StageView: ...
 
@@ -109,11 +109,11 @@ class AnnotateEntity:
     ) -> list[te.Axis]:
         """Annotate the loops `axes` of the stage `op`; return them.
 
-        axis_lens    the extents of the loops, for the next two
-        max_unroll   longer loops must not be unrolled
-        vec_size     vectors must have one of these lengths
-        cfg          the configuration that takes the error if they are or have not
-        source       the tensors of each cache, which are computed at the chosen loops instead
+        axis_lens    the extents of the loops, which max_unroll and vec_size refer to
+        max_unroll   the extent of the longest loop that may be unrolled
+        vec_size     the lengths that vectors may have
+        cfg          the configuration that records an error if max_unroll or vec_size is violated
+        source       a list of tensors for each cache: compute them at the chosen loops, no more
         """
         if source is not None:
             for tensors, place in zip(source, self.anns, strict=True):

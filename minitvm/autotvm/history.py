@@ -29,9 +29,9 @@ Key: TypeAlias = tuple[str, str]  # the target, or its kind, and the key of a ta
 class ApplyHistoryBest(DispatchContext):
     """Answer with the fastest configuration that a log has for a workload.
 
-    It is the one that `update` has set, otherwise the fastest on this target, otherwise the fastest
-    on a target of the same kind. The configurations of a template that has been changed since are
-    not used.
+    A configuration set by `update` comes first, then the fastest on this target, then the fastest
+    on a target of the same kind. Configurations of a template that has changed since then are not
+    used.
     """
 
     def __init__(self, records: Records | None = None) -> None:
@@ -58,7 +58,7 @@ class ApplyHistoryBest(DispatchContext):
         """Return the tuned schedule of topi operators; None where the default one is to be used.
 
         That is the case if the log does not have the workload, or if the default was faster in the
-        final turns of the search.
+        final measurement of the search.
         """
         found = recognised(outs)
         if found is None or self._default_is_faster(target, found[0]):
@@ -118,7 +118,7 @@ class ApplyHistoryBest(DispatchContext):
             return False
         match self._fastest(target, workload):
             case tune.Record(final=True, default=float(default), result=result):
-                return default < statistics.median(result.seconds)  # a single turn may be lucky
+                return default < statistics.median(result.seconds)  # a single round may be lucky
             case _:
                 return False
 
@@ -130,7 +130,7 @@ class ApplyHistoryBest(DispatchContext):
 def best_records(records: Iterable[tune.Record]) -> list[tune.Record]:
     """Return the fastest record of each task and target; failures are left out.
 
-    If candidates were measured in turns at the end of a search, only these times are compared.
+    If a search measured its best candidates again at the end, only these times are compared.
     """
     best: dict[tuple[str, str], tune.Record] = {}
     for r in records:
@@ -156,7 +156,7 @@ def config_of(record: tune.Record, target: Target, workload: Workload) -> Config
 
 
 def row_of(space: Any, record: tune.Record) -> tuple[int, ...]:
-    """Return the row of a record in a configuration space; ArgumentError if it is of another."""
+    """Return the row of a record in a space; raise ArgumentError if it is of another space."""
     found = list[int]()
     for name, knob in space.space_map.items():
         wanted = json.dumps(record.values.get(name))

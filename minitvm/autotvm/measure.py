@@ -45,7 +45,7 @@ ERRORS: dict[tune.ErrorKind, MeasureErrorNo] = {
 
 
 class MeasureInput(NamedTuple):
-    """What was measured."""
+    """The configuration that was measured, with its task and its target."""
 
     target: Target
     task: Task
@@ -78,7 +78,7 @@ def result_of(trial: tune.Trial) -> MeasureResult:
 
 @dataclass(frozen=True, slots=True)
 class MeasureOption:
-    """How to measure: what measure_option returns."""
+    """Options for measuring, as measure_option returns them."""
 
     builder: tune.LocalBuilder = field(default_factory=tune.LocalBuilder)
     runner: tune.LocalRunner = field(default_factory=tune.LocalRunner)

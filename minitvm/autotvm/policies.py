@@ -215,7 +215,7 @@ def _alternating(chains: Sequence[tuple[int, ...]]) -> list[int]:
 def annotate_options(
     name: str, axes: Sequence[Any], policy: str, *, num_anchor: int | None = None
 ) -> list[AnnotateEntity]:
-    """Enumerate annotations of the loops `axes`, of which at most one is a vector.
+    """Enumerate annotations of the loops `axes`; at most one loop is vectorized.
 
     policy      "none", "unroll", "vec", "try_unroll", "try_vec" or "try_unroll_vec"; with "try",
                 each loop may also stay as it is. "locate_cache": the loops at which to compute

@@ -1,7 +1,7 @@
 """AutoTVM's configuration spaces: knobs that a template defines, and one choice for each.
 
 A ConfigSpace is a tune.Space whose options have names: a configuration is a row of option numbers,
-and its index is the number of that row, in which the first knob counts fastest.
+and its index is the number of that row; the first knob varies fastest.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Knob:
 class Config:
     """What a template sees: options by the name of their knob, and the calls that define knobs.
 
-    While a space is collected, the calls add knobs; later they only return axes. The name of a knob
-    gives its option.
+    While a space is collected, the calls add knobs; later they only return axes. cfg["tile_x"] is
+    the option of the knob "tile_x".
     """
 
     is_fallback = False
@@ -59,7 +59,7 @@ class Config:
 
     @staticmethod
     def axis(var: int | te.Axis | VirtualAxis) -> VirtualAxis:
-        """Return a loop of which only the length matters: that of an axis, or an integer."""
+        """Return a loop with the length of an axis, or with an integer as its length."""
         return VirtualAxis(var)
 
     reduce_axis = axis
@@ -142,7 +142,7 @@ class Config:
         """Allow only configurations for which keep(cfg) is true."""
 
     def add_flop(self, flop: float) -> None:
-        """Add to the number of operations of one call, which otherwise is counted."""
+        """Add operations of one call; if none are added, they are counted in the formulas."""
         self.flop += float(flop)
 
     def raise_error(self, message: str) -> None:
@@ -216,7 +216,7 @@ class ConfigEntity(Config):
 
 
 class ConfigSpace(Config):
-    """The knobs of a template. Pass it to the template to collect them; then it is a table.
+    """The knobs of a template, which collects them if it gets this space as its configuration.
 
     space_map      knobs by name, in the order of their definition
     range_length   the number of configurations, including those that a filter rejects
@@ -235,7 +235,7 @@ class ConfigSpace(Config):
         self.collect(name, about, options)
 
     def collect(self, name: str, about: str, options: Callable[[], Sequence[Entity]]) -> None:
-        """Add a knob; ArgumentError if it has no options, or if its name is taken."""
+        """Add a knob; raise ArgumentError if it has no options, or if its name is taken."""
         if name in self.space_map:
             raise ArgumentError(f"knob {name!r}", "it is defined twice", "another name")
         found = tuple(options())
@@ -383,8 +383,8 @@ class FallbackConfigEntity(Config):
 
         ref_log   measurements of the same template, mostly of other workloads; others are ignored
         A configuration fits best if most of its options are options here too, and among such ones
-        if it is the fastest in operations per second. Splits that are none here are taken as upper
-        bounds, as by `fallback_split`.
+        if it is the fastest in operations per second. Splits that are not options here are taken as
+        upper bounds, as by `fallback_split`.
         """
         found = [(i, r) for i, r in ref_log if not r.error_no and self._has_knobs_of(i.config)]
         if not found:

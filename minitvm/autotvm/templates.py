@@ -29,8 +29,8 @@ TENSOR = "TENSOR"
 class Template:
     """A function that returns a schedule and the arguments of its program.
 
-    Called, it uses the configuration that the dispatch contexts have for its arguments.
-    code_hash    identifies the source of the function: a configuration is only valid for that
+    A call uses the configuration that the dispatch contexts have for its arguments.
+    code_hash    identifies the source of the function, for which alone configurations are valid
     """
 
     def __init__(self, name: str, make: Callable[..., Any]) -> None:
@@ -62,7 +62,7 @@ TEMPLATES: dict[str, Template] = {}
 
 
 def template(name: str) -> Callable[[Callable[..., Any]], Template]:
-    """Register a function as the template `name`; another one of that name is replaced."""
+    """Register a function as the template `name`, in place of any earlier one of that name."""
 
     def registered(make: Callable[..., Any]) -> Template:
         TEMPLATES[name] = Template(name, make)

@@ -97,7 +97,7 @@ def build(
 
 
 def _made(backend: codegen.Backend[Any], request: codegen.BuildRequest) -> runtime.Function:
-    """Compile a program, after the program that packs its constants."""
+    """Compile the program that packs constants, if there is one, and then the program itself."""
     func, scalar = request.func, request.scalar
     if func.prepack is not None:
         early = replace(request, func=func.prepack, scalar=lambda: scalar().prepack or func)

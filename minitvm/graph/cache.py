@@ -20,14 +20,14 @@ from minitvm.base import Target, TVMError, host
 
 VARIABLE = "MINITVM_CACHE"
 OURS = re.compile(r"[0-9a-f]{64}\.mtvm|[0-9a-f]{32}\.part")
-MOST = 256 << 20  # bytes of all files; the ones that were not used for longest are removed
+MOST = 256 << 20  # the most bytes of all files; least recently used files are removed first
 
 
 def key_of(text: str, target: Target, steps: str) -> str:
     """Return a key of all that the code of a kernel depends on.
 
     text    the kernel, printed
-    steps   the steps of its schedule if another one than the default was chosen
+    steps   the steps of its schedule if it is not the default one
     """
     machine = host()
     facts = (_sources(), repr(target), machine.cpu, sorted(machine.features), text, steps)
@@ -35,7 +35,7 @@ def key_of(text: str, target: Target, steps: str) -> str:
 
 
 def path_of(key: str) -> Path | None:
-    """Return the file for a kernel, whose folder exists; None if files cannot be stored."""
+    """Return the path of a kernel's file and make its folder; None if files cannot be stored."""
     folder = _folder()
     if folder is None:
         return None
@@ -68,7 +68,7 @@ def write(path: Path, kernel: runtime.Function) -> None:
 
 
 def trim(most: int = MOST) -> None:
-    """Remove the files that were not used for longest, until all together have `most` bytes."""
+    """Remove the least recently used files until the others have at most `most` bytes."""
     found = [(s.st_mtime, s.st_size, path) for path, s in _files()]
     left = sum(size for _, size, _ in found)
     for _, size, path in sorted(found):
@@ -106,7 +106,7 @@ def _folder() -> Path | None:
 
 @cache
 def _sources() -> str:
-    """Return a digest of the files of minitvm: a kernel of another version is not used."""
+    """Return a digest of the files of minitvm, so that kernels of other versions are not used."""
     folder = Path(__file__).parents[1]
     known = [(p, p.stat()) for p in sorted(folder.rglob("*.py"))]
     facts = [(str(p.relative_to(folder)), s.st_size, s.st_mtime_ns) for p, s in known]

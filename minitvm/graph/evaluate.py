@@ -1,4 +1,4 @@
-"""Compute networks in numpy, operator by operator: what compiled ones are compared with."""
+"""Compute networks in numpy, operator by operator, as a reference for compiled networks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .operators import OPERATORS
 def evaluate(graph: Graph, *inputs: Any, dtype: str = "") -> tuple[Array, ...]:
     """Return the outputs of a network for these inputs, computed by numpy.
 
-    dtype   the type of all floating-point numbers in between, such as "float64"; by default each
-            node has its own
+    dtype   the type of all intermediate floating-point numbers, such as "float64"; by default each
+            node has its own type
     """
     check_graph(graph, "evaluate")
     if len(inputs) != len(graph.inputs):

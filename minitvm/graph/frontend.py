@@ -31,7 +31,7 @@ def from_keras(model: KerasModel, *, batch: int = 1) -> tuple[Graph, dict[str, A
     """Return a Keras model as a network without values, and its parameters.
 
     model   a Sequential or functional model with channels last, or any object with its methods
-            to_json() and get_weights(). Nothing in it is called but these two
+            to_json() and get_weights(). No other method is called
     batch   the first size of the inputs, which models leave open
 
     Inputs keep their names and their layout, [N, H, W, C]; inside, images are [N, C, H, W]. Raises
@@ -93,7 +93,7 @@ class _Layer:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return the names of the layers in a reference: ["conv", 0, 0], or a list of such."""
+    """Return the names of the layers in a reference, ["conv", 0, 0], or in a list of references."""
     match value:
         case [str() as name, int(), int(), *_]:
             return (name,)

@@ -1,4 +1,4 @@
-"""Compile the kernels of a network: each distinct body once, and only if it is not known yet.
+"""Compile the kernels of a network: each distinct body once, and only if it is not stored yet.
 
 Kernels are kept in memory and in files (cache.py), by their text, target, CPU and version.
 """
@@ -22,7 +22,7 @@ from .operators import OPERATORS
 
 JOB = "minitvm.graph.kernel_job"
 SECONDS = 600.0  # the time limit of one kernel
-FEW = 3  # kernels are compiled in this process: others take a second to start
+FEW = 3  # up to this many kernels are compiled here: other processes take a second to start
 KEPT = 1000  # kernels in memory
 Pick: TypeAlias = Callable[[list[te.Tensor], Target], te.Schedule | None]
 Watch: TypeAlias = Callable[[str, int, int], None]  # (name of a kernel, number, of how many)
@@ -30,7 +30,7 @@ _known: OrderedDict[str, runtime.Function] = OrderedDict()  # the last one used 
 
 
 def tensors(body: Graph) -> tuple[list[te.Tensor], te.Tensor]:
-    """Return a kernel's inputs as placeholders, those of parameters constant, and its result."""
+    """Return a kernel's inputs as placeholders, constant ones for parameters, and its result."""
     values: dict[Node, te.Tensor] = {
         leaf: te.placeholder(
             leaf.type.shape, leaf.type.dtype, name=leaf.name, constant=leaf.op == PARAM
@@ -135,7 +135,7 @@ def built(body: Graph, target: Target, steps: str = "") -> runtime.Function:
     if steps:
         s = te.Schedule.from_json(steps, out.op)
     else:
-        with topi.dispatch.using(lambda outputs, to: None):  # one that was asked before
+        with topi.dispatch.using(lambda outputs, to: None):  # not the caller's dispatcher
             s = topi.schedule(out, target)
     return _built(s, [*inputs, out], target, body.name)
 
@@ -149,7 +149,7 @@ def _built(
 
 
 def _take(job: Job) -> bool:
-    """Take a kernel from its file; return whether there is one that can be used."""
+    """Load a kernel from its file into memory; return whether that is possible."""
     found = None if job.path is None else cache.read(job.path)
     if found is not None:
         _known[job.key] = found

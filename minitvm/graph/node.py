@@ -92,7 +92,7 @@ class Graph:
 
     @property
     def calls(self) -> tuple[Node, ...]:
-        """The nodes that are computed, in an order in which they can be."""
+        """The nodes that are computed, each after the nodes that it reads."""
         return tuple(node for node in self.nodes if not node.is_leaf)
 
     def readers(self) -> dict[Node, list[Node]]:
@@ -154,7 +154,7 @@ def check_graph(value: Any, what: str) -> None:
 
 
 def as_array(what: str, value: Any) -> Array:
-    """Return a value as a contiguous array; GraphError, which begins with `what`, if it is none."""
+    """Return `value` as a contiguous array; raise GraphError about `what` if it is not an array."""
     try:
         return np.ascontiguousarray(value).reshape(np.shape(value))
     except (TypeError, ValueError) as e:
@@ -245,7 +245,7 @@ class _Names:
         return self.known[node]
 
     def fresh(self, base: str) -> str:
-        """Return `base`, or `base` with a number; x_ always gets one."""
+        """Return a new name: `base` or, if it is taken or ends in "_", `base` with a number."""
         tries = (f"{base}{n}" for n in range(1, len(self.taken) + 2))
         free = [base] if not base.endswith("_") else []
         name = next(t for t in (*free, *tries) if t not in self.taken)

@@ -1,4 +1,4 @@
-"""PASSES: what happens to a network, in this order."""
+"""PASSES: the passes that rewrite a network, in order."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The calls from the one that computes a tensor to the last that reads it; its size."""
+    """The numbers of the call that computes a tensor and of the last that reads it; its size."""
 
     first: int
     last: int
@@ -53,7 +53,7 @@ def live_bytes(graph: Graph, in_place: bool = False) -> int:
 
 
 def own_plan(graph: Graph) -> Plan:
-    """Return the plan without reuse: each tensor has memory of its own, one behind another."""
+    """Return the plan without reuse: the tensors lie one after the other, without overlaps."""
     found, end = dict[Node, int](), 0
     for node in _intermediate(graph):
         found[node] = end
@@ -87,7 +87,7 @@ def pool_plan(graph: Graph, in_place: bool = False) -> Plan:
 def offset_plan(graph: Graph, in_place: bool = False) -> Plan:
     """Return a plan that gives each tensor its own offset, the largest tensors first.
 
-    Each goes into the smallest gap between the tensors that are in use while it is, or behind them.
+    A tensor goes into the smallest gap between the tensors in use at the same time, or after them.
     in_place: as in pool_plan.
     """
     host = hosts(graph, in_place)
@@ -201,7 +201,7 @@ def _take(size: int, free: list[int], sizes: list[int]) -> int:
 def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
     """Return the start of the smallest gap for `size` bytes between the (start, size) in `taken`.
 
-    The space behind all of them is the last resort.
+    Returns the end of all of them if no gap is large enough.
     """
     end, best = 0, (float("inf"), 0)
     for start, length in taken:

@@ -39,7 +39,7 @@ class GraphTask:
 
     @property
     def args(self) -> tuple[te.Tensor, ...]:
-        """The inputs, those of parameters constant, and the output, as tensor expressions."""
+        """The inputs, constant ones for parameters, and the output, as tensor expressions."""
         inputs, output = tensors(self.body)
         return *inputs, output
 

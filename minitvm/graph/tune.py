@@ -19,7 +19,7 @@ from minitvm.tune import Log, MeasureOptions, Outcome, Task
 from .node import Graph
 from .tasks import GraphTask, Tasks, extract_tasks
 
-LEAST = 1.01  # times as fast as its default that a tuned kernel must be
+LEAST = 1.01  # how many times as fast as its default a tuned kernel must be to be used
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Tuned:
     def pick(self, outputs: list[te.Tensor], target: Target) -> te.Schedule | None:
         """Return the schedule of a kernel; None where the default is to be used.
 
-        It is for graph.compile(net, target, pick=tuned.pick), with the target that was tuned.
+        Use it in graph.compile(net, target, pick=tuned.pick), with the target that was tuned.
         """
         steps = self.chosen.get(_key(outputs)) if str(target) == str(self.target) else None
         if steps is None:
@@ -83,7 +83,7 @@ def tune(
     measure            how to measure; by default with constants that are in no cache, as in a
                        network
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
-    A kernel is used if it beat its default when both were measured in turns at the end.
+    A kernel is used if it beat its default when both were measured alternately at the end.
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
@@ -111,7 +111,7 @@ def tune(
 
 
 def task_of(kernel: GraphTask) -> Task:
-    """Return the task of tuning a kernel by sketches; a TVMError says why there are none."""
+    """Return the task of tuning a kernel by sketches; raise TVMError if there are no sketches."""
     dag = auto_scheduler.ComputeDAG(kernel.args)
     sketches = auto_scheduler.sketches(dag.tensors, dag.initial, kernel.target)
     if not sketches:

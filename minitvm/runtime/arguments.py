@@ -100,9 +100,9 @@ def _is_in(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
 
 
 def _fixed(p: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-    """Return the required shape and dtype, or None where the shape is not constant.
+    """Return the required shape and dtype, or None if the shape is not constant.
 
-    Memory with gaps between its rows, which only temporary arrays have, is passed as one row.
+    Only temporary arrays have gaps between their rows; they are passed as one row, gaps included.
     """
     if not isinstance(p, tir.Buffer) or not all(isinstance(n, int) for n in p.shape):
         return None
@@ -116,7 +116,7 @@ def _refuse(name: str, p: Any, why: str, fix: str) -> None:
 
 
 def as_array(name: str, a: Any) -> Array:
-    """Return `a`, an array of numpy or of another library, as a numpy array without a copy."""
+    """Return `a`, an array of numpy or another library, as a numpy array, without copying it."""
     if isinstance(a, np.ma.MaskedArray):
         why = "is a masked array, whose mask compiled code would ignore"
         raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data as it is")

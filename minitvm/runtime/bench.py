@@ -26,10 +26,10 @@ from .packed import failure
 
 Call: TypeAlias = Callable[[], int]  # returns 0, or 1 for a failure
 SAMPLE = 2e-4  # seconds of the shortest measurement; shorter calls are measured together
-LONG = 1e-3  # seconds beside which the first accesses to memory do not count
-FIRST = 3  # how much longer than later calls the first one may take; slower ones are not repeated
-WARM = 1.5  # bytes of copies of constants, relative to the cache that must not keep them
-COPIES = 4096  # at most: small constants come from a larger cache, and cost little there
+LONG = 1e-3  # seconds; a shorter first call may be slow because it accesses new memory
+FIRST = 3  # times the limit of later calls that the first one may take; slower ones run only once
+WARM = 1.5  # size of all copies of the constants, relative to the cache that must not keep them
+COPIES = 4096  # the most copies; if these stay in a cache, the constants are small and cost little
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Job:
     cpu_clock         whether to measure the CPU time of one thread instead of wall time
     best, early_stop  stop after a timed call that takes more than best * early_stop seconds; the
                       first call, which is not timed otherwise, may take three times as long
-    number, seconds   the most measurements of a repeat, and the time after which it ends earlier
-    repeat            how often this is done
-    cold              the size in bytes of caches that must not keep constants between calls; 0 if
-                      they may keep them
+    number            the largest number of measurements in a repeat
+    seconds           the time after which a repeat ends, even with fewer measurements
+    repeat            the number of repeats
+    cold              bytes of the caches that must not keep constants between calls; 0 if they may
     """
 
     entry: str
@@ -116,7 +116,7 @@ class Bench:
         self._outputs: list[Array] = []
 
     def run(self, job: Job, code: Sequence[bytes]) -> Outcome:
-        """Run the program in the first object file; the second one packs its constants."""
+        """Run the program in the object file code[0]; code[1], if any, packs its constants."""
         try:
             return self._measured(job, code)
         except BuildError as e:
@@ -153,8 +153,8 @@ class Bench:
     def _values(self) -> list[Any]:
         """Return the arguments in order; the outputs are allocated when they are first needed.
 
-        They are not shared with the process that this one was forked from, so that no page of them
-        is copied while code is measured.
+        The outputs are not shared with the process that this one was forked from, so that none of
+        their pages is copied while code is measured.
         """
         if not self._outputs:
             self._outputs = [guarded(a.shape, np.dtype(a.dtype)) for a in self._wanted]
@@ -171,7 +171,7 @@ class Bench:
         return found
 
     def _spoil(self) -> None:
-        """Fill the outputs with wrong elements, to erase the results of the program before."""
+        """Fill the outputs with wrong elements, to erase the results of the previous program."""
         for n, a in enumerate(self._outputs):
             if a.dtype.kind == "f":
                 a.fill(np.nan)
@@ -239,7 +239,7 @@ def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:
 
 
 def _cold(code: NativeCode, job: Job, values: list[Any], packed: list[Array]) -> Iterator[Call]:
-    """Return an endless cycle of calls, each with other copies of the constants."""
+    """Return an endless cycle of calls, each of which reads its own copy of the constants."""
     at = [*job.constants, *range(len(values), len(values) + len(packed))]
     values = [*values, *packed]
     size = sum(values[n].nbytes for n in at)
@@ -263,9 +263,9 @@ def _copies(a: Array, count: int) -> Array:
 def _bound(
     code: NativeCode, entry: str, values: list[Any], kept: Sequence[Array] = ()
 ) -> partial[int]:
-    """Return a call of a function in machine code with these arrays and ints.
+    """Return a function that calls `entry` in the machine code with the arrays and ints `values`.
 
-    kept   other arrays that stay in memory as long as the function
+    kept   other arrays that stay in memory as long as the returned function
     """
     kinds = [ctypes.c_int64 if isinstance(v, int) else ctypes.c_void_p for v in values]
     function: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(code.address(entry))
@@ -274,7 +274,7 @@ def _bound(
 
 
 def _failed() -> Outcome:
-    """Return why a program returned 1: a Python function that it called, or memory."""
+    """Return the outcome of a program that failed: a Python exception, or too little memory."""
     raised = failure()
     if raised is not None:
         return Outcome(error="exit", detail=f"{type(raised).__name__}: {raised}")

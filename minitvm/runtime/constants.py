@@ -1,4 +1,4 @@
-"""Calls of functions with constants: what depends on constants alone is computed by itself.
+"""Calls of functions with constants: a separate program computes what depends on these alone.
 
 f(a, w, c)          prepack(w, packed); main(a, w, c, packed)         at each call
 g = f.bind(W=w)     prepack(w, packed)                                once
@@ -35,7 +35,7 @@ def packing(func: tir.PrimFunc, prepack: Run, main: Run) -> Run:
 def bound(
     func: tir.PrimFunc, prepack: Run | None, main: Run, given: Mapping[str, Any]
 ) -> tuple[tir.PrimFunc, Run]:
-    """Return the signature of `func` without its constants, which are `given`, and its code.
+    """Return `func` without its constant parameters, and code that calls `main` with the `given`.
 
     Raises ArgumentError unless `given` has an array that fits for each constant.
     """
@@ -66,7 +66,7 @@ def _packed(func: tir.PrimFunc, prepack: Run, constants: list[Any]) -> list[Arra
 
 
 def _about_names(func: tir.PrimFunc, given: Mapping[str, Any]) -> Iterator[Reason]:
-    """Yield an error for each name in `given` that is no constant, and for missing constants."""
+    """Yield an error for each name in `given` that is not a constant, and for missing constants."""
     names = [b.name for b in func.constants]
     if not names and func.prepack is not None:
         yield "its constants are bound already", "bind the function that build returned"

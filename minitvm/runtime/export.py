@@ -130,7 +130,7 @@ def unpack(data: bytes, what: str) -> Package:
 
 
 def sealed(magic: bytes, number: int, header: Json, *parts: bytes) -> bytes:
-    """Return the bytes of a file: magic and format, a checksum, the header, the other parts."""
+    """Return the bytes of a file: `magic`, the format `number`, a checksum, the header, `parts`."""
     lines = (json.dumps(header).encode() + b"\n", *parts)
     checksum = hashlib.sha256()
     for part in lines:
@@ -141,7 +141,7 @@ def sealed(magic: bytes, number: int, header: Json, *parts: bytes) -> bytes:
 def opened(
     data: bytes, magic: bytes, number: int, what: str, made: Callable[[Json, bytes], T]
 ) -> T:
-    """Return made(header, the bytes after it) of a file that sealed() made.
+    """Check the bytes of a file that sealed() made, and return made(header, bytes after it).
 
     Raises ArgumentError if it is not such a file, and BuildError if it has another format, is
     damaged, or `made` cannot read it; errors begin with `what`.

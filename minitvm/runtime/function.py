@@ -19,8 +19,8 @@ from .export import File, Package, pack, read, unpack, write
 from .loading import NativeRun, Run
 from .reload import run_of
 
-LONGEST_MS = 24 * 3600 * 1000  # of one repeat: a day
-MANY, SHORTEST = 10**6, 1e-8  # a million calls below 10 ns each: faster than any machine
+LONGEST_MS = 24 * 3600 * 1000  # a day, the longest that one repeat may be asked to take
+MANY, SHORTEST = 10**6, 1e-8  # a million calls below 10 ns each mean that the timer stands still
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Function:
         """Return a function that takes the same arguments, measures calls and returns Times.
 
         Each of `repeat` results is the average of `number` calls in a row, or of more calls if
-        those take less than min_repeat_ms. One call before them is not measured. `name` and
+        those take less than min_repeat_ms. A warm-up call is not measured. `name` and
         `dev` are accepted for compatibility with TVM.
         """
         del dev
@@ -189,7 +189,7 @@ def load(path: File) -> Function:
 
 
 def code_of(f: Function) -> tuple[Run, Run | None]:
-    """Return the code of `f`, which takes packed constants as arguments, and of what packs them."""
+    """Return the code of `f`, which takes packed constants too, and the code that packs them."""
     return f.main, f.prepack and f.prepack.main
 
 
@@ -199,7 +199,7 @@ def address_of(f: Function) -> int | None:
 
 
 def stored(f: Function, verb: str) -> Package:
-    """Return what is stored of `f`; BuildError, which names `verb`, if it cannot be stored."""
+    """Return the package that stores `f`; raise BuildError, naming `verb`, if there can be none."""
     if f.package is None and f.func.packed and f.prepack is None:
         why, fix = (
             "its constants are bound",

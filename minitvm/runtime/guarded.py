@@ -1,4 +1,4 @@
-"""Arrays that end at a page that may not be accessed, so that writing past the end is a crash."""
+"""Arrays that end at an inaccessible page, so that a write past the end crashes the process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def frozen(contents: Array) -> Array:
 def damaged(a: Array) -> bool:
     """Return whether bytes between the end of a guarded array and its guard page were written.
 
-    Each call reports only what was written since the call before.
+    Each call reports only what was written since the previous call.
     """
     n = -a.nbytes % CACHE_LINE
     slack = (ctypes.c_ubyte * n).from_address(a.ctypes.data + a.nbytes)

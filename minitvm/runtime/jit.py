@@ -22,8 +22,8 @@ from .processor import check_cpu
 llvm: Final[Any] = llvm_binding
 Form: TypeAlias = Literal["object", "ll", "asm"]
 _lock = threading.RLock()
-# Not LLVM's global context, so that numba may compile at the same time. Only the empty modules of
-# engines live in it for ever: a module that is compiled is freed with a context of its own.
+# This is not LLVM's global context, so that numba may compile at the same time. It only keeps the
+# empty modules of engines: each module to compile has its own context and is freed with it.
 _context = llvm.create_context()
 # LLVM may peel a loop twice, the second time after the passes for vectors. There computePeelCount
 # can pass a count of first iterations to the code that peels the last one (LLVM 22.1: a comparison
@@ -112,7 +112,7 @@ class LLVMSource:
         manager = passes.getModulePassManager()
         manager.run(module, passes)
         # close() does not free a pass manager, of 0.15 MB: ObjectRef hides the method of the second
-        # base class (llvmlite 0.50). A pass builder cannot be kept: its callbacks are dead by now.
+        # base class (llvmlite 0.50). The pass builder cannot be used again: its callbacks are gone.
         llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(manager)
         manager.detach()
 

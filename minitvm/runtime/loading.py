@@ -75,7 +75,7 @@ def address(a: Any) -> int:
     """Return the address of the first element of a contiguous array."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(a))
-    except (TypeError, ValueError, BufferError):  # read-only or empty: three times slower
+    except (TypeError, ValueError, BufferError):  # read-only or empty; .ctypes is slower
         return a.ctypes.data
 
 

@@ -41,7 +41,7 @@ class Place:
 
     space   the arena, which holds all intermediate tensors; or one of the inputs, the outputs, the
             parameters or the packed constants
-    at      the offset in the arena in bytes, a multiple of 64; otherwise the number of the tensor
+    at      in the arena, the offset in bytes, a multiple of 64; elsewhere, the tensor's number
     """
 
     space: Space
@@ -99,10 +99,10 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The packed constants of one kernel for one choice of its constants.
+    """The packed constants that one kernel makes of certain parameters of the network.
 
     params   the numbers of the parameters that are packed
-    first    the number of the first constant that `kernel` makes of them
+    first    the number of the first packed constant; the others have the numbers after it
     """
 
     kernel: int
@@ -111,7 +111,7 @@ class Packing:
 
 
 def packings(plan: NetworkPlan, lib: Library) -> tuple[tuple[Packing, ...], tuple[Call, ...]]:
-    """Return what is packed, and the calls with the packed constants as their last arguments.
+    """Return the packings of a plan, and its calls with packed constants as last arguments.
 
     Calls of one kernel with the same parameters share the packed constants.
     """
@@ -169,7 +169,7 @@ def _about_count(func: tir.PrimFunc, call: Call) -> Iterator[str]:
 
 
 def _about_places(plan: NetworkPlan, func: tir.PrimFunc, call: Call) -> Iterator[str]:
-    """Check each argument by itself, and that what is written overlaps with no other argument."""
+    """Yield errors: arguments that do not fit, and outputs that overlap with other arguments."""
     written = {id(p) for p in func.outputs}
     for p, place in zip(func.params, call.args, strict=True):
         assert isinstance(p, tir.Buffer)
@@ -206,7 +206,7 @@ def _about_place(
 
 
 def _range(p: tir.Buffer, place: Place) -> tuple[int, int]:
-    """Return the first byte or number that a place takes, and the one after its last."""
+    """Return (begin, end) of a place: bytes in the arena, or elsewhere numbers of tensors."""
     return place.at, place.at + (_size(p) if place.space == "arena" else 1)
 
 

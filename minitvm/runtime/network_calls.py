@@ -112,7 +112,7 @@ def _table(addresses: Iterable[int]) -> Any:
 
 
 def _entry(text: str, parameters: int) -> Callable[..., int]:
-    """Compile `text` and return its function `run`, which has so many addresses as parameters."""
+    """Compile `text` and return its function `run`, which takes `parameters` addresses."""
     code = compile_ir(text, opt=0)  # straight-line code; four times as fast to compile as opt=1
     call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * parameters)(
         code.address("run")

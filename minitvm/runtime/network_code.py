@@ -9,15 +9,15 @@ from .network import Call, Place
 
 TABLES = "ptr %kernels, ptr %arena, ptr %input, ptr %output, ptr %param, ptr %constant"
 CLOCK = getattr(time, "CLOCK_MONOTONIC", None)  # not on Windows
-STAMP_BYTES = 16  # of one time that clock_gettime writes: seconds and nanoseconds
+STAMP_BYTES = 16  # bytes that clock_gettime writes for one time: seconds and nanoseconds
 
 
 def network_ir(calls: Sequence[Call], *, stamps: bool = False) -> str:
     """Return LLVM IR that defines `i32 @run(tables...)`, which makes the calls in order.
 
     It returns 0, or n if the nth call failed; the calls after that are not made. The tables hold
-    addresses: those of the kernels, inputs, outputs, parameters and packed constants. The arena is
-    an address itself. So the code contains no addresses, and does not depend on the process.
+    addresses: those of the kernels, inputs, outputs, parameters and packed constants. The arena has
+    a parameter of its own. So the code contains no addresses, and any process can use it.
 
     stamps   whether `run` has one more parameter, an array for the time before the first call and
              after each call, as clock_gettime stores it

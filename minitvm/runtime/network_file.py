@@ -1,6 +1,6 @@
 """Write and read files of compiled networks: the plan, the kernels and the parameters.
 
-A file begins as that of a function does (export.py): its format, a checksum, and one line of JSON.
+A file begins like the file of a function (export.py): its format, a checksum, one line of JSON.
 The kernels follow, each as a file of its own, and then the parameters. Packed constants are not
 stored: they are larger, and quickly made again. Loading a file runs the machine code in it.
 """

@@ -115,7 +115,7 @@ class NetworkModule:
             self._calls.run(self._inputs, self._outputs)
 
     def get_output(self, index: int, out: Any = None) -> Array:
-        """Return a copy of an output of the last run; with `out`, copy it there and return that."""
+        """Return a copy of an output of the last run: a new array, or `out` if it is given."""
         spec = _at(self.plan.outputs, index, "output")
         found = self._outputs[index]
         if out is None:
@@ -167,7 +167,7 @@ class NetworkModule:
     # --- inside ----------------------------------------------------------------------------------
 
     def _checked(self, inputs: tuple[Any, ...]) -> list[Array]:
-        """Return `inputs` as arrays that kernels can read; ArgumentError if they do not fit."""
+        """Return `inputs` as arrays for the kernels; raise ArgumentError if they do not fit."""
         specs = self.plan.inputs
         if len(inputs) != len(specs):
             why = f"takes {len(specs)} inputs, {len(inputs)} given"
@@ -181,7 +181,7 @@ class NetworkModule:
             raise ArgumentError(f"run of {self.plan.name}", f"{name} is not set", fix)
 
     def _pack(self, changed: set[int]) -> None:
-        """Pack the constants that depend on the parameters of the numbers `changed`."""
+        """Pack the constants that depend on the parameters whose numbers are in `changed`."""
         for packing in self._packings:
             names = (self.plan.params[n].name for n in packing.params)
             if changed.isdisjoint(packing.params) or any(n in self._missing for n in names):
@@ -214,7 +214,7 @@ def _empty(spec: TensorSpec) -> Array:
 
 
 def _checked(spec: TensorSpec, value: Any) -> Array:
-    """Return `value` as an array; ArgumentError if it cannot be converted to `spec`."""
+    """Return `value` as an array; raise ArgumentError if it cannot be converted to `spec`."""
     a = as_array(spec.name, value)
     if a.shape != spec.shape:
         raise ArgumentError(f"argument {spec}", f"has shape {a.shape}", "reshape it")
@@ -234,7 +234,7 @@ def _aligned(spec: TensorSpec, a: Array) -> Array:
 
 
 def _at(specs: Sequence[TensorSpec], index: Any, kind: str) -> TensorSpec:
-    """Return specs[index]; ArgumentError if `index` is not a number of one."""
+    """Return specs[index]; raise ArgumentError unless `index` is an int from 0 to the last one."""
     if not isinstance(index, int) or not 0 <= index < len(specs):
         why = f"the network has {len(specs)}, numbered from 0"
         raise ArgumentError(f"{kind} {index!r}", why)

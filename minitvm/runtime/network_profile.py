@@ -17,9 +17,9 @@ COLUMNS = f"{'call':32} {'us':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kerne
 
 @dataclass(frozen=True, slots=True)
 class CallTime:
-    """One call of a kernel, measured.
+    """The measured time of one call of a kernel, and the sizes of its arguments.
 
-    read, written   the bytes of its inputs with the constants, and of its output
+    read, written   the bytes that it reads (inputs and constants) and writes (its output)
     """
 
     name: str
@@ -42,10 +42,10 @@ class CallTime:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A network, measured: its calls in the order of execution, and the time of a whole run.
+    """The measured times of a network: of each call, in the order of execution, and of a run.
 
     calls     each with the shortest time of all runs
-    seconds   the shortest time of a run, from Python and back
+    seconds   the shortest time of a run, as Python sees it
     outside   the part of it, between 0 and `seconds`, that is spent outside the kernels
     """
 
@@ -100,7 +100,7 @@ def profile_of(
     stamps: Callable[[], list[float]],
     number: int,
 ) -> Profile:
-    """Measure `run` and, by the stamps of its calls, each call, `number` times after a warm-up."""
+    """Measure runs with `run`, and single calls with `stamps`, `number` times after a warm-up."""
     if not is_count(number):
         raise MeasureError(f"profile(number={number!r})", "not an int of at least 1", "10")
     stamps()

@@ -21,8 +21,8 @@ from .loading import Run, defined
 from .pool import num_threads
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-# Only one caller at a time may use numba's threads: of its threading layers only tbb can be entered
-# twice, the others end the process.
+# Only one caller at a time may use numba's threads: two callers at once end the process, unless the
+# threading layer is tbb.
 _sharing = threading.Lock()
 # LLVM's loop vectorizer hangs on some loops of min, max and conditions, and miscompiles others
 # (LLVM 22.1); it is used for plain arithmetic only.

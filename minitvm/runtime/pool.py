@@ -87,7 +87,7 @@ FINISHED, INTERRUPTED = 1, 2  # stored by `minitvm_share`: the loop has run; 2 a
 
 
 class LoopRecord(ctypes.Structure):
-    """The record that `drain` reads: a parallel loop and its progress in iterations."""
+    """A parallel loop and its progress in iterations, as the native function `drain` reads it."""
 
     _fields_ = (
         ("body", ctypes.c_void_p),
@@ -187,7 +187,7 @@ class Pool:
         worker.start()
 
     def allow(self, cpus: set[int]) -> None:
-        """Let the workers run on `cpus`; do nothing if there are none.
+        """Let the workers run on `cpus` only; do nothing if `cpus` is empty.
 
         Linux tends to wake a thread on the CPU of the thread that wakes it. On that CPU it would
         wait for milliseconds behind the caller, which runs the same loop, while another CPU idles.

@@ -43,17 +43,17 @@ ZERO: Index = (Part({}),)
 
 
 def least(a: Num, b: Num) -> Num:
-    """Return the smaller number of each pair."""
+    """Return min(a, b), for each candidate if one of them is an array."""
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
 
 
 def most(a: Num, b: Num) -> Num:
-    """Return the larger number of each pair."""
+    """Return max(a, b), for each candidate if one of them is an array."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
 
 
 def ceildiv(a: Num, b: Num) -> Num:
-    """Return the quotient, rounded up."""
+    """Return a / b, rounded up to an integer."""
     if isinstance(a, int) and isinstance(b, int):
         return -(-a // b)
     return np.ceil(a / b).astype(np.int64)  # faster than // and exact below 2**53
@@ -148,9 +148,9 @@ def is_negative(c: Num) -> bool:
 
 
 def index_of(e: tir.Index, values: Mapping[tir.Var, Index]) -> Index | None:
-    """Return an index expression over variables whose values are given; None if it is unknown.
+    """Return the Index of the expression `e`, given those of its variables; None if it has none.
 
-    min and max are replaced by the operand that is not constant: clipping moves few accesses.
+    min and max are replaced by the operand that is not constant, as clipping moves few accesses.
     """
     terms, const = tir.split_terms(e)
     found: list[Index] = [(Part({}, const),)]
@@ -179,7 +179,7 @@ def _atom(a: tir.Expr, values: Mapping[tir.Var, Index]) -> Index | None:
 
 
 def layout_index(formula: str, names: Mapping[str, Index], hole: Num = 0) -> Index | None:
-    """Return one formula of a layout, such as "j // {}"; `hole` replaces "{}"."""
+    """Return the Index of one formula of a layout, such as "j // {}", with `hole` for "{}"."""
     body = ast.parse(formula.replace("{}", _HOLE), mode="eval").body
     found = _arithmetic(body, {**names, _HOLE: hole})
     return found if found is None or isinstance(found, tuple) else (Part({}, found),)
@@ -219,7 +219,7 @@ def _arithmetic(n: ast.expr, names: Mapping[str, Index | Num]) -> Index | Num | 
 
 
 def span(p: Part, radix: Sequence[Num], fixed: frozenset[int]) -> tuple[Num, Num]:
-    """Return the least and the greatest sum of the terms of `p` over all digits but the fixed."""
+    """Return the least and greatest sum of the terms of `p`, over all digits not in `fixed`."""
     lo: Num = 0
     hi: Num = 0
     for d, c in p.terms.items():

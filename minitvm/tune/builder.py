@@ -23,7 +23,7 @@ LIFETIME = 1000  # builds per process: LLVM keeps a quarter of a megabyte of eac
 LLVM = "llvm"
 SLOWDOWN = 20  # how much longer than its CPU time a compilation may take, on a busy machine
 AHEAD = 3  # programs of each process that are built or compiled before they are needed
-BATCH = 8  # programs of each process that are built in one turn
+BATCH = 8  # programs of each process that are built one after the other in a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class Builder:
     ) -> Generator[Built | Result]:
         """Yield built programs in order, and meanwhile build the next few.
 
-        alternate   whether nothing may be compiled while a built program is in use; then batches of
-                    programs are built and yielded in turns
+        alternate   whether nothing may be compiled while a built program is in use; then the
+                    programs of a batch are built first and yielded afterwards
         """
         todo = iter(programs)
         count = len(self._workers)

@@ -36,7 +36,7 @@ class Columns:
 
     @property
     def draft(self) -> int | None:
-        """Return the number of the column with the analytic model's estimate, if it is there."""
+        """Return the number of the column with the analytic model's estimate, or None."""
         return self.names.index(DRAFT) if DRAFT in self.names else None
 
     def of_candidates(self, candidates: Sequence[Candidate]) -> Floats:

@@ -1,7 +1,7 @@
-"""An analytic model of run time, without training: what binds in each part of the machine.
+"""An analytic model of run time, without training: which part of the machine is the limit.
 
 seconds(sketch, rows, target)    estimated seconds of one call, float64[candidates]
-explain(sketch, row, target)     what binds for one candidate, as text and as numbers
+explain(sketch, row, target)     the limit for one candidate, as text and as numbers
 
 For each statement the model adds up cycles of the core and cycles of transfers. The core needs, for
 one iteration of the innermost reduce loop, a little more than the longest of
@@ -42,7 +42,7 @@ CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
 LATENCY = 4.0  # cycles of a multiply-add
 SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
 THROUGH_MEMORY = 5.0  # cycles of each multiply-add of a loop that is not unrolled
-LLVM_UNROLLS = 8  # LLVM, if it may, unrolls loops of at most so many iterations by itself
+LLVM_UNROLLS = 8  # LLVM, if it may, unrolls loops of at most this many iterations by itself
 OVERLAP = 4.0  # parts of the core take (a**4 + b**4 + ...)**(1/4) cycles; infinity is their maximum
 MATH = 20.0  # instructions of an intrinsic such as exp
 USABLE = 0.8  # the part of a cache that one tile can fill
@@ -71,12 +71,12 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One iteration of the innermost reduce loop of a statement, or of a loop without one.
+    """The work of one iteration of a statement's innermost reduce loop, and its register tile.
 
-    rows, columns   the register tile; vectors: registers of one of its rows
-    registers       that the tile needs; held: whether it is unrolled, so that they can be used
+    rows, columns   the size of the register tile; vectors: registers that hold one of its rows
+    registers       registers that the tile needs; held: whether unrolling keeps the tile in them
     loads           vector loads; operations: vector instructions; strip: iterations until the tile
-                    is stored; times: how often all this happens
+                    is stored; times: how many iterations a call has
     """
 
     rows: Num | Floats
@@ -103,7 +103,7 @@ def seconds_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
-    """Return which part of the model is largest for one candidate, and its numbers."""
+    """Return which part of the model takes the most cycles for one candidate, and the numbers."""
     batch = statements(sketch).at(np.array([row], np.int32))
     made = zip(batch.statements, all_packed(batch), strict=True)
     every = [(s, *_parts(s, arrays, target)) for s, arrays in made]
@@ -134,7 +134,7 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
 
 
 def _total(parts: Mapping[str, Floats]) -> Floats:
-    """Return the cycles of a statement: the parts of the core, and what it waits for."""
+    """Return the cycles of a statement: the core's parts, which overlap, plus all other parts."""
     inner = ("arithmetic", "loads", "issue", "latency", "spills", "l1")
     longest = np.maximum.reduce([parts[name] for name in inner])
     share = sum((parts[name] / np.maximum(longest, 1e-9)) ** OVERLAP for name in inner)
@@ -167,7 +167,7 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
 
 
 def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
-    """Describe the register tile of a statement; moves [L, B]: whether a loop moves an access."""
+    """Describe the register tile of a statement; moves [L, B, N]: how far loops move accesses."""
     count = extent.shape[1]
     vector = np.array([x.kind == "vectorize" for x in s.loops])
     inside, copies = {n: m for n, m in tile(s).items() if not vector[n]}, unrolled(s)
@@ -203,7 +203,7 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
 def _per_vector(
     step: Floats, extent: Floats, vector: Mask, wide: Floats, target: Target, size: int
 ) -> Floats:
-    """Return the loads for one row of the tile: vectors, a scalar, or one for each lane."""
+    """Return how many loads one row of the tile takes: vectors, one scalar, or each lane."""
     found = np.ones_like(wide)
     for n in np.flatnonzero(vector):
         long = extent[n] > 1

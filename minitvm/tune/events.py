@@ -29,7 +29,7 @@ ENDS: dict[End, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The search begins.
+    """An event: the search begins.
 
     earlier            trials that the log had
     trials, seconds    the budget; trials include the earlier ones; None for no limit
@@ -43,7 +43,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A candidate has been measured.
+    """An event: a candidate has been measured.
 
     number    its number, from 1; earlier trials count
     best      the fastest trial so far; None if all have failed
@@ -58,7 +58,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A batch of candidates has been proposed, after learning from the trials before.
+    """An event: the policy has learned from the trials so far and proposed a batch of candidates.
 
     number     of the round, from 1
     trials     the trials that were known
@@ -81,9 +81,9 @@ class Outcome:
     earlier    how many trials the log had before
     ended      why the search ended
     seconds    the time it took
-    final      the fastest candidates, measured again in turns with each other and the default; if
-               no candidate is new, those of the log
-    default    the result of the default schedule in these turns; None if they were not run
+    final      the fastest candidates, measured again alternately with the default; if no candidate
+               is new, those of the log
+    default    the result of the default schedule in this measurement; None if there was none
     """
 
     task: Task
@@ -112,9 +112,9 @@ class Outcome:
 
     @property
     def gain(self) -> float:
-        """Return how many times as fast as the default the best candidate was in the final turns.
+        """Return the speed of the best candidate relative to the default, measured at the end.
 
-        Medians are compared: a single turn may be lucky. 0 if there were no final turns.
+        Compares medians, as one round may be lucky. Returns 0 if the default was not run.
         """
         best = fastest(self.final)
         if best is None or self.default is None or self.default.error:
@@ -134,7 +134,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The search has ended."""
+    """An event: the search has ended."""
 
     outcome: Outcome
 
@@ -150,7 +150,7 @@ def fastest(trials: Sequence[Trial]) -> Trial | None:
 
 
 def rate(task: Task, seconds: float) -> float:
-    """Return the GFLOP/s of a call that takes so long."""
+    """Return the GFLOP/s of a task whose program takes `seconds` for a call."""
     return task.flops / seconds / 1e9
 
 

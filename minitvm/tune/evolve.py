@@ -1,4 +1,4 @@
-"""Evolution: rows of all sketches of a task that a scoring function likes."""
+"""Evolution: search the rows of all sketches of a task for those with the highest scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .task import Candidate
 Score: TypeAlias = Callable[[int, Rows], Floats]
 
 IGNORED = 0.3  # this share of a population, the worst, has practically no children
-SMALLEST = 1e-6  # weight of a parent
+SMALLEST = 1e-6  # the smallest weight of a parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class Evolution:
     """Settings of the evolution.
 
     population    rows of all sketches together, in each generation
-    generations   after the initial rows
+    generations   the number of generations after the initial rows
     crossover     the share of children with two parents
     mutation      the share of children with a changed gene
     moves         the share of children that become rows of a sibling: a sketch with the same genes,
                   whose steps differ
-    fewest        parents of a sketch in a generation; a sketch with fewer has no children
+    fewest        a sketch with fewer parents than this has no children in a generation
     """
 
     population: int = 2048
@@ -142,7 +142,7 @@ def empty_pool(space: Space) -> Pool:
 
 
 def grown(pool: Pool, space: Space, rows: Rows, score: Callable[[Rows], Floats]) -> Pool:
-    """Return the pool with those of `rows` added that it does not have; only they are scored.
+    """Score the rows that are not in the pool yet, and return the pool with these rows added.
 
     Rows with a score of -infinity are left out.
     """
@@ -159,7 +159,7 @@ def grown(pool: Pool, space: Space, rows: Rows, score: Callable[[Rows], Floats])
 
 
 def parents(pools: Sequence[Pool], rng: np.random.Generator, count: int) -> list[Ints]:
-    """Draw `count` parents from the best `count` rows of all pools; positions in each pool.
+    """Draw `count` parents from the best `count` rows of all pools; return positions, by pool.
 
     The probability is proportional to the score above that of the worst rows, so that scores may
     be negative.

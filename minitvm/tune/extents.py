@@ -65,7 +65,7 @@ def loops_around(state: schedule.State, stage: schedule.Stage) -> Path:
 class Domain:
     """The loops of one stage, for all candidates.
 
-    extents   of every axis that the stage has or had
+    extents   of every axis that the stage has, or had before a split or fuse
     digits    the digits of each loop, outermost first
     values    the value of each root axis over the digits of the loops around and of its own
     start     of each data axis: its value in the first iteration of the stage's own loops
@@ -84,7 +84,7 @@ class Domain:
 class Domains:
     """The domains of all stages for some candidates.
 
-    radix   of each digit
+    radix   the number of values of each digit
     """
 
     plan: Plan
@@ -150,7 +150,7 @@ class Domains:
         )
 
     def _part(self, touched: list[_Touched | None], n: int) -> tuple[Index, Num]:
-        """Return the start and the size of the part of a dimension that all reads touch."""
+        """Return the start and the size of a range of a dimension that contains all reads."""
         all_of_it: tuple[Index, Num] = (ZERO, n)
         first = touched[0]
         if first is None or any(t is None or not t.moves_like(first) for t in touched):
@@ -284,7 +284,7 @@ class _Piece(NamedTuple):
 
 
 class _Touched(NamedTuple):
-    """What one index touches: the sum of its `fixed` parts, from lo to hi around it."""
+    """The range that one index touches: from fixed + lo to fixed + hi."""
 
     fixed: Index
     lo: Num
@@ -292,7 +292,7 @@ class _Touched(NamedTuple):
 
     @staticmethod
     def by(index: Index, radix: list[Num], fixed: frozenset[int]) -> _Touched:
-        """Return what an index touches while the `fixed` digits stand still."""
+        """Return the range that an index touches while the `fixed` digits keep their values."""
         still: list[Part] = []
         lo: Num = 0
         hi: Num = 0
@@ -331,7 +331,7 @@ class _Touched(NamedTuple):
 
 
 def _quotient(p: Part, a: Num, b: Num, fixed: dict[int, Num]) -> tuple[Num, Num]:
-    """Return the range of the values a .. b after `// div % mod`; from 0 if digits are fixed."""
+    """Return the range of a .. b after `// div % mod`, as offsets if there are `fixed` digits."""
     if fixed:
         common = p.div
         for c in fixed.values():

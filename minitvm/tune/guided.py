@@ -17,10 +17,10 @@ from .shared import Corrected
 from .space import Rows, first_of_each
 from .task import Candidate, Task
 
-CHOICE = 16  # candidates with the highest scores, for each one that is proposed
-FASTEST = 3  # candidates whose neighbours are tried
-STALLED = 24  # trials without an improvement, after which they are
-FEWEST = 8  # measured candidates, before a trained model is used
+CHOICE = 16  # each proposed candidate is chosen among this many with the highest scores
+FASTEST = 3  # fastest candidates whose neighbours are tried while the search does not improve
+STALLED = 24  # trials without an improvement, after which these neighbours are tried
+FEWEST = 8  # measured candidates that are needed to train a model
 
 
 class Described(NamedTuple):
@@ -39,7 +39,7 @@ class Described(NamedTuple):
 
 
 class GuidedPolicy:
-    """Proposes the candidates that an evolution under a cost model ranks first.
+    """A policy that proposes the candidates with the best scores, found by an evolution.
 
     Until enough candidates are measured, the scores are those of the analytic model if it is among
     the columns, and random otherwise.
@@ -84,13 +84,13 @@ class GuidedPolicy:
         self.random = RandomPolicy(task, rng, self.seen)
         self.programs = set[bytes]()  # the columns of all candidates in `seen`
         self.trials = list[Trial]()
-        self.features = list[Floats]()  # of the trials, as they came
+        self.features = list[Floats]()  # of the trials, in their order
         self.fitted = False
 
     def propose(self, count: int) -> list[Candidate]:
         """Return up to `count` candidates; none if every program has been proposed.
 
-        They are ordered by score, best first; random ones are last.
+        Neighbours of the fastest ones come first, then high scores, then random candidates.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
         pools = evolve(self.free, self.score, self.rng, self._starts(), self.evolution, self.watch)
@@ -159,7 +159,7 @@ class GuidedPolicy:
         return self.samples[n]
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
-        """Train the model from all trials; return its accuracy on the new ones before that."""
+        """Train the model from all trials; return the accuracy of its guesses of the new ones."""
         if not trials:
             return None
         new = self._features([trial.candidate for trial in trials])

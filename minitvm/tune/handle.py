@@ -14,7 +14,7 @@ from .policy import Policy, Trial
 from .search import Limits, run
 from .task import Task
 
-LAST_WORDS = 60.0  # seconds that Ctrl-C in `wait` grants the programs that are being measured
+LAST_WORDS = 60.0  # after Ctrl-C, the seconds that `wait` leaves to programs being measured
 
 
 class Search:
@@ -31,7 +31,7 @@ class Search:
     def __init__(self, task: Task, policy: Policy | None = None, **options: Any) -> None:
         listener: Listener | None = options.pop("on", None)
         limits = {name: options[name] for name in Limits.__slots__ if name in options}
-        Limits(**limits)  # raises here what is wrong, not later in the thread
+        Limits(**limits)  # raises errors here, not later in the thread
         self.task = task
         self.events = list[Event]()
         self._listeners = [] if listener is None else [listener]
@@ -74,10 +74,10 @@ class Search:
         return last.outcome if isinstance(last, Finished) else None
 
     def wait(self, timeout: float | None = None) -> Outcome:
-        """Wait until the search has ended and return its result; raise what it raised.
+        """Wait until the search has ended; return its result, or raise the exception it raised.
 
-        Ctrl-C stops the search, and the result is returned. MeasureError if the search has not
-        ended after `timeout` seconds; it keeps running.
+        Ctrl-C stops the search, and the result is returned. Raises MeasureError if the search has
+        not ended after `timeout` seconds; it keeps running.
         """
         if self._thread.ident is None:
             raise MeasureError(f"search for {self.task.name}", "it was not started", "start()")

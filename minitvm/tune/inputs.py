@@ -1,4 +1,4 @@
-"""What programs are measured with: their arguments, random inputs, and how exact they must be."""
+"""The arguments and random inputs that programs are measured with, and their tolerances."""
 
 from __future__ import annotations
 
@@ -100,6 +100,6 @@ def tolerance(func: tir.PrimFunc) -> float:
 
 
 def _elements_stored(run: lowering.GuardedStore) -> float:
-    """Return at most how many elements a store writes, counted each time it runs."""
+    """Return an upper bound of the elements that a store writes, repeated writes included."""
     lanes = max(tir.lanes(e) for e in (*run.store.indices, run.store.value))
     return math.prod(max(0, tir.upper_bound(loop.extent)) for loop in run.loops) * lanes

@@ -120,9 +120,9 @@ def footprints(
 
 
 def transfers(extent: Floats, begin: int, touched: Floats, most: Floats, out: Floats) -> None:
-    """Count the lines that caches fetch: the outermost loop whose single iterations fit in a cache
-    fetches the lines that it touches once in each of its runs.
+    """Count the cache lines that each cache fetches.
 
+    Each run of the outermost loop whose single iterations fit in a cache fetches its lines once.
     extent   [L, N] of the loops
     touched  [1 + C, L + 1, B, n] as in `footprints`: lines, then lines as each cache counts them
     most     [C] the lines that a tile may have; out [C, N]: the lines that are fetched

@@ -99,11 +99,11 @@ def unrolled(s: Statement) -> list[Num]:
 
 
 def accumulators(s: Statement, times: Sequence[Num], each: Num) -> Num:
-    """Return the registers for the results of the loops inside the innermost reduce loop.
+    """Return how many registers hold the results of the loops inside the innermost reduce loop.
 
-    Zero if these loops are not unrolled completely: the results then stay in memory.
+    Zero if these loops are not unrolled completely, because the results then stay in memory.
 
-    times   copies of the body that unrolling each loop makes; each: registers that a store writes
+    times   copies of each loop's body after unrolling; each: registers that a store writes
     """
     if not any(x.reduce for x in s.loops):
         return 0
@@ -116,9 +116,9 @@ def accumulators(s: Statement, times: Sequence[Num], each: Num) -> Num:
 
 
 def tile(s: Statement) -> dict[int, Mask]:
-    """Return the data loops that may be inside the innermost reduce loop that iterates, and where.
+    """Return the data loops inside the innermost reduce loop that has several iterations.
 
-    The keys are the numbers of the loops. There are none if a statement has no reduce loops.
+    Returns {number of a loop: for which candidates it is inside}; {} without reduce loops.
     """
     found = dict[int, Mask]()
     inside: Mask = np.asarray(any(x.reduce for x in s.loops))

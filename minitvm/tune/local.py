@@ -1,4 +1,4 @@
-"""How to build and run on this machine, under TVM's names."""
+"""Options for building and running programs on this machine, under TVM's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LocalRunner:
     """Run on this machine, in a process of its own.
 
     timeout                  seconds of wall time for all calls of one program
-    number, repeat           timed calls in a repeat, and repeats
+    number, repeat           the most timed calls in a repeat, and the number of repeats
     min_repeat_ms            a repeat ends earlier when its calls have taken this long
     enable_cpu_cache_flush   use other copies of constants in each call, as a network does
     check_correctness        whether to compare the results with those of topi's schedule
@@ -38,7 +38,7 @@ class LocalRunner:
 def local(
     builder: LocalBuilder | str, runner: LocalRunner | str
 ) -> tuple[LocalBuilder, LocalRunner]:
-    """Return how to build and run; "local" stands for LocalBuilder() and LocalRunner()."""
+    """Return the given builder and runner; "local" stands for LocalBuilder() or LocalRunner()."""
     for name, given, kind in (("builder", builder, LocalBuilder), ("runner", runner, LocalRunner)):
         if not isinstance(given, kind) and not (isinstance(given, str) and given == "local"):  # pyright: ignore[reportUnnecessaryIsInstance]
             why = "programs are built and run on this machine only"

@@ -17,7 +17,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Objective: TypeAlias = Callable[[npt.NDArray[np.float32], Any], tuple[Floats, Floats]]
 
 PAIRS = 32  # partners of each sample in one evaluation of the rank loss
-ALL_PAIRS = 256  # up to so many samples, every pair is evaluated
+ALL_PAIRS = 256  # with at most this many samples, every pair is evaluated
 
 
 def rank_loss(labels: Floats, seed: int, tasks: Numbers | None = None) -> Objective:
@@ -77,8 +77,8 @@ def rmse(scores: Floats, labels: Floats) -> float:
 def r2(scores: Floats, labels: Floats) -> float | None:
     """Return the share of the variance of the labels that the scores explain.
 
-    1 is exact, 0 no better than the mean, which negative numbers are worse than. Returns None if
-    all labels are equal.
+    1 means exact scores, 0 means no better than the mean of the labels, and a negative number means
+    worse than that. Returns None if all labels are equal.
     """
     variance = float(np.var(labels))
     return 1 - float(np.mean(np.square(scores - labels))) / variance if variance else None
@@ -109,7 +109,7 @@ def recall_at(scores: Floats, labels: Floats, k: int) -> float:
 
 
 def best_of(scores: Floats, labels: Floats, k: int) -> float:
-    """Return the best label among the `k` samples with the highest scores, relative to the best.
+    """Return the best label of the `k` samples with the highest scores, divided by the best of all.
 
     It is the share of the possible speed that measuring `k` candidates finds.
     """

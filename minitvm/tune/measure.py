@@ -1,4 +1,4 @@
-"""Measure programs in worker processes: some compile while another one runs what they compiled.
+"""Measure programs in worker processes: some compile programs while another runs finished ones.
 
 program() -> loops -> LLVM IR       in this process
 LLVM IR   -> object file            in a builder, which may abort or take too long
@@ -29,7 +29,7 @@ LIFETIME = 1000  # programs per process: loaded code stays in memory
 PATIENCE = 120.0  # seconds in which the reference must be compiled, and in which it must run
 SLOWER = 8  # how many times as long as the reference a program may run in any case
 MEMORY = 4 << 30  # bytes that a process may allocate
-LARGEST = 64 << 20  # bytes of a cache: in a larger one, the weights of most networks stay anyway
+LARGEST = 64 << 20  # bytes; a larger cache keeps the weights of most networks in any case
 HOPELESS = 3  # how many times as long as the fastest program one may take to stay in a race
 ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
 KINDS: dict[workers.FailureKind, ErrorKind] = {
@@ -74,7 +74,7 @@ class MeasureOptions:
 
 
 class Processes:
-    """The processes that build and run programs for a target; measurers may take turns with them.
+    """The processes that build and run programs for a target; several measurers may share them.
 
     memory   bytes that a process may allocate
     Processes start when they are first needed. Use it in a `with` statement, or close() it.
@@ -86,7 +86,7 @@ class Processes:
         self._user: object = None  # whose arguments the runner has
 
     def started(self) -> tuple[Builder, workers.Worker]:
-        """Return the builder and the runner; start them if that was not done."""
+        """Return the builder and the runner; start them if they are not running."""
         if self._started is None:
             builders, runners = processors(self.target.num_cores)
             builder = Builder(self.target, max(1, host().cores - 1), self.memory, builders)
@@ -124,7 +124,7 @@ class Measurer:
                 parameters say what the shapes and dtypes are
     inputs      the arguments that are not outputs, in order; by default random arrays, drawn once
     rng         draws the inputs
-    processes   those of several measurers that take turns; by default it has its own
+    processes   processes that several measurers share; by default a measurer starts its own
     Processes start when they are first needed. Use it in a `with` statement, or close() it.
     """
 
@@ -184,7 +184,7 @@ class Measurer:
                 yield self._named(self._run(runner, built))
 
     def final(self, programs: Sequence[Program], rounds: int = 10) -> list[Result]:
-        """Measure a few programs and the reference in turns, by wall time.
+        """Measure a few programs and the reference alternately, by wall time.
 
         Returns a result for each program, then that of the reference; `seconds` has the shortest
         call of each round. Those that are much slower than the fastest are in the first round only.
@@ -218,7 +218,7 @@ class Measurer:
     # --- processes -------------------------------------------------------------------------------
 
     def _started(self) -> tuple[Builder, workers.Worker]:
-        """Return the processes, prepared; measure the reference if that was not done."""
+        """Return the processes, ready for a program; the first call measures the reference."""
         builder, runner = self._processes.started()
         if self._reference is None:
             self._measure_reference(builder, runner)
@@ -233,8 +233,8 @@ class Measurer:
     def _measure_reference(self, builder: Builder, runner: workers.Worker) -> None:
         """Run the reference once, for the expected outputs, and measure it.
 
-        Random inputs without negative numbers are the second choice: without a sign, max(x, 0) does
-        nothing, but with one, sqrt(x) is NaN.
+        Random inputs have negative numbers, or max(x, 0) would do nothing. If outputs are then NaN
+        or infinite, like those of sqrt(x), the inputs become their absolute values.
         """
         built = builder.build(lambda: self._func, PATIENCE)
         if isinstance(built, Result):
@@ -341,7 +341,7 @@ def _signature(func: tir.PrimFunc) -> list[str]:
 
 
 def _result(reply: workers.Message | workers.Failure, build: float, run: float) -> Result:
-    """Return the result of a run from what the runner said."""
+    """Return the result of a run from the reply of the runner."""
     if isinstance(reply, workers.Failure):
         return Result((), KINDS[reply.kind], _told(reply), build, run)
     match reply.value:
@@ -362,7 +362,7 @@ def _told(failure: workers.Failure) -> str:
 
 
 def _joined(sum_: Result, one: Result) -> Result:
-    """Return the result of several rounds after one more; the first failure is final."""
+    """Return the result `sum_` of several rounds with the round `one` added, or its failure."""
     if one.error:
         return one
     seconds = (*sum_.seconds, *one.seconds)

@@ -17,7 +17,7 @@ from .loss import Floats, Numbers, pack_sum_loss, rank_loss
 Loss: TypeAlias = Literal["regression", "rank", "rank-xgb"]
 
 DRAFT = "draft"  # the column with the estimate of the analytic model: -log2 of its seconds
-LEAST = 1 / 64  # slower candidates count as equally slow where trees correct an estimate
+LEAST = 1 / 64  # smaller labels are raised to this one where trees correct an estimate
 
 XGBOOST: Mapping[Loss, dict[str, Any]] = {
     "regression": {"objective": "reg:squarederror"},
@@ -66,11 +66,11 @@ class Draft:
         return features[:, self.column]
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
-        """Return its column."""
+        """Return {name of its column: 1}, as the score depends on nothing else."""
         return {names[self.column]: 1.0}
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
-        """Return its column; `draft.explain` says which limit binds."""
+        """Return {name of its column: score}; `draft.explain` gives the reason for the score."""
         return {names[self.column]: float(features[0, self.column])}
 
 
@@ -95,7 +95,7 @@ class Trees:
     rate: float = 0.3
     prior: int | None = None
     booster: Any = field(default=None, repr=False)
-    kept: Any = field(default=None, repr=False)  # the columns that trees can tell apart
+    kept: Any = field(default=None, repr=False)  # the numbers of the columns that trees see
 
     def __post_init__(self) -> None:
         if self.loss not in XGBOOST:
@@ -202,7 +202,7 @@ class PackSum:
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits, largest first.
 
-        Statements share their trees: a name is that of a column of any statement, "op.mad".
+        Statements share their trees, so a name such as "op.mad" stands for all statements.
         """
         gains = _trained(self.booster).get_score(importance_type="total_gain")
         total = sum(gains.values()) or 1.0
@@ -261,9 +261,9 @@ def _medians(values: Floats, tasks: npt.NDArray[np.intp]) -> Floats:
 
 
 def _distinct(features: Floats) -> npt.NDArray[np.intp]:
-    """Return the columns without those that are constant or order the samples as an earlier one.
+    """Return the numbers of the columns by which trees can split samples in different ways.
 
-    A tree can split no sample from another by those. At least one column is left.
+    Leaves out constant columns, and those that order the samples like an earlier one; keeps one.
     """
     order = np.argsort(features, axis=0)
     ascending = np.take_along_axis(features, order, axis=0)

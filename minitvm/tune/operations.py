@@ -36,7 +36,7 @@ def _count(e: tir.Expr, found: Counter[str]) -> None:
 
 
 def _kind(e: tir.Expr) -> str:
-    """Return the kind of one operation, or "" for what is not one."""
+    """Return the kind of the operation `e`, or "" if `e` is not an operation on data."""
     match e:
         case tir.Binary(dtype=dtype) if dtype.kind in ("int", "uint"):
             return "int"

@@ -1,4 +1,4 @@
-"""The features of one candidate, slowly: read from the loops that lowering makes.
+"""Compute the features of one candidate slowly, from the loops that lowering makes.
 
 This is the definition of the columns in `features.NAMES`, one function a group. `features` computes
 the same numbers for thousands of candidates without making their loops, and the tests compare both.
@@ -72,7 +72,7 @@ class Site:
     read: bool
 
     def touched(self, inner: Iterable[tir.For], around: Iterable[tir.For]) -> list[int]:
-        """Return the size of what the loops `inner` touch in each dimension of the buffer."""
+        """Return the size of the range that the loops `inner` touch, in each dimension."""
         fixed = [loop.var for loop in around]
         swept = [[lowering.sweep(e, fixed) for e in at] for at in zip(*self.indices, strict=True)]
         return [
@@ -83,7 +83,7 @@ class Site:
         ]
 
     def step(self, loop: tir.For) -> int | None:
-        """Return how many elements lie between the first iterations of a loop; None for no move."""
+        """Return how many elements a loop moves the access by in an iteration; None for no move."""
         index = self.indices[0]
         if all(tir.free_of(e, [loop.var]) for e in index):
             return None
@@ -180,7 +180,7 @@ def _runs(
 
 
 def sites(run: Run) -> list[Site]:
-    """Return the accesses of a store, the store first, those that differ by constants together."""
+    """Return the accesses of a store, its write first; those that differ by constants are one."""
     store = run.store
     found: dict[tuple[object, ...], list[tuple[bool, tir.Buffer, tuple[tir.Index, ...]]]] = {}
     loads = [(False, n.buffer, n.indices) for n in run.loads]
@@ -219,7 +219,7 @@ def _marks(run: Run, reduce: set[tir.Var]) -> Columns:
 
 
 def _place(run: Run, n: int, reduce: set[tir.Var]) -> str:
-    """Return the place of loop `n` among the loops over the same kind of axes."""
+    """Return the position of loop `n` among the loops over the same kind of axes, as a name."""
     is_reduce = run.loops[n].var in reduce
     alike = [m for m, loop in enumerate(run.loops) if (loop.var in reduce) == is_reduce]
     place = "inner" if n == alike[-1] else "outer" if n == alike[0] else "middle"
@@ -265,7 +265,7 @@ def _inside_out(run: Run, steps: list[int | None]) -> Iterator[tuple[tir.For, in
 
 
 def _run(site: Site, widths: list[int]) -> int:
-    """Return the number of contiguous elements among those that are touched."""
+    """Return how many of the elements that an access touches are contiguous."""
     found = 1
     for width, stride in zip(reversed(widths), reversed(tir.row_strides(site.buffer)), strict=True):
         if stride != found:
@@ -277,7 +277,7 @@ def _run(site: Site, widths: list[int]) -> int:
 def _reuse(
     run: Run, site: Site, steps: list[int | None], runs: list[Run]
 ) -> tuple[str, float, float, float]:
-    """Return how an element is used again: the kind, iterations and bytes in between, the uses.
+    """Return how elements are reused: (kind, iterations in between, bytes in between, uses).
 
     The innermost loop that does not move the access uses it again in each iteration; otherwise
     another statement does, in the innermost loop that contains both.

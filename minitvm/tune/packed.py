@@ -73,7 +73,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
 
 
 def _moving(p: Part) -> dict[int, Num]:
-    """Return the terms of a part, without those that a remainder takes away: 32*i % 16."""
+    """Return the terms of a part, without those that its `% mod` makes zero, as in 32*i % 16."""
     if isinstance(p.mod, int) and p.mod == 0:
         return p.terms
     return {d: np.where(c % (p.div * p.mod) == 0, 0, c) for d, c in p.terms.items()}
@@ -93,8 +93,8 @@ def footprint_chunks(
 ) -> Iterator[Footprint]:
     """Yield what a statement touches, for a few candidates at a time.
 
-    Elements are counted unless the other arguments say what is; see kernel.footprints. The arrays
-    of all chunks are the same memory: use one before you take the next.
+    Counts elements by default; unit, period and sets are those of kernel.footprints. All chunks
+    share the memory of their arrays: use a chunk before you take the next one.
     """
     loops, count = s.extent.shape
     accesses, most = len(s.dim_of) - 1, min(CHUNK, count)

@@ -17,8 +17,8 @@ from .space import Rows, Space
 from .task import Candidate, Task
 from .trial import Result
 
-FEW_ROWS = 4096  # a space of at most so many rows is enumerated instead of sampled
-DRAWS = 8  # without a new row: the space counts as exhausted
+FEW_ROWS = 4096  # a space of at most this many rows is enumerated instead of sampled
+DRAWS = 8  # draws without a new row, after which the space counts as exhausted
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Policy(Protocol):
 def spaces_of(task: Task) -> list[Space]:
     """Return the spaces of a task's sketches without rows that are not worth measuring.
 
-    Those of sketches whose statements cannot be derived are left as they are, and all of them if
-    no row of any sketch would be left.
+    A space keeps all its rows if the statements of its sketch cannot be derived; all spaces do if
+    otherwise no sketch would have a row left.
     """
     found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
     if any(len(space.sample(np.random.default_rng(0), 1)) for space in found):
@@ -89,7 +89,7 @@ class Seen:
             self.keys[n].update(self.spaces[n].keys(rows).tolist())
 
     def fresh(self, n: int, rows: Rows) -> Rows:
-        """Return the rows of space n that are not in here, each once."""
+        """Return those of `rows` of space n that have not been added yet, each once."""
         known, found = self.keys[n], dict[int, int]()
         for at, key in enumerate(self.spaces[n].keys(rows).tolist()):
             if key not in known:

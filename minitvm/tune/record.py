@@ -40,11 +40,11 @@ class Record:
     row       the option of each gene, as a number
     values    the option of each gene, by the name of the gene
     steps     the steps of the schedule, as JSON values
-    final     whether it was measured in turns with other programs, when the search was over
+    final     whether it was measured again at the end of a search, alternately with the default
     time      when it was measured, in seconds since 1970
     batch     the number of the batch it was proposed in, from 1; 0 if not known
     default   the time of the default schedule: measured before the search, or for a final
-              measurement, the median of the same turns; None if not known
+              measurement, the median of the same rounds; None if not known
     """
 
     task: str
@@ -133,15 +133,15 @@ def _option(gene: Gene, record: Record, hint: int) -> int:
 
 
 def _plain(value: Any) -> str:
-    """Return a value as JSON, which does not tell tuples from lists."""
+    """Return a value as JSON, in which a tuple is equal to a list."""
     return json.dumps(value, default=_number)
 
 
 def replay(record: Record, task: Task) -> te.Schedule:
-    """Return the schedule of a record: its steps, taken on the formula of the task.
+    """Return the schedule of a record: its steps, applied to the formula of the task.
 
-    Neither the space nor the row are used; a sketch of the record's name gives the formula if there
-    is one, because a sketch may have a formula of its own.
+    Neither the space nor the row is used. If the task has a sketch of the record's name, its
+    formula is used, because a sketch may have a formula of its own.
     """
     if record.task != task.key:
         what = f"record of {record.sketch}"
@@ -226,7 +226,7 @@ class Reading:
     skipped   how many other lines there are, by reason
     batches   the number of the batch of each trial
     default   the shortest time of the default schedule; None if the log has none
-    turns     the time of the default schedule, measured in turns with each of `final`
+    turns     the time of the default schedule that was measured alternately with each of `final`
     """
 
     trials: tuple[Trial, ...]
@@ -240,7 +240,7 @@ class Reading:
     def last_turns(self) -> tuple[tuple[Trial, ...], float | None]:
         """Return the final measurements of the latest search, and the time of its default.
 
-        There are none if a trial was measured after them.
+        Returns ((), None) if a trial was measured after them.
         """
         if not self.final or any(t.time > self.final[-1].time for t in self.trials):
             return (), None
@@ -259,8 +259,8 @@ class Log:
     def append(self, record: Record) -> None:
         """Append one line in a single write, so that other processes may append too.
 
-        If a process was killed while it wrote, the last line has no end; it gets one, so that the
-        new line is not lost with it.
+        If a process was killed while it wrote, the last line is not terminated; this terminates it,
+        so that the new line stays readable.
         """
         line = to_line(record).encode()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -276,7 +276,7 @@ class Log:
             os.close(file)
 
     def lines(self) -> Iterator[tuple[str, Record | None, str]]:
-        """Yield each line, its record, and if it has none the reason."""
+        """Yield (line, its record or None, the reason why it has no record)."""
         if not self.path.exists():
             return
         text = self.path.read_text(encoding="utf-8", errors="replace")

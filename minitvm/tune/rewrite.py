@@ -39,7 +39,7 @@ Group: TypeAlias = tuple[str, str, str]  # task key, target, machine
 
 
 def group_of(record: Record) -> Group:
-    """Return which times a record may be compared with."""
+    """Return the group of a record; only times of the same group may be compared."""
     return record.task, record.target, json.dumps(record.machine, sort_keys=True)
 
 
@@ -68,7 +68,7 @@ def fastest_records(records: list[Record]) -> list[Record]:
 
 
 def _name(record: Record) -> str:
-    """Return what tells the candidates of a group apart."""
+    """Return a string that identifies the candidate of a record within its group."""
     return json.dumps([record.sketch, record.values], sort_keys=True)
 
 
@@ -132,7 +132,7 @@ def upgrade(log: Log, task_of: TaskOf) -> tuple[int, int]:
 
 
 def _rewrite(log: Log, change: Callable[[str, Record | None, str], str]) -> tuple[int, int]:
-    """Replace each line of a log by change(line, record, fault), "" drops it.
+    """Replace each line of a log by change(line, record, fault); drop the line if that is "".
 
     Returns how many lines are kept and dropped. Raises ArgumentError if the log is missing, or if
     it grew meanwhile because a search is appending to it; then it is not changed.

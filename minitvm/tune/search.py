@@ -44,7 +44,7 @@ class Measures(Protocol):
         ...
 
     def final(self, programs: Sequence[Program]) -> list[Result]:
-        """Measure programs and the default in turns; the last result is the default's."""
+        """Measure programs and the default alternately; the last result is the default's."""
         ...
 
 
@@ -108,7 +108,7 @@ def run(
     stop       ends the search when it is set; so does Ctrl-C
     timer      the time in seconds, for the budget; `clock` gives the time stamps of the log
     A search that is stopped finishes the programs that are being built or run. At the end, the
-    fastest candidates are measured again in turns with the default schedule.
+    fastest candidates are measured again, alternately with the default schedule.
     """
     limits = Limits(trials, seconds, early_stopping, failures)
     reasons = [("the task has no sketches", "a task with a space")] if not task.sketches else []
@@ -187,11 +187,11 @@ class Searching:
     rounds: list[Round] = field(default_factory=list[Round])
     final: list[Trial] = field(default_factory=list[Trial])
     default: Result | None = None
-    reference: float = math.inf  # seconds of the default, as far as the log has it
+    reference: float = math.inf  # seconds of the default; infinity if not known yet
     earlier: int = 0
-    batches: int = 0  # that the log had
+    batches: int = 0  # batches of earlier searches in the log
     learned: int = 0  # trials that the policy knows
-    reported: int = 0  # rounds
+    reported: int = 0  # rounds that the listener knows
     ended: End | None = None
     failure: Exception | None = None  # in `programs`
     best: Trial | None = None
@@ -301,7 +301,7 @@ class Searching:
             self.on(event)
 
     def measure_again(self, workers: Measures) -> None:
-        """Measure the fastest candidates in turns with the default."""
+        """Measure the fastest candidates again, alternately with the default."""
         fast = sorted((t for t in self.trials if not t.result.error), key=lambda t: t.seconds)
         chosen = list(dict.fromkeys(trial.candidate for trial in fast))[:FINALISTS]
         if not chosen:

@@ -22,14 +22,14 @@ from .model import DRAFT, Draft, Model, Trees
 BASE = "(base)"  # the column with the estimate that trees correct
 FEWEST = 8  # trials of other tasks, before trees are trained on them
 GROWTH = 1.2  # they are trained again when there are this many times as many trials
-MARGIN = 0.02  # of pairs that another base must order correctly beyond the first
+MARGIN = 0.02  # share of pairs by which the accuracy of another base must exceed the first one's
 
 
 class Corrected:
     """Trees of one task that correct the best of several estimates of log2(speed).
 
-    bases      models that were not trained on trials of this task; the first is the safe one
-    chosen     the base in use, by its number; before the first fit(), the last
+    bases      models that were not trained on trials of this task; the first is preferred
+    chosen     the number of the base in use; before the first fit(), that of the last base
     accuracy   of each base, in the last fit()
     A base that misleads is dropped: each fit() counts the pairs of trials that the bases order
     correctly. A base is preferred to the first one if it has MARGIN more.
@@ -84,7 +84,7 @@ class SharedModel:
     """Trees that learn from the trials of several tasks.
 
     names   the columns, the same for all tasks: those of `columns_of`
-    What a task gets from `of` corrects trees that learned from all other tasks, or the draft where
+    The model of(key) of a task corrects trees that learned from all other tasks, or the draft if
     these mislead. The labels of a task are relative to its own best time.
     """
 
@@ -124,7 +124,7 @@ class _OfTask(Corrected):
     def fit(self, features: Floats, labels: Floats) -> None:
         """Share the trials; choose the best base, and train trees that correct it.
 
-        A task whose columns are others, those of its genes, has no bases and shares nothing.
+        A task with other columns, those of its genes, has no bases, and its trials are not shared.
         """
         self.shared.samples[self.key] = features, labels
         known = features.shape[1] == self.shared.width

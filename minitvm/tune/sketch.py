@@ -24,8 +24,8 @@ class Hole:
 
     step    the number of the step
     field   the field: "factor" of a split, "value" of a pragma, "layout" of a transform_layout
-    parts   (gene, part) pairs; their product fills the hole. If the field is a text, or a tuple of
-            texts, the product replaces each "{}" in it: "j // {}"
+    parts   (gene, part) pairs; their product fills the hole. If the field is a string, or a tuple
+            of strings, the product replaces each "{}" in it: "j // {}"
     """
 
     step: int
@@ -52,7 +52,7 @@ class Sketch:
 
     @property
     def traced(self) -> bool:
-        """Return whether `steps` and `holes` describe all candidates, as here.
+        """Return whether `steps` and `holes` describe all candidates; True in this class.
 
         A subclass may make the steps of each candidate in another way, by `filled` and `scheduled`.
         """

@@ -27,7 +27,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 GeneKind: TypeAlias = Literal["split", "number", "choice"]
-LEAST_SHARE = 0.05  # allowed rows that drawing reckons with
+LEAST_SHARE = 0.05  # the smallest share of allowed rows that sample() assumes
 TRIES = 32  # rounds of drawing before a space counts as nearly empty
 MOST_OPTIONS = 1 << 18  # of one gene
 PRIMES = (2, 3, 5, 7, 11, 13)
@@ -42,8 +42,8 @@ class Gene:
     options   the options as Python objects, for printing and for JSON
     values    int64[options, parts]: the numbers that an option puts into the holes of a sketch; a
               choice is its own number
-    starts    option n can be mutated into the options near[starts[n] : starts[n + 1]]; of a choice,
-              which has no neighbours, into any other one
+    starts    option n can be mutated into the options near[starts[n] : starts[n + 1]]; an option of
+              a choice has no neighbours, and can be mutated into any other option
     """
 
     name: str
@@ -218,7 +218,7 @@ class Space:
         return rows[self.legal(rows)]
 
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
-        """Return rows that take each gene from `a` or `b`, from `a` if that is not allowed."""
+        """Return rows that take each gene from `a` or `b`; if a row is not allowed, that of `a`."""
         new = np.where(rng.random(a.shape) < 0.5, a, b)
         return np.where(self.legal(new)[:, None], new, a)
 
@@ -230,7 +230,7 @@ class Space:
         return key
 
     def index(self, row: Sequence[int]) -> int:
-        """Return the number of a row: mixed radix, the first gene counts fastest (AutoTVM)."""
+        """Return the number of a row; as in AutoTVM, the first gene varies fastest."""
         found = 0
         for gene, option in zip(reversed(self.genes), reversed(row), strict=True):
             found = found * len(gene) + int(option)

@@ -32,7 +32,7 @@ from .operations import operations_of
 from .sketch import Hole, Sketch
 from .space import Ints, Rows, Space
 
-MOST_SHAPES = 64  # of a sketch: few candidates at a time then have one in common
+MOST_SHAPES = 64  # of a sketch; with more, too few candidates would share each shape
 EXAMPLES = 32  # rows tried until one is a legal schedule
 
 
@@ -76,11 +76,11 @@ class Access(NamedTuple):
 class Statement(NamedTuple):
     """A store, the loops around it (outermost first), its accesses (the store first).
 
-    own           the number of its own loops; those before it belong to other stages
+    own           the number of its own loops; the loops before those belong to other stages
     bytes         of the element that it stores
     operations    arithmetic operations of one execution, by kind as in OPERATIONS
     auto_unroll   the pragma auto_unroll_max_step, and whether it is explicit (1) or LLVM's (0)
-    allocated     elements of the buffer it writes, 0 if the caller has it; in `scope`
+    allocated     elements of the buffer that it writes, in memory `scope`; 0 if the caller has it
     allocated_in  the number of loops around the allocation
     axis          the extent of the axis that its vectorized loop is made from
     """
@@ -110,7 +110,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """What candidates of a sketch have in common, and how to fill in the rest."""
+    """What candidates of a sketch have in common; at() derives their statements from it."""
 
     sketch: Sketch
     plan: Plan
@@ -131,7 +131,7 @@ class Statements:
 
     fixed    the genes that decide formulas of stages: rfactor turns the loops of a split into axes.
              Candidates with the same options of these genes have a Shape in common
-    shapes   by those options, derived when they are first needed
+    shapes   options of these genes -> the Shape, derived when it is first needed
     """
 
     sketch: Sketch
@@ -141,7 +141,7 @@ class Statements:
     def batches(self, rows: Rows, accesses: bool = True) -> Iterator[tuple[Ints, Batch]]:
         """Yield the statements of candidates, in groups, and which candidates each group has.
 
-        accesses   whether they are needed, or only the loops
+        accesses   whether the accesses of the statements are needed, or only the loops
         """
         keys, groups = np.unique(rows[:, list(self.fixed)], axis=0, return_inverse=True)
         for n in range(len(keys)):
@@ -214,7 +214,7 @@ def _shape(sketch: Sketch, row: Sequence[int]) -> Shape:
 
 
 def _plan(sketch: Sketch, row: Sequence[int]) -> Plan:
-    """Return the schedule of a row, and which of its numbers are holes."""
+    """Return a Plan: the schedule of a row, and which numbers in its steps are holes."""
     state, factors = sketch.initial, dict[schedule.Relation, Hole]()
     layouts = dict[str, tuple[tuple[str, ...], Hole]]()
     pragmas = dict[tuple[str, tensor.Axis, str], Hole]()

@@ -171,8 +171,8 @@ def _candidate(program: Program) -> Candidate:
 
 
 def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
-    """Return, for each knob of the table, its column in `space`, and the table's option of each
-    option there; raise ArgumentError if the space is not the table's."""
+    """Match the knobs of a table to a space; raise ArgumentError if they are not the same.
+    Returns for each knob its column in the space, and the table's numbers of the options there."""
     names = [g.name for g in space.genes]
     if sorted(names) != sorted(g.name for g in table.genes):
         wanted = ", ".join(g.name for g in table.genes)

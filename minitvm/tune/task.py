@@ -94,7 +94,7 @@ def flops_of(outputs: Iterable[tensor.Tensor]) -> float:
 
 
 def _each(body: tir.Expr) -> int:
-    """Count the operations for one point; reducing a term is one operation of each component."""
+    """Count the operations for one element; reducing a term is one operation per component."""
     if isinstance(body, tensor.Reduce):
         return 1 + lowering.work(body.sources[body.value_index])
     return lowering.work(body)

@@ -28,7 +28,7 @@ from ..space import Config
 from ..templates import template
 from .stages import register_tiles, start
 
-FEW = (1, 2, 4, 8)  # tiles in a row, and so on
+FEW = (1, 2, 4, 8)  # tiles along an axis in one iteration of the outer loops
 LARGEST = 64  # input channels of a block
 
 
@@ -137,8 +137,8 @@ def _loops(
 ) -> tuple[list[te.Axis], list[te.Axis], list[te.Axis]]:
     """Split the data loops of a stage; return loops outside, loops over tiles, loops in a tile.
 
-    inside    1 for the stage that sums all tiles of an iteration of the outer loops, 2 for the one
-              that sums one tile: its outer loops have one iteration, and are not split off
+    inside    1 for the stage that sums all tiles of an iteration of the outer loops, 2 for a stage
+              that sums one tile; the outer loops of both have one iteration, and are not split off
     """
     high, wide, vectors, width = cfg["tile"].size
     if _is_nhwc(conv):
@@ -190,7 +190,7 @@ def _pack(weights: te.StageView, width: int, conv: te.Tensor) -> None:
 def _place_image(
     cfg: Config, image: te.StageView, out: te.StageView, row: te.Axis, *, padded: bool
 ) -> None:
-    """Make the padded image where the knob "pad" says."""
+    """Compute the padded image at the place that the knob "pad" chooses."""
     if cfg["pad"].val == 2 or not padded:
         image.compute_inline()
         return

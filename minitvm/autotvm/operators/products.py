@@ -10,8 +10,8 @@ for i0, j0:                           parallel
 
 The knob "cache" says where a part of c is kept while it is summed: nowhere, inside j0 or inside j1.
 With "pack", j0 is the outermost loop, and the columns of b that it needs are copied into panels as
-wide as j3. An elementwise stage that reads the product is computed part by part; without one, the
-copy of the parts into c is.
+wide as j3. A part of c that is kept is copied into c when its sum is complete, or read by the
+elementwise stage that follows the product.
 """
 
 from __future__ import annotations

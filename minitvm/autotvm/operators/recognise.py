@@ -1,4 +1,4 @@
-"""Recognise by its formula which operator a network of stages is, for a tuned schedule."""
+"""Recognise from the formulas which operator some stages compute, to give it a tuned schedule."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Found: TypeAlias = tuple[Workload, te.Tensor, Scheduler] | None
 
 
 def recognised(outs: Sequence[te.Tensor]) -> Found:
-    """Return the workload of `outs`, its heavy tensor, and what schedules it; None if unknown.
+    """Return the workload of `outs`, its heavy tensor, and the function that schedules it, or None.
 
-    Known are products, convolutions in NHWC and NCHWc and depthwise ones in NHWC, with constant
-    weights, sums of rows and softmax. Only elementwise stages of the same shape may read the heavy
-    tensor.
+    The heavy tensor is the result of a product, of a convolution with constant weights (NHWC, NCHWc
+    or depthwise NHWC), of a sum of rows or of a softmax. Only elementwise stages of its shape may
+    read it.
     """
     ops = tensor.producers_first(tuple(t.op for t in outs))
     op = _heavy(ops)
@@ -46,7 +46,7 @@ Known: TypeAlias = tuple[Workload, Scheduler] | None
 
 
 def _heavy(ops: Sequence[tensor.Operation]) -> te.ComputeOp | None:
-    """Return the only reduction, or the stage of a softmax, which reads two; otherwise None."""
+    """Return the only reduction, or the last stage of a softmax, which reads two; or None."""
     computed = [o for o in ops if isinstance(o, te.ComputeOp)]
     sums = [o for o in computed if o.reduction is not None]
     rows = [o for o in computed if o.tag == topi.norm.ROW]
@@ -127,7 +127,7 @@ def _window(high: Any, wide: Any) -> tuple[int, int, int] | None:
 
 
 def _are(indices: Sequence[Any], axes: Sequence[te.Axis]) -> bool:
-    """Return whether indices are these axes: two of them, in this order."""
+    """Return whether the indices are these two axes, in this order."""
     return len(indices) == len(axes) == 2 and all(map(lambda i, a: i is a, indices, axes))
 
 

@@ -11,7 +11,7 @@ from minitvm.base import ArgumentError, Target, divisors
 def tiles(length: tir.Index, inner: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """Enumerate splits into four loops, whose innermost one has one of the given sizes.
 
-    The tiles in registers should suit the registers more than the length: the last may be shorter.
+    The innermost size need not divide the length, because it should suit the vector registers.
     The two loops in the middle are as long as powers of two, or divide the number of tiles.
     """
     found = list[tuple[int, int, int, int]]()
@@ -28,7 +28,7 @@ def register_tiles(
 ) -> list[tuple[int, int, int]]:
     """Enumerate tiles of rows by columns by vectors that the vector registers can hold.
 
-    They also hold a row of weights and one element of the image.
+    The registers also hold a row of weights and one element of the image.
     """
     found = list[tuple[int, int, int]]()
     for v in (n for n in range(1, min(vectors, 6) + 1) if n in (1, 2, 3, 4, 6)):
@@ -43,8 +43,8 @@ def start(
 ) -> tuple[te.Schedule, te.StageView]:
     """Create a schedule in which elementwise stages are inlined, except for `keep`.
 
-    Returns it and the stage that writes the result: the elementwise one that reads `heavy`, or the
-    stage of `heavy` itself.
+    Returns the schedule and the stage that writes the result: an elementwise stage that reads the
+    tensor `heavy`, or the stage of `heavy` itself.
     """
     s = te.create_schedule([t.op for t in outs])
     if len(outs) != 1:

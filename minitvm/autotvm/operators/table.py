@@ -58,7 +58,7 @@ def task_for(name: str, shape: Sequence[int], target: str | Target = "llvm") -> 
 
 
 def complete(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of a template with those that were left out."""
+    """Return the arguments of a template, with defaults for those that were left out."""
     defaults = OPERATORS[name].template.make.__defaults__ or ()
     every = OPERATORS[name].template.make.__code__.co_argcount
     missing = every - len(args)

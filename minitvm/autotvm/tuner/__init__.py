@@ -4,7 +4,7 @@
     tuner.tune(n_trial=200, callbacks=[autotvm.callback.log_to_file("matmul.log")])
 
 A tuner is a policy of tune.run, which measures, logs, resumes and stops. GuidedTuner is the best of
-them: it starts from the analytic model, and evolves the candidates that a cost model likes.
+them: it starts from the analytic model, and evolves candidates with high scores of a cost model.
 """
 
 # pyright: reportUnusedImport=false

@@ -23,7 +23,7 @@ class Tuner:
 
     A tuner overrides `next_row`, or `propose` as a whole.
 
-    best_config, best_flops   of the fastest configuration so far; None and 0 before the first
+    best_config, best_flops   the fastest configuration or None; its operations per second or 0
     """
 
     def __init__(self, task: Task, rng: np.random.Generator | None = None) -> None:
@@ -56,7 +56,7 @@ class Tuner:
         return None
 
     def next_row(self) -> Row | None:
-        """Return an unvisited row, to be proposed next; here a random one. None if none is left."""
+        """Return the row to propose next, here a random unvisited one; None if all are visited."""
         return self.random_row()
 
     def _visit(self, row: Row) -> None:
@@ -181,7 +181,7 @@ def _below(n: int, rng: np.random.Generator) -> int:
 
 
 class RandomTuner(Tuner):
-    """Draws configurations at random, none of them twice."""
+    """Draws configurations at random, each at most once."""
 
 
 class GridSearchTuner(Tuner):

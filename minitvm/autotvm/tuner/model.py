@@ -22,8 +22,8 @@ LossType: TypeAlias = Literal["reg", "rank"]
 LOSSES: dict[str, tune.Loss] = {"reg": "regression", "rank": "rank"}
 EPSILON = 0.05  # the share of a plan that is random
 ALPHA = 0.05  # of equation 3: what a new option of a knob is worth, in units of the score
-FEWEST = 8  # measured configurations, before a model is trained
-HALF_LIFE, IGNORED = 64, 0.05  # own trials that halve the weight of the base model; its last weight
+FEWEST = 8  # measured configurations that are needed to train a model
+HALF_LIFE, IGNORED = 64, 0.05  # own trials that halve the base model's weight; the least weight
 
 
 class XGBTuner(Tuner):
@@ -32,7 +32,7 @@ class XGBTuner(Tuner):
     plan_size      the model is trained, and a plan made, after this many trials
     feature_type   what the model sees: "itervar", "knob" or "curve"
     loss_type      "reg": the error of the speed; "rank": the order of pairs
-    diversity_filter_ratio   the annealing finds this many times the plan; equation 3 chooses
+    diversity_filter_ratio   annealing finds this many times the plan; equation 3 chooses from it
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class XGBTuner(Tuner):
 
 
 class GuidedTuner(Tuner):
-    """The default: starts from the analytic model, then evolves what a cost model likes."""
+    """The default: starts from the analytic model, then evolves candidates under a cost model."""
 
     def __init__(self, task: Task, rng: np.random.Generator | None = None, **options: Any) -> None:
         super().__init__(task, rng)

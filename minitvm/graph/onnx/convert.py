@@ -110,7 +110,7 @@ def _value(
 
 
 def _faults(call: Call, inputs: Sequence[Value | None]) -> Iterator[str]:
-    """Yield what is wrong with the inputs of a node: one is missing, or of another type."""
+    """Yield the faults of a node's inputs: an input is missing, or has a wrong type."""
     bound: dict[str, str] = {}
     for k, (value, formal) in enumerate(zip(inputs, call.formals, strict=True)):
         if value is None:
@@ -150,7 +150,7 @@ def _results(
 
 
 def _output(values: Mapping[str, Value], scope: Scope, declared: Declared) -> Node:
-    """Return the node of an output, compared with what the model declares."""
+    """Return the node of an output; raise GraphError if it is not what the model declares."""
     what = f"output {declared.name!r}"
     if declared.name not in values:
         raise GraphError(what, "no input, constant or node of the model has that name")

@@ -55,7 +55,7 @@ def power(at: Place, a: Value, b: Value) -> Value:
 
 
 def many(at: Place, op: str, *values: Value) -> Value:
-    """Apply an operator of two values to all of them, from left to right."""
+    """Apply a binary operator to all values, from left to right."""
     return reduce(lambda a, b: pair(at, op, a, b), values)
 
 
@@ -86,7 +86,7 @@ def logical_not(at: Place, x: Value) -> Value:
 
 
 def cast(at: Place, x: Value) -> Value:
-    """Cast, to the element type that `to` numbers."""
+    """Cast x to the element type whose ONNX number is the attribute `to`."""
     if at.attrs["to"] not in TYPES:
         raise at.refusal(f"its element type {at.attrs['to']} is not supported")
     return at.make("cast", x, dtype=TYPES[at.attrs["to"]])
@@ -157,6 +157,6 @@ def reciprocal(at: Place, x: Value) -> Value:
 
 
 def rounded(at: Place, x: Value) -> Value:
-    """Floor or Ceil of a constant, as the arithmetic of shapes has it."""
+    """Floor or Ceil of a constant, as computations of shapes use it."""
     array: Array = at.constant(x, "input")
     return np.asarray(np.floor(array) if at.call.op == "Floor" else np.ceil(array), array.dtype)

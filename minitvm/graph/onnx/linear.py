@@ -41,7 +41,7 @@ def _product(at: Place, a: Value, b: Value) -> Value:
 
 
 def _batched(at: Place, x: Value, both: tuple[int, ...], matrix: tuple[int, int]) -> Value:
-    """Return matrices [B, *matrix], with B the product of `both`, or 1."""
+    """Return x as matrices [B, *matrix], where B is 1 or the product of the batch sizes `both`."""
     batch = shape_of(x)[:-2]
     if math.prod(batch) not in (1, math.prod(both)):
         x, batch = at.make("broadcast_to", x, shape=(*both, *matrix)), both
@@ -56,7 +56,7 @@ def _dense(at: Place, x: Value, w: Value) -> Value:
 
 
 def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:
-    """Gemm: alpha * a @ b + beta * c, with a and b transposed if it says so."""
+    """Gemm: alpha * a @ b + beta * c, with a and b transposed if its attributes say so."""
     if len(shape_of(a)) != 2 or len(shape_of(b)) != 2:
         raise at.refusal(f"{list(shape_of(a))} and {list(shape_of(b))} are not matrices")
     turned = [bool(at.attrs.get(key, 0)) for key in ("transA", "transB")]
@@ -82,14 +82,14 @@ def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:
 def batch_norm(
     at: Place, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
 ) -> Value:
-    """BatchNormalization, as it is computed when a network is used and not trained."""
+    """BatchNormalization, as it is computed in inference."""
     at.only(training_mode=0)
     vectors = (scale, bias, mean, variance)
     return at.make("batch_norm", x, *vectors, **_epsilon(at))
 
 
 def _epsilon(at: Place) -> dict[str, Any]:
-    """Return the attribute epsilon, which the model keeps with the precision of float32."""
+    """Return the attribute epsilon, a float32, rounded to 7 digits; none if it is the default."""
     value = float(f"{at.attrs.get('epsilon', 1e-5):.7g}")
     return {} if value == 1e-5 else {"epsilon": value}
 
@@ -130,7 +130,7 @@ def reduced(at: Place, x: Value, axes: Value | None = None, *, op: str) -> Value
 
 
 def product(at: Place, x: Value, axes: Value | None = None) -> Value:
-    """ReduceProd of a constant, as the arithmetic of shapes has it."""
+    """ReduceProd of a constant, as computations of shapes use it."""
     array: Array = at.constant(x, "input")
     dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
     places = tuple(at.axis(d, array.ndim) for d in dims) or None

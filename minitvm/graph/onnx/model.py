@@ -1,4 +1,4 @@
-"""The records of an ONNX model: what read.py makes of a file, and convert.py of them a Graph."""
+"""The records of an ONNX model, which read.py makes from a file and convert.py makes a Graph of."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Formal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One node of the model; an empty name of an input or output is one that is left out."""
+    """One node of the model; an input or output with an empty name is left out."""
 
     op: str
     name: str

@@ -17,7 +17,7 @@ from ..operators import call
 from .model import Call
 
 Value: TypeAlias = Node | Array  # an array is a constant
-LARGEST = 1 << 28  # elements of a constant that a model may have us compute
+LARGEST = 1 << 28  # the most elements of a constant that is computed for a model
 
 
 def type_of(value: Value) -> TensorType:
@@ -38,7 +38,7 @@ class Scope:
 
     b: Builder
     names: dict[int, str] = field(default_factory=dict[int, str])  # id of an array -> its name
-    kept: list[Array] = field(default_factory=list[Array])  # so that no id is given twice
+    kept: list[Array] = field(default_factory=list[Array])  # their ids must stay in use
     params: dict[int, Node] = field(default_factory=dict[int, Node])
     taken: set[str] = field(default_factory=set[str])
 
@@ -49,7 +49,7 @@ class Scope:
             self.kept.append(array)
 
     def node(self, value: Value, name: str) -> Node:
-        """Return the node of a value; a constant becomes a parameter, `name` if it has none."""
+        """Return the node of a value; a constant without a name becomes the parameter `name`."""
         if isinstance(value, Node):
             return value
         if id(value) not in self.params:
@@ -64,7 +64,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node of the model, where its operator's function adds nodes to the network."""
+    """One node of the model, as the function that reads its operator sees it."""
 
     call: Call
     scope: Scope
@@ -79,7 +79,7 @@ class Place:
         return GraphError(str(self.call), why, fix)
 
     def make(self, op: str, *inputs: Value, **attrs: Any) -> Value:
-        """Apply an operator of graphs: to constants at once, in numpy; else add a node."""
+        """Apply an operator: compute it in numpy if all inputs are constants, else add a node."""
         if any(isinstance(x, Node) for x in inputs):
             nodes = [self.scope.node(x, f"{self.call.name}.constant") for x in inputs]
             return self.scope.b.call(op, *nodes, name=self.call.name, **attrs)
@@ -94,7 +94,7 @@ class Place:
         return value
 
     def limit(self, shape: tuple[int, ...]) -> None:
-        """Refuse to compute a constant that is very large."""
+        """Raise GraphError if a constant of this shape is too large to be computed."""
         if np.prod(shape, dtype=float) > LARGEST:
             raise self.refusal(f"it makes a constant of shape {list(shape)}, which is too large")
 
@@ -113,13 +113,13 @@ class Place:
         return tuple(int(n) for n in array.reshape(-1))
 
     def axis(self, axis: int, rank: int) -> int:
-        """Return a dimension counted from the first, of a tensor of `rank` dimensions."""
+        """Return `axis`, which may count from the end, as a number from 0 to rank - 1."""
         if not -rank <= axis < rank:
             raise self.refusal(f"it has axis {axis}, but the tensor has {rank} dimensions")
         return axis % rank
 
     def only(self, **allowed: Any) -> None:
-        """Refuse attributes with other values than these, which are their defaults."""
+        """Raise GraphError if an attribute has another value than the given one, its default."""
         for key, value in allowed.items():
             given = self.attrs.get(key, value)
             if given != value:

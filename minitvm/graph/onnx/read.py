@@ -1,4 +1,4 @@
-"""Read ONNX models: the only file that imports `onnx`, whose Any stays here.
+"""Read ONNX models. No other file imports `onnx`, whose values have no types (Any).
 
 Nothing in a model is executed. The file is parsed, each node is compared with the definition of
 its operator, and what is left are the plain records of model.py.

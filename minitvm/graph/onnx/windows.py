@@ -22,17 +22,17 @@ class Window:
 
     @property
     def edges(self) -> Sizes:
-        """The padding, first of all dimensions before, then after."""
+        """The padding before each dimension, then the padding after each dimension."""
         return (*self.before, *self.after)
 
 
 def short(values: Sizes) -> Any:
-    """Return equal numbers as one."""
+    """Return the numbers, or one of them if all are equal."""
     return values[0] if len(set(values)) == 1 else values
 
 
 def options(**given: tuple[Sizes, int]) -> dict[str, Any]:
-    """Return the attributes that are not their defaults."""
+    """Return the attributes, each given as (value, default), that differ from their defaults."""
     return {k: short(v) for k, (v, default) in given.items() if short(v) != default}
 
 

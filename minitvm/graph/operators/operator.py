@@ -38,9 +38,9 @@ class Operator:
                element type of a node are those of the tensor that it returns
     reference  the same in numpy
     fusion     what it can be fused with
-    axes       how it follows when the dimensions of its input are permuted: "any" operator does
-               the same in any order, "images" have an attribute "layout", "axis" has attributes
-               that name dimensions, and "fixed" needs the order that it has
+    axes       how its arguments change when the dimensions of its input are permuted: "any": not at
+               all; "images": its attribute "layout" changes; "axis": its attributes that name
+               dimensions change; "fixed": its input cannot be permuted
     """
 
     name: str
@@ -51,7 +51,7 @@ class Operator:
 
 
 def frozen(value: Any) -> Any:
-    """Return an attribute as an immutable value: lists become tuples, numpy numbers become ours."""
+    """Return an attribute as an immutable value: lists to tuples, numpy numbers to Python's."""
     if isinstance(value, list | tuple):
         return tuple(frozen(each) for each in value)  # pyright: ignore[reportUnknownVariableType]
     return value.item() if hasattr(value, "item") else value

@@ -1,4 +1,4 @@
-"""The operators in numpy, as plainly as possible: what compiled networks are compared with."""
+"""The operators in numpy, as plainly as possible: a reference for compiled networks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _erf: Callable[[Array], Array] = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def pair(value: Any) -> tuple[int, int]:
-    """Return (height, width) of an integer or a pair."""
+    """Return an integer or a pair as (height, width)."""
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
 def edges(padding: Any) -> tuple[int, ...]:
-    """Return (top, left, bottom, right) of an integer, a pair or these four."""
+    """Return a padding, one, two or four integers, as (top, left, bottom, right)."""
     if isinstance(padding, int):
         return (padding,) * 4
     return (*padding, *padding) if len(padding) == 2 else tuple(padding)

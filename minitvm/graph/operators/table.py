@@ -19,7 +19,7 @@ def _concatenate(*tensors: te.Tensor, axis: int = 0) -> te.Tensor:
 
 
 def _identity(x: te.Tensor) -> te.Tensor:
-    """Return x; dropout does this too when a network is used and not trained."""
+    """Return x, as dropout does, too, in inference."""
     return te.compute(x.shape, x, name="T_identity", tag="elementwise")
 
 

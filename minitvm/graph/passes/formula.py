@@ -33,6 +33,6 @@ def choose_formulas(graph: Graph, target: Target, winograd: bool = True) -> Grap
 
 
 def best_formula(node: Node, target: Target, methods: Collection[str] = ()) -> topi.Formula:
-    """Return the formula, among `methods` if given, with which a conv2d should be fastest."""
+    """Return the formula, one of `methods` if given, that should be fastest for a conv2d."""
     images, kernel = (te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs)
     return topi.best_formula(topi.conv2d(images, kernel, **node.attrs), target, methods)

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from ..node import INPUT, KERNEL, PARAM, Graph, Node, kernel
 from ..operators import OPERATORS, Fusion
 
-DEPTH = 256  # operators of a kernel at most
-NAME = 60  # characters of a kernel's name at most
+DEPTH = 256  # the most operators of a kernel
+NAME = 60  # the most characters of a kernel's name
 PHASES = 3
 Readers = Mapping[Node, list[Node]]
 
@@ -60,7 +60,7 @@ class Dominator:
 
     node    the first node through which every path to an output goes; None for an output
     kind    the largest kind of the edges on these paths
-    depth   the number of nodes on the way to an output if one goes from dominator to dominator
+    depth   the length of the chain of dominators from the node to an output
     """
 
     node: Node | None
@@ -146,9 +146,9 @@ Groups = Mapping[Node, _Group]
 def _allowed(node: Node, by: Dominator, groups: Groups, phase: int) -> bool:
     """Return whether a phase merges `node` with its dominator, if the path to it allows that.
 
-    0   anchors with elementwise operators; elementwise operators with what reads them
-    1   the latter again, and operators that move elements, now that anchors are complete
-    2   what moves elements with a concatenate of it
+    0   anchors with elementwise operators; elementwise operators with their readers
+    1   elementwise operators again, and operators that move elements, as anchors are complete now
+    2   operators that move elements with a concatenate of their results
     """
     kind, sink = groups[node].kind, by.node
     if sink is None or groups[node].whole is groups[sink].whole:
@@ -236,6 +236,6 @@ def _kernel(members: list[Node], new: Mapping[Node, Node]) -> Node:
 
 
 def _name(members: list[Node]) -> str:
-    """Return the names of the operators, joined; a long name ends with their number."""
+    """Return the names of the operators, joined; a long name is cut and ends with their number."""
     name = "_".join(node.op for node in members)
     return name if len(name) <= NAME else f"{name[:NAME]}_{len(members)}"

@@ -1,8 +1,8 @@
 """Choose the layout of every image in a network: the cheapest assignment is a minimum cut.
 
-Each node with four dimensions is in NCHW or in NHWC. Its operator takes so many cycles in the one
-and so many in the other, and a tensor whose readers want the other layout is transposed, once for
-all of them. The sum of these costs is the capacity of a cut between a source (NCHW) and a sink
+Each node with four dimensions is in NCHW or in NHWC. Its operator takes a number of cycles in each
+of them, and a tensor whose readers need the other layout is transposed, once for all of these
+readers. The sum of these costs is the capacity of a cut between a source (NCHW) and a sink
 (NHWC), so the maximum flow gives the best assignment of the whole network.
 """
 
@@ -28,9 +28,9 @@ NHWC = (0, 2, 3, 1)  # the dimensions of NCHW, in the order of NHWC
 NCHW = (0, 3, 1, 2)  # and back
 PLACE = {d: k for k, d in enumerate(NHWC)}  # dimension of NCHW -> dimension of NHWC
 KERNEL = (2, 3, 1, 0)  # [O, I, KH, KW] -> [KH, KW, I, O]
-BYTES_PER_CYCLE = 4  # of a transpose, read or written
-# What the same work costs beside the estimate, by benchmarks/conv.py and mobile.py: convolutions in
-# NCHW copy the image first, and a window in NCHW has few pixels next to each other.
+BYTES_PER_CYCLE = 4  # bytes that a transpose reads or writes in a cycle
+# How much slower than estimated operators in NCHW are, by benchmarks/conv.py and mobile.py: their
+# convolutions copy the image first, and their windows have few pixels next to each other.
 SLOWER = {"conv2d": 1.4, "depthwise": 4.0, "pool": 4.0}
 SCALE = 16  # cycles of one unit of flow
 NEVER = 1 << 29
@@ -176,7 +176,7 @@ def _broadcast(x: Node) -> Node:
 
 
 def settled(node: Node) -> Mapping[str, Any]:
-    """Return the attributes of a node, also those that have their default values."""
+    """Return all attributes of a node, including those that have their default values."""
     parameters = inspect.signature(OPERATORS[node.op].formula).parameters.values()
     default = {p.name: p.default for p in parameters if p.default is not p.empty}
     return {**default, **node.attrs}
