@@ -91,3 +91,19 @@ def test_results_are_the_same() -> None:
         f(x, y, got)
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
     assert "prefetcht" in tvm.build(s, args, "llvm -num-cores=1 -mcpu=skylake-avx512").source("asm")
+
+
+def test_buffers_of_one_iteration_are_not_requested_for_the_next() -> None:
+    a = te.placeholder((8, 64), name="A")
+    b = te.compute((8, 64), lambda i, k: a[i, k] * 2, name="B")
+    h = te.compute((8, 64, 64), lambda i, k, m: a[i, k] + m, name="H")
+    k = te.reduce_axis((0, 64), "k")
+    c = te.compute((8,), lambda i: te.sum(b[i, k] * h[i, k, k], k), name="C")
+    s = te.create_schedule(c.op)
+    s[h].compute_at(s[c], c.op.axis[0])
+    s[b].compute_at(s[c], k)  # allocated in the loop over k, and H has more iterations
+    s[c].prefetch(b, c.op.axis[0], 1)
+    assert not [line for line in requests(s, [a, c]) if "prefetch" in line]
+    x, y = np.ones((8, 64), "float32"), np.zeros(8, "float32")
+    tvm.build(s, [a, c], "llvm")(x, y)
+    np.testing.assert_allclose(y, 2 * (64 + 63 * 32))

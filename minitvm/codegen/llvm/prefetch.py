@@ -39,15 +39,17 @@ def with_requests(s: tir.Pragma) -> tir.Stmt:
 
     `s` is a prefetch pragma: its value is the name of a buffer and the number of iterations.
 
-    Only parts of the buffer that are contiguous in memory are requested.
+    Only parts of the buffer that are contiguous in memory are requested, and only if it has the
+    same memory in the next iteration.
     """
     loop, (name, offset) = s.body, s.value
     if not isinstance(loop, tir.For):  # it has one iteration, or is unrolled
         return loop
     inner = {n.var: n.extent for n in tir.walk(loop.body) if isinstance(n, tir.For)}
+    own = {n.buffer for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
     parts: dict[tuple[tir.Buffer, Terms, Terms], list[tuple[int, int]]] = {}
     for e in tir.walk(loop.body):
-        if isinstance(e, tir.Load) and e.buffer.name == name:
+        if isinstance(e, tir.Load) and e.buffer.name == name and e.buffer not in own:
             later = tir.substitute(flat(e.buffer, e.indices), {loop.var: loop.var + offset})
             base, moving, begin, end = _split(later, inner)
             if not any(isinstance(n, tir.Load) for atom, _ in base for n in tir.walk(atom)):
