@@ -59,7 +59,7 @@ simulate a click. `picture()` is the scene for SVG, PNG and saved notebooks, wit
 from .accelerator import AcceleratorView
 from .blocks import Block, Nest, nest_of
 from .cache_lens import CacheLens
-from .cache_run import CacheRun, Tenant, Totals, cache_run, contents, tenants, totals
+from .cache_run import CachedLine, CacheRun, Totals, cache_run, cached_lines, contents, totals
 from .cache_scene import AccessRange, cache_frames, cache_scene, window
 from .compute_at import ComputeAtSlider, PlaceCosts, Refusal, places
 from .compute_at_scene import Row, compute_at_scene

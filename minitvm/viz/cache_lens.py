@@ -113,7 +113,7 @@ class CacheLens(Visual):
     def _links(self) -> dict[str, tuple[str, ...]]:
         """Link each line of a tensor to the ways that contain it, in both directions."""
         links: dict[str, tuple[str, ...]] = {}
-        for k, t in enumerate(self._window.tenants):
+        for k, t in enumerate(self._window.cached_lines):
             buffer, number = self.run.own(t.line)
             key = f"{buffer}/{number}"
             links[f"t{k}"] = (key,)

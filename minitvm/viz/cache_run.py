@@ -46,7 +46,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class CachedLine:
     """A cache line that occupies one way of a set from access `first` to access `last` - 1.
 
     line    the number of the line in memory: address // bytes of a line
@@ -163,19 +163,19 @@ def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
     return found
 
 
-def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
+def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]:
     """Return which line is in which way of which set during accesses `start` to `stop` - 1.
 
     Lines cached before `start` get ways in order of age; no hit depends on the way of a line.
     """
-    found: list[Tenant] = []
+    found: list[CachedLine] = []
     queues = contents(run, start)  # set -> its lines, the next line to be evicted first
     ways = {x: w for row in queues.values() for w, x in enumerate(row)}
     since = dict.fromkeys(ways, start)
 
     def leave(line: int, now: int) -> int:
         way = ways.pop(line)
-        found.append(Tenant(line % run.cache.sets, way, line, since.pop(line), now))
+        found.append(CachedLine(line % run.cache.sets, way, line, since.pop(line), now))
         return way
 
     for n in range(start, stop):

@@ -12,12 +12,12 @@ from minitvm.accesses import AccessTrace
 
 from .cache_run import (
     USED,
+    CachedLine,
     CacheRun,
-    Tenant,
     cache_text,
+    cached_lines,
     footprint_table,
     labels,
-    tenants,
     titles,
     totals_table,
 )
@@ -40,7 +40,7 @@ LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # outcome: ki
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessRange:
-    """The accesses `start` to `stop` - 1, and what to draw; `tenants` are the cached lines.
+    """The accesses `start` to `stop` - 1, and what to draw for them.
 
     sets    the numbers of the sets that are drawn
     shown   for each tensor, the numbers of its lines that are drawn
@@ -49,7 +49,7 @@ class AccessRange:
     run: CacheRun
     start: int
     stop: int
-    tenants: tuple[Tenant, ...]
+    cached_lines: tuple[CachedLine, ...]
     sets: tuple[int, ...]
     shown: tuple[tuple[int, ...], ...]
 
@@ -60,7 +60,7 @@ def window(run: CacheRun, start: int) -> AccessRange:
     used = sorted({int(x) % run.cache.sets for x in run.lines[start:stop]})
     rows = max(1, MOST_ROWS // -(-run.ways // MOST_COLUMNS))
     sets = tuple(range(run.cache.sets) if run.cache.sets <= rows else used[:rows])
-    drawn = [t for t in tenants(run, start, stop) if t.set in sets]
+    drawn = [t for t in cached_lines(run, start, stop) if t.set in sets]
     ways = MOST_ROWS * MOST_COLUMNS
     shown = tuple(_shown(run, n, start, stop) for n in range(len(run.trace.buffers)))
     return AccessRange(run, start, stop, tuple(t for t in drawn if t.way < ways), sets, shown)
@@ -135,7 +135,7 @@ def cache_shapes(w: AccessRange, x: float, y: float, at: int | None) -> tuple[li
         for way in range(min(run.ways, rows * MOST_COLUMNS)):
             shapes.append(Rect(*_corner(left, base, way), WAY, SET, "cell"))
     names = labels(run.trace)
-    for k, t in enumerate(w.tenants):
+    for k, t in enumerate(w.cached_lines):
         if at is None or t.first <= at < t.last:
             base = top + w.sets.index(t.set) * rows * SET
             shapes.append(_line(w, k, names, _corner(left, base, t.way), at is None))
@@ -160,8 +160,8 @@ def _corner(left: float, top: float, way: int) -> tuple[float, float]:
 def _line(
     w: AccessRange, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
 ) -> Group:
-    """Draw the cached line w.tenants[k]; if `hidden`, it is invisible until a frame shows it."""
-    t = w.tenants[k]
+    """Draw the k-th cached line; if `hidden`, it is invisible until a frame shows it."""
+    t = w.cached_lines[k]
     buffer, number = w.run.own(t.line)
     kind = kind_of(buffer)
     (x, y), text = corner, f"{names[buffer]} {number}"
@@ -367,7 +367,7 @@ def _frame(w: AccessRange, n: int, names: tuple[str, ...]) -> Frame:
     outcome = LOOKS[int(run.replay.outcome[n])][0]
     marks: dict[str, str] = {}
     out = ""
-    for k, t in enumerate(w.tenants):
+    for k, t in enumerate(w.cached_lines):
         buffer, number = run.own(t.line)
         if t.first <= n < t.last:
             kind = outcome if t.line == now else kind_of(buffer)

@@ -119,7 +119,7 @@ def test_ways_hold_what_the_replay_hits(lines, shape, policy, data) -> None:
     sets, ways = shape
     run = run_over(lines, Cache(sets * ways * 64, 64, ways, policy))
     start = data.draw(st.integers(0, len(lines) - 1))
-    found = viz.tenants(run, start, len(lines))
+    found = viz.cached_lines(run, start, len(lines))
     for n in range(start, len(lines)):
         there = [t for t in found if t.first <= n < t.last]
         assert len({(t.set, t.way) for t in there}) == len(there)
