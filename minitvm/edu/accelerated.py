@@ -1,4 +1,4 @@
-"""Parts of items that check accelerator schedules: exact results, no hazards, few bytes."""
+"""Make parts of items that check accelerator schedules: their results, hazards and bytes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def bytes_moved(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> float:
 
 
 def on_machine(config: accel.Config, part: Part) -> Part:
-    """Return a copy of `part` that builds programs for target "vta" for the machine `config`.
+    """Return a copy of `part` whose check uses the machine `config` for target "vta".
 
     The student's function still sees the current vta.Environment, because grading calls it in
     another process, which does not know `config`.

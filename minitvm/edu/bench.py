@@ -1,4 +1,4 @@
-"""Compare the best running times of two programs, which are run alternately."""
+"""Run two programs alternately, and compare their best times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The student's time / the reference's time; `busy` if the machine was too busy to measure."""
+    """The student's time / the reference's, and whether the machine was too busy to measure."""
 
     ratio: float
     busy: bool
@@ -26,7 +26,7 @@ def time_ratio(
     yours: Callable[[], object],
     timer: Callable[[], float] = time.perf_counter,
 ) -> Ratio:
-    """Return the ratio yours / reference of the best times in 14 alternating runs of each.
+    """Return the ratio of the best times, yours / reference, in 14 alternating runs of each.
 
     A round is ref, yours, ref again, yours again: each program has two positions, because a busy
     machine may interrupt every round at the same position. If the best times at the two positions

@@ -1,4 +1,4 @@
-"""Build exercises/*.ipynb from solutions/*.ipynb: the same notebooks with their answers cut out.
+"""Build exercises/*.ipynb from solutions/*.ipynb: the same notebooks without the answers.
 
 Building twice gives the same bytes. A file that someone has worked on is overwritten only with
 --force: exercises/.generated.json stores the hashes of all files that were generated, and other
@@ -33,7 +33,7 @@ from .notebook import (
 
 Done: TypeAlias = Literal["unchanged", "written", "kept"]
 RECORD = ".generated.json"
-KEPT_HASHES = 50  # of one exercise
+KEPT_HASHES = 50  # the most hashes stored for one exercise
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -67,7 +67,7 @@ def solution(root: Path, exercise: Exercise) -> Notebook:
 
 
 def built(root: Path, exercise: Exercise) -> Built:
-    """Build an exercise from its solution; raise ArgumentError if that is missing or broken."""
+    """Build an exercise; raise ArgumentError if its solution is missing or broken."""
     return Built(exercise, stored(with_holes(solution(root, exercise), exercise)))
 
 
@@ -113,13 +113,13 @@ def holed(text: str, item: Item | None) -> str:
 
 
 def hashes(root: Path) -> dict[str, list[str]]:
-    """Read .generated.json: file name -> hashes of all versions built so far, oldest first."""
+    """Read .generated.json; map each file name to the hashes of its versions, oldest first."""
     record = root / "exercises" / RECORD
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 
 def write(root: Path, made: Built, *, force: bool = False) -> Done:
-    """Write one exercise, but return "kept" if someone has worked on the file (unless `force`)."""
+    """Write one exercise; unless `force`, keep a file that has been edited, and return "kept"."""
     path, record = exercise_file(root, made.exercise), hashes(root)
     known = record.setdefault(made.file, [])
     new = sha256(made.text.encode())

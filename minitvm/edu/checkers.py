@@ -1,7 +1,7 @@
-"""Make parts of items that check functions and formulas; schedules.py makes those for schedules.
+"""Make parts of items that check functions and formulas. For schedules, see schedules.py.
 
-Each part draws the arguments for a call of the student's function with `arguments(rng)`, which
-returns a tuple of plain data, arrays and problems.
+Each part calls `arguments(rng)` to draw the arguments of the student's function: a tuple of plain
+data, arrays and problems.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def equal(
     why: str = "",
     wrong: str = "wrong-value",
 ) -> Part:
-    """Make a part that compares a function's results, which are plain data, with `reference`.
+    """Make a part for functions that return plain data; compare the results with `reference`.
 
     reference   called with the same arguments, but with Problem.made in place of each problem
     why, wrong  the usual reason for a wrong result, and the message id of that failure
@@ -137,11 +137,11 @@ def formula(
     largest: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Make a part that compares the values of the tensor that an answer returns with a reference.
+    """Make a part that evaluates the tensor of an answer and compares it with `reference`.
 
-    `reference` is called with the same arguments, but with an array for each placeholder that the
-    problem among the arguments makes. The arrays are random, with floats in -largest .. largest;
-    minitvm.tensor.evaluate computes the student's formula. Operators of topi are not accepted.
+    `reference` is called with the same arguments, but with an array in place of each placeholder
+    of a problem. The arrays are random, with floats in -largest .. largest. The answer is computed
+    by minitvm.tensor.evaluate. Operators of topi are not accepted.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -180,7 +180,7 @@ def wrong_type(expected: str, got: Any) -> Outcome:
 
 
 def _others(plain: Sequence[Any]) -> str:
-    """Return a text for the arguments that are not arrays, such as ", then 2"; "" if none."""
+    """Return the arguments that are not arrays as text: ", then 2", or "" if all are arrays."""
     return "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
 
 

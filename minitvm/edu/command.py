@@ -28,7 +28,7 @@ from .skeleton import skeleton
 
 
 def project() -> Path:
-    """Return the working directory if it has exercises or solutions, or else this checkout."""
+    """Return the working directory if it has exercises or solutions, else this checkout."""
     here = Path.cwd()
     return here if (here / "exercises").is_dir() or (here / "solutions").is_dir() else ROOT
 
@@ -82,7 +82,7 @@ def submission_at(path: Path, student: str = "") -> Submission:
 
 
 def graded_once(task: Task) -> Graded:
-    """Grade one notebook with a worker of its own."""
+    """Grade one notebook with a worker that is started for it alone."""
     ((_, found),) = grade_all([task])
     return found
 
@@ -91,7 +91,7 @@ def graded_once(task: Task) -> Graded:
 
 
 def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> list[Submission]:
-    """Read every notebook below `folder`, and name its student by subfolder or else by file.
+    """Read every notebook below `folder`; name the student after the subfolder, or else the file.
 
     With folder hw1: hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; a
     second notebook of one exercise, hw1/ann/ex03_split_new.ipynb -> "ann (ex03_split_new)"
@@ -129,7 +129,7 @@ def handed_in(path: Path, student: str) -> Submission:
 
 
 def secret_seed(given: str) -> int:
-    """Return the seed of the hidden tests from a number or text, or from $MINITVM_GRADE_SEED."""
+    """Return the seed of the hidden tests, from `given` or else from $MINITVM_GRADE_SEED."""
     words = given or os.environ.get("MINITVM_GRADE_SEED", "")
     return int(words) if words.isdecimal() else zlib.crc32(words.encode())
 
@@ -137,7 +137,7 @@ def secret_seed(given: str) -> int:
 def grade_folder(
     folder: Path, out: Path, checks: Path, seed: str, limits: Limits, jobs: int, exercise: str = ""
 ) -> int:
-    """Grade every notebook below `folder` that is new, and write all reports into `out`.
+    """Grade every notebook below `folder`, reusing results in `out`; write reports into `out`.
 
     Raises ArgumentError if the checks are inside `folder`, where students may have changed them.
     """

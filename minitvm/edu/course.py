@@ -46,7 +46,7 @@ def checks_folder(given: Folder | None = None, near: Path | None = None) -> Path
     tried = ", ".join(map(str, dict.fromkeys(places)))
     fix = (
         "copy the folder exercises/checks of the course next to your notebook, or set"
-        f" {VARIABLE} to where it is"
+        f" {VARIABLE} to its path"
     )
     raise ArgumentError("the checks of the exercises", f"no file {FILES} in {tried}", fix)
 

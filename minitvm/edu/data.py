@@ -38,7 +38,7 @@ def _extremum(op: str, a: Any, b: Any, *bounds: Any) -> Any:
 
 
 def _of_two(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Wrap `make`, which computes the bounds itself, to ignore the bounds that a row contains."""
+    """Return a function that calls make(a, b) and ignores the bounds that a row also contains."""
 
     def maker(a: Any, b: Any, *bounds: Any) -> Any:
         return make(a, b)
@@ -92,7 +92,7 @@ class Writer:
         self.rows: list[Json] = []
         self.blobs: list[bytes] = []
         self._given = {id(op): n for n, op in enumerate(given)}
-        self._known: dict[int, tuple[int, Any]] = {}  # id -> (row, node); the node keeps its id
+        self._known: dict[int, tuple[int, Any]] = {}  # id -> (row, node that keeps the id)
 
     def write(self, x: Any) -> Json:
         """Return `x` as JSON; raise ExprError if a value of its type cannot be written."""
@@ -150,7 +150,7 @@ class Writer:
                 " intrinsics can"
             )
             raise ExprError(f"{what} cannot be handed in", why)
-        plain: dict[str, Any] = {}  # instead of attributes, which are notes for schedulers
+        plain: dict[str, Any] = {}  # replaces attributes: they are notes for schedulers
         values = [plain if f == "attrs" else getattr(x, f) for f in FIELDS[type(x)]]
         row = [type(x).__name__, *map(self.write, values)]
         self.rows.append(row)

@@ -1,4 +1,4 @@
-"""Write the exercises in the form of other tools: nbgrader, otter, Gradescope, GitHub Actions.
+"""Convert the exercises for other tools: nbgrader, otter, Gradescope, GitHub Actions.
 
 All these tools call minitvm.edu, which must be installed on the machine that grades.
 """
@@ -30,7 +30,7 @@ TEMPLATES = ROOM / "templates"
 
 
 def export(root: Path, checks: Path, form: str, folder: Path) -> None:
-    """Write every exercise into `folder` in the form of the tool `form`, a key of FORMATS."""
+    """Convert every exercise for the tool `form`, a key of FORMATS; write them into `folder`."""
     exercises = exercises_in(checks)
     folder.mkdir(parents=True, exist_ok=True)
     _COMMON[form](folder)
@@ -92,7 +92,7 @@ def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None
 
 
 def _question(cell: Cell, item: Item) -> list[Cell]:
-    """Return the answer cell between raw cells that mark a question, its solution and its test."""
+    """Return the cells of a question: the answer and a test, between raw cells that mark them."""
     name = item.id.replace(".", "_")
     prompt = f'raise NotImplementedError("{item.id}: see {item.section}")'
     text = re.sub(
@@ -155,7 +155,7 @@ def _add(z: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
 
 
 def to_actions(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
-    """Write exercises/ for a template repository, whose workflow grades what students push."""
+    """Write exercises/ for a template repository; a workflow grades what students push."""
     _put(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise).text)
     _put_checks(folder / "exercises", checks, exercise)
 

@@ -1,4 +1,4 @@
-"""Write feedback (reports, their marks, and the parts of these) as text, Markdown or HTML.
+"""Write feedback as text, Markdown or HTML: reports, which contain marks, or a single mark.
 
 A student reads the same words in the notebook, the terminal and the report. Text from the student
 is escaped in HTML, and cannot end a code block in Markdown.
@@ -14,14 +14,14 @@ from .score import Mark, PartMark, Verdict
 
 RIGHT: tuple[Verdict, ...] = ("correct", "fast enough")
 SIGN = {"passed": "ok", "failed": "no", "not started": "--", "inconclusive": "??", "skipped": "--"}
-COLOR = {  # border and pale background, of the palette of Okabe and Ito; words say the same
+COLOR = {  # border and pale background, from Okabe and Ito; words repeat the meaning
     "not started": ("#0072B2", "#eef5fa"),
     "keep going": ("#E69F00", "#fdf6e7"),
     "correct": ("#009E73", "#e9f6f2"),
     "fast enough": ("#009E73", "#e9f6f2"),
 }
-# A light card in every theme. It has no table and no <pre>: JupyterLab gives those colours of its
-# own, and breaks their words anywhere.
+# The feedback is a light card in every theme. It has no table and no <pre>, because JupyterLab
+# changes their colours and breaks words in them anywhere.
 ROWS = "display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:2px 0 2px 1.5em"
 TEXT = "font-family:monospace;white-space:pre-wrap;overflow-wrap:anywhere"
 
@@ -46,7 +46,7 @@ def headline(m: Mark) -> str:
 
 
 def details(part: PartMark) -> list[tuple[str, str]]:
-    """Return (label, text) for each text in the outcome of a part; [] if the part has passed."""
+    """Return (label, text) for each text in the outcome of a part; [] if the part passed."""
     o = part.outcome
     if o.status in ("passed", "skipped"):
         return []

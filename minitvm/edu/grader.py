@@ -1,4 +1,4 @@
-"""Grade one notebook or many, with worker processes that are replaced when something hangs."""
+"""Grade one notebook or many, with worker processes that are replaced when they hang."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .score import PUBLIC, Mark, Seeds, shortened, unmarked
 from .student import CellReport
 
 JOB = "minitvm.edu.grade_job"
-MAX_BYTES = 20 << 20  # of a notebook
+MAX_BYTES = 20 << 20  # the largest size of a notebook
 LOST = "the program ended the process that ran it"
 
 
@@ -92,7 +92,7 @@ class Graded:
 
 @dataclass(slots=True)
 class _Progress:
-    """The results for a notebook so far."""
+    """What is known about a notebook so far: its failed cells and its marks."""
 
     marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     cells: tuple[CellReport, ...] = ()
@@ -150,7 +150,7 @@ def _mark(
     rest: Sequence[Item],
     known: _Progress,
 ) -> None:
-    """Run the cells and add marks of `rest` to `known`; stop at an item that ends the process."""
+    """Run the cells, mark the items `rest`, and add to `known`; stop if the process is lost."""
     limits, checks = task.limits, str(task.checks)
     given = {"cells": cells, "limits": asdict(limits), "checks": checks}
     found = worker.ask(given, seconds=workers.START + limits.notebook)
@@ -171,7 +171,7 @@ def _mark(
 
 
 def _lost(failure: workers.Failure, why: str) -> Outcome:
-    """Return the outcome of an item during which the grader's process was lost."""
+    """Return the outcome of an item if the grader's process hung or ended while marking it."""
     timed_out = failure.kind == "timed out"
     got = f"no end after {failure.detail:g} s" if timed_out else LOST
     return failed("timeout", expected="an end", got=got, why=why)

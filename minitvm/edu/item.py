@@ -69,7 +69,7 @@ class AnswerError(TVMError):
 
 
 class Answer(Protocol):
-    """A call of the student's function, which runs in another process and returns data.
+    """A call of the student's function that returns data; grading runs it in another process.
 
     Arguments are plain data, arrays and problems. A schedule that the function returns is replayed
     on the grader's own copy of the problem. Raises AnswerError if there is no usable result.
@@ -162,13 +162,13 @@ def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:
     and the names np, te, tir, topi, vta, lower and build; `arguments` are plain data.
     """
     if "<locals>" in builder.__qualname__ or builder.__name__ == "<lambda>":
-        raise ArgumentError(f"problem({builder.__qualname__})", "write it at the top of the file")
+        raise ArgumentError(f"problem({builder.__qualname__})", "not at the top level of a file")
     source = textwrap.dedent(inspect.getsource(builder))
     return Problem(source, builder.__name__, arguments, made(source, builder.__name__, arguments))
 
 
 def made(source: str, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Call the function `name` in `source`, which sees only VOCABULARY; return a tuple."""
+    """Call the function `name` in `source` with only the names in VOCABULARY; return a tuple."""
     scope = dict(VOCABULARY)
     exec(compile(source, f"problem {name}", "exec"), scope)
     return as_tuple(scope[name](*arguments))

@@ -41,12 +41,12 @@ def stored(notebook: Notebook) -> str:
 
 
 def sha256(data: bytes) -> str:
-    """Return the SHA-256 hash of `data`, by which reports identify a file."""
+    """Return the SHA-256 hash of `data`; reports identify files by this hash."""
     return hashlib.sha256(data).hexdigest()
 
 
 def source(cell: Cell) -> str:
-    """Return the text of a cell, which files store as one string or as lines."""
+    """Return the text of a cell; a file may store it as one string or as lines."""
     text = cell["source"]
     return text if isinstance(text, str) else "".join(text)
 

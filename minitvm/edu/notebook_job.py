@@ -1,7 +1,7 @@
 """The student's process: run the cells of one notebook, then call the functions they define.
 
-The grader starts this process with an empty package in place of minitvm.edu (`apart` in Worker), so
-that cells that call edu.check() run, but without the checks and their reference solutions.
+The grader starts this process with an empty package in place of minitvm.edu (`apart` in Worker).
+Cells can call edu.check(), but the process does not load the checks and reference solutions.
 """
 
 from __future__ import annotations

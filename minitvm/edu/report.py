@@ -47,9 +47,9 @@ def report(g: Graded) -> Report:
 
 
 def results(g: Graded, key: str, best: float, sure: float) -> dict[str, Any]:
-    """Return results.json as Gradescope reads it; "extra_data" is for our own later runs.
+    """Return the content of results.json for Gradescope; later runs read its "extra_data".
 
-    key    identifies the notebook, checks and seed; a result with the same key is reused
+    key    as returned by command.version(); a result with the same key is reused
     best   the most points that this student has had for the exercise, this run included
     sure   the same, but without runs that the machine was too busy to measure
     """
@@ -92,7 +92,7 @@ def _test(n: int, m: Mark) -> dict[str, Any]:
 def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict[str, Any]:
     """Write results.json and the feedback for one student; return the extra_data of results.json.
 
-    before: the extra_data of an earlier run, or None. If it has more points, that score is kept.
+    before: the extra_data of an earlier run, or None. If that run had more points, they are kept.
     """
     folder = folder_of(out, g)
     folder.mkdir(parents=True, exist_ok=True)

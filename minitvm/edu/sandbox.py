@@ -148,7 +148,7 @@ def _hook(
 PR_SET_NO_NEW_PRIVS = 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
-CHANGE_FOLDER = sum(1 << bit for bit in range(4, 14))  # remove and make anything, move across
+CHANGE_FOLDER = sum(1 << bit for bit in range(4, 14))  # removing, creating, moving between folders
 NET = 0b11  # bind and connect of TCP
 SCOPES = 0b11  # abstract Unix sockets, and signals to processes outside
 
@@ -163,9 +163,9 @@ class _Beneath(ctypes.Structure):
 
 
 def _landlock(folder: Path, reads: Sequence[Path]) -> None:
-    """Make the kernel refuse what a notebook must not do, as far as its version supports that.
+    """Make the kernel confine a notebook; what the kernel can refuse depends on its version.
 
-    It refuses writes outside `folder`, reads outside `reads`, programs, TCP, signals.
+    It may refuse writes outside `folder`, reads outside `reads`, programs, TCP, and signals.
     Source: the kernel's userspace API documentation, "Landlock: unprivileged access control".
     """
     libc = ctypes.CDLL(None)
@@ -174,10 +174,10 @@ def _landlock(folder: Path, reads: Sequence[Path]) -> None:
         return
     writes = WRITE_FILE | CHANGE_FOLDER
     if version < 2:
-        writes &= ~(1 << 13)  # moving across folders came with version 2, truncate with 3
+        writes &= ~(1 << 13)  # moving between folders came with version 2, TRUNCATE with 3
     if version >= 3:
         writes |= TRUNCATE
-    handled = writes | READ_FILE | EXECUTE  # no rule gives EXECUTE
+    handled = writes | READ_FILE | EXECUTE  # no rule allows EXECUTE
     rules = _Ruleset(handled, NET if version >= 4 else 0, SCOPES if version >= 6 else 0)
     size = ctypes.c_size_t(8 * (3 if version >= 6 else 2 if version >= 4 else 1))
     ruleset = libc.syscall(CREATE_RULESET, ctypes.byref(rules), size, 0)

@@ -64,8 +64,8 @@ def right_schedule(
 ) -> tuple[te.Schedule, list[tensor.Tensor]]:
     """Return what schedule_of returns, after checking that the schedule computes right results.
 
-    A cheap schedule may leave work out (set_store_predicate), and a function may return another
-    schedule in each call. Raises AnswerError if results are wrong.
+    Each call needs this check: a function may return a different schedule each time, and a cheap
+    schedule may omit work (set_store_predicate). Raises AnswerError if results are wrong.
     """
     s, tensors = schedule_of(answer, arguments)
     inputs = random_inputs(tensors, rng)
@@ -145,7 +145,7 @@ def results_of(
 def run_function(
     f: Callable[..., Any], tensors: Sequence[tensor.Tensor], inputs: dict[tensor.Tensor, Array]
 ) -> list[Array]:
-    """Call `f` with one array for each tensor; return the arrays of those not in `inputs`."""
+    """Call `f` with one array for each tensor; return the arrays of tensors not in `inputs`."""
     arrays = {t: inputs[t] if t in inputs else filled(t) for t in tensors}
     f(*arrays.values())
     return [a for t, a in arrays.items() if t not in inputs]
@@ -304,13 +304,13 @@ def at_most(
     why: str = "",
     target: str = CORE,
 ) -> Part:
-    """Make a part that requires a cost of at most `factor` times that of the reference.
+    """Make a part that requires a cost of at most `factor` times the reference's cost.
 
     cost        cost(schedule, tensors of the problem): misses(cache), cycles, bytes, ...
     reference   called with what the problem made; returns an answer to compare with
     worst       the multiple of the reference's cost at which a linear score reaches 0
 
-    Above the bound b, the score is b / cost, and 0 from 4 * b on; with `worst`, it falls linearly.
+    Above the bound b, the score is b / cost, or 0 from 4 * b on. With `worst` it falls linearly.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -380,7 +380,7 @@ def filled(t: tensor.Tensor) -> Array:
 
 
 def timed_outcome(found: Ratio, ratio: float, why: str, worst: float = 10.0) -> Outcome:
-    """Return the outcome for a ratio of times, without seconds, which differ in each run."""
+    """Return the outcome for a ratio of times; omit seconds, because they differ in each run."""
     if found.busy:
         reason = "the machine is busy: two runs of the same program differ too much"
         return Outcome("inconclusive", 0.0, "", got=reason)

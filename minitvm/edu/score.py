@@ -90,7 +90,7 @@ def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
 
 
 def unmarked(item: Item, outcome: Outcome) -> Mark:
-    """Return a mark with 0 points: `outcome` for the first part, and the others skipped."""
+    """Return a mark with 0 points: the first part has `outcome`, the others are skipped."""
     first, *rest = item.parts
     later = Outcome("skipped", 0.0, "", got=outcome.got)
     parts = (
@@ -101,7 +101,7 @@ def unmarked(item: Item, outcome: Outcome) -> Mark:
 
 
 def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outcome:
-    """Return the worst outcome of one part over all seeds; speed is measured with the last only."""
+    """Return the worst outcome of one part over all seeds; speed uses only the last seed."""
     chosen = seeds[-1:] if part.kind == "speed" else seeds
     worst = None
     for seed in chosen:
@@ -149,7 +149,7 @@ def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
 
 
 def _share(parts: Sequence[PartMark]) -> float:
-    """Return the share of the points, 0 .. 1, leaving out parts that are inconclusive."""
+    """Return the share of the points that was reached, 0 .. 1, ignoring inconclusive parts."""
     counted = [p for p in parts if p.outcome.status != "inconclusive"]
     total = sum(p.weight for p in counted)
     return sum(p.weight * p.outcome.score for p in counted) / total if total else 0.0

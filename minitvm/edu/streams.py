@@ -53,7 +53,7 @@ def stream_fault(
 
 
 def _named(program: accel.Program, verdict: accel.Verdict) -> tuple[str, str]:
-    """Return the message id of the most serious finding, and its usual reason."""
+    """Return the message id of the most serious finding, and the usual reason for that finding."""
     if verdict.deadlock:
         return "deadlock", STUCK[short_queue(program)]
     if verdict.leaks:
@@ -67,7 +67,7 @@ def _named(program: accel.Program, verdict: accel.Verdict) -> tuple[str, str]:
 
 
 def short_queue(program: accel.Program) -> str:
-    """Return the first queue with fewer pushes than pops; "" if there is none."""
+    """Return the name of the first queue with fewer pushes than pops; "" if there is none."""
     for n, queue in enumerate(accel.Queue):
         pushes = sum(n in wire.pushes for wire in program.wires)
         if pushes < sum(n in wire.pops for wire in program.wires):

@@ -15,7 +15,7 @@ from .sandbox import ROOM, ROOT, Limits
 from .score import shortened
 
 JOB = "minitvm.edu.notebook_job"
-REPORTS = 50  # reports on cells that failed
+REPORTS = 50  # the most reports on failed cells
 RESTARTS = 2  # times that a new process runs the other cells after one hung or killed its process
 
 

@@ -47,7 +47,7 @@ print('{"mark": {"points": 1000}}', flush=True)
 class Trial:
     """A submission and the marks that it must get.
 
-    wanted   item -> (a message id that its mark must have, its points); other items must get all
+    wanted   item -> (message id that its mark must contain, points); other items must get all
              points
     cells    kinds of errors that the reports on cells must include
     timed    whether marks depend on running times; then the points in `wanted` are upper bounds
@@ -97,7 +97,7 @@ def _trial(
 
 
 def definitions(notebook: Notebook) -> Notebook:
-    """Return a copy of the notebook that runs faster: only imports, functions and answer cells."""
+    """Return a faster copy of the notebook: only imports, functions and answer cells."""
     made, kept = copy.deepcopy(notebook), (ast.Import, ast.ImportFrom, ast.FunctionDef)
     for _, cell in code_cells(made):
         text = source(cell)
@@ -124,7 +124,7 @@ def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
 
 
 def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
-    """Return submissions that have no cells, or that end or hang their process."""
+    """Return submissions that have no cells, that hang, or that try to end their process."""
     first, none = exercise.items[0], {i.id: NOT_STARTED for i in exercise.items}
     empty: Notebook = {**solved, "cells": []}
     kills = _last(solved, _answer(first) + "import os\n    os._exit(0)")
@@ -204,7 +204,7 @@ def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
 
 
 def trial_faults(trial: Trial, got: Graded) -> list[str]:
-    """Describe each difference between the marks in `got` and those that the trial must get."""
+    """Describe each difference between the marks in `got` and the marks that `trial` wants."""
     found = [got.problem] if got.problem else []
     if {m.item for m in got.marks} != {i.id for i in trial.exercise.items}:
         found.append("not every item has a mark")

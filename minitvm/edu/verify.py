@@ -48,7 +48,7 @@ def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
 
 
 def still_faults(root: Path, exercise: Exercise) -> list[str]:
-    """Return the faults found without grading: of check M6, and too few wrong answers (M3)."""
+    """Return the faults that are found without grading: M6, and too few wrong answers (M3)."""
     missing = [f for f in faults(root, [exercise]) if "no such exercise" not in f]
     if missing:
         return [f"M6 {f}" for f in missing]

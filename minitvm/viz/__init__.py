@@ -1,4 +1,4 @@
-"""The widgets, each of which can be shown live, as SVG, as PNG and as text.
+"""All widgets. Each can be shown live, as SVG, as PNG and as text.
 
     viz.NestPlayer(s, [A, B, C])      step through a schedule, drag its loops, watch their order
     viz.TripleView(s, [A, B, C])      formula, loops and code side by side, linked

@@ -72,7 +72,7 @@ class AcceleratorView(Visual):
         return next(busy, half[0] if half else None)
 
     def ascii(self) -> str:
-        """Return the state in `picture()` as text: what wrote each element, what the step uses."""
+        """Return the state in `picture()` as text: the writer of each element, and the accesses."""
         step = self._middle()
         if step is None:
             return f"{self.config.name}: no instruction can run"
@@ -97,7 +97,7 @@ class AcceleratorView(Visual):
         return "alu" if letter == "A" else name
 
     def _strip(self, memory: accel.Memory, owner: dict[accel.Memory, Ints], step: int) -> list[str]:
-        """Return "INP  IIII....  0..7" for a memory, and its marks: r read, w written, b both."""
+        """Return a memory as text, "INP  IIII....  0..7", and marks: r read, w written, b both."""
         if memory not in self._run.used:
             return [f"{memory.name:5}unused"]
         count = self._run.shown[memory]
@@ -143,7 +143,7 @@ class AcceleratorView(Visual):
         return None
 
     def _describe(self, key: str) -> str:
-        """Describe a clicked key: "w:3:INP" -> "INP: A[0:16], written in step 4"."""
+        """Describe what was clicked: "w:3:INP" -> "INP: A[0:16], written in step 4"."""
         match key.split(":"):
             case ["w", step, memory] if step.isdecimal() and int(step) < len(self._run.order):
                 return f"{memory}: {self._run.text(int(step))}, written in step {int(step) + 1}"

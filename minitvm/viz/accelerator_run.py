@@ -1,4 +1,4 @@
-"""The steps of an accelerator program: what each reads and writes, and the memories after it."""
+"""The steps of an accelerator program: the accesses of a step, and the memories after it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Occupancy:
         return f"{moved.area}[{span(moved.elements)}]" if moved.area else f"{name} {n}"
 
     def moved(self, n: int) -> Piece:
-        """Return the data that the n-th instruction moves from or to DRAM."""
+        """Return the elements that the n-th instruction moves from or to DRAM."""
         return piece(self.program, self.config, n)
 
     def caption(self, step: int) -> str:

@@ -19,7 +19,7 @@ from .kinds import ink
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
 
 WIDTH, TOP = 860, 56  # pixels
-DRAM, DRAM_WIDE = 12, 190  # pixels: left edge and width of DRAM; chip and units alike
+DRAM, DRAM_WIDE = 12, 190  # pixels: left edge and width of a column
 CHIP, CHIP_WIDE = 256, 420
 UNIT, UNIT_WIDE = 738, 112
 ROW, STRIP, MARK = 70, 26, 7  # pixels: height of a memory, its strip, marks of accessed elements
@@ -201,7 +201,7 @@ def wires(o: Occupancy, n: int) -> list[str]:
 
 
 def _written(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """Draw the data that each step wrote, if they are in a memory at some step of the window."""
+    """Draw the data that are in a memory at any step of the window, grouped by their writer."""
     strips = memory_strips(o)
     for step, memory in _writers(o, start):
         key = f"w:{step}:{memory.name}"
@@ -219,7 +219,7 @@ def _written(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
 
 
 def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
-    """Return, sorted, each (step, memory) whose data are in the memory during the window."""
+    """Return sorted pairs (step, memory): the memory has data from this step in the window."""
     found: set[tuple[int, accel.Memory]] = set()
     for live in _live(o, start):
         found |= live
@@ -227,7 +227,7 @@ def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
 
 
 def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
-    """Yield, after each step of the window, the set of (step, memory) whose data are there."""
+    """After each step of the window, yield (writing step, memory) of all data then present."""
     for owner in o.states(start, start + STEPS):
         yield {
             (step, memory)
@@ -238,7 +238,7 @@ def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
 
 
 def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """Draw marks for each step: above the elements that it writes, below those that it reads."""
+    """Draw marks for each step: above the elements it writes, below the elements it reads."""
     inside, outside = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
         use, moved = o.uses[o.order[step]], o.moved(o.order[step])
@@ -263,7 +263,7 @@ def _marks(
 
 
 def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
-    """Return a frame per step of the window: the memories after it, and the accessed elements."""
+    """Return a frame per step of the window: the memories after the step, and its accesses."""
     frames: list[Frame] = []
     for step, live in enumerate(_live(o, start), start):
         n = o.order[step]
@@ -277,5 +277,5 @@ def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
 
 
 def written_by(o: Occupancy, step: int) -> tuple[str, str]:
-    """Return the (kind, letter) in which the elements that a step wrote are drawn."""
+    """Return the (kind, letter) with which to draw the elements that a step wrote."""
     return appearance(accel.mnemonic(o.program.instructions[o.order[step]]))

@@ -31,7 +31,7 @@ class Use:
 def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
     """Return the elements that each instruction of a program reads and writes.
 
-    OUT is the narrowed copy of ACC: whatever writes ACC also writes OUT, and stores read OUT.
+    OUT is the narrowed copy of ACC: an instruction that writes ACC writes OUT; stores read OUT.
     Raises ArgumentError for addresses that do not exist.
     """
     known: dict[tuple[int, str, bool], Use] = {}  # equal loops share their indices

@@ -67,7 +67,7 @@ def why(each: auto_scheduler.TaskRound) -> str:
 
 
 def gains(rounds: Sequence[auto_scheduler.TaskRound], count: int) -> list[float]:
-    """Return the gain that a round of each task should bring, as a share of the largest gain."""
+    """Return the gain expected from another round of each task, as a share of the largest."""
     now = rounds[-1].gradients if rounds else ()
     most = -min(now, default=0.0)
     return [max(0.0, -g / most) for g in now] if most > 0 else [0.0] * count
@@ -82,7 +82,7 @@ def allocation_scene(
 ) -> Scene:
     """Draw the rounds of several tasks.
 
-    planned   the number of trials that the horizontal axis shows at least
+    planned   the horizontal axis shows at least this many trials
     earlier   the number of trials that were known before the first round
     """
     placed = slots(rounds, earlier)
@@ -115,7 +115,7 @@ def allocation_scene(
 
 
 def _drawn(lanes: Sequence[Lane], rounds: Sequence[auto_scheduler.TaskRound]) -> list[int]:
-    """Return the numbers of the tasks to draw, in increasing order: those that take most time."""
+    """Return, in increasing order, the numbers of the MOST_LANES tasks that take most time."""
     if len(lanes) <= MOST_LANES:
         return [*range(len(lanes))]
     now = rounds[-1].latencies if rounds else (0.0,) * len(lanes)
@@ -148,7 +148,7 @@ def _curve(placed: Sequence[Slot], x: Scale) -> Iterator[Shape]:
 
 
 def _steps(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Return the corners of a step line that is level up to each point; () without points."""
+    """Return the corners of a line that runs level to each point, then jumps; () if no points."""
     corners = list(points[:1])
     for (_, above), point in pairwise(points):
         corners += [(point[0], above), point]

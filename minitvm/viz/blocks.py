@@ -36,7 +36,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A loop program as nested blocks, from which pictures and text are made.
+    """A loop program as nested blocks, to be drawn or printed.
 
     lines   the printed program
     blocks  the outermost blocks, in program order
@@ -187,7 +187,7 @@ def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
 
 
 def check_schedule(who: str, s: Any) -> te.Schedule:
-    """Return `s` if it is a schedule; otherwise raise an ArgumentError that names `who`."""
+    """Return `s` if it is a schedule; otherwise raise ArgumentError. `who` is the caller's name."""
     if not isinstance(s, te.Schedule):
         raise ArgumentError(
             f"{who}({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"

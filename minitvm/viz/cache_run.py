@@ -14,7 +14,7 @@ from minitvm.base import ArgumentError, check_kind
 from .chart import short
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LOOK_BACK = 1 << 14  # accesses that are searched first for the contents of the cache
+LOOK_BACK = 1 << 14  # the accesses in which contents() first searches for cached lines
 PAGE = 4096  # bytes: a recorded run places each tensor at a multiple of this
 
 
@@ -81,7 +81,7 @@ class CacheRun:
         return self.cache.lines // self.cache.sets
 
     def own(self, line: int) -> tuple[int, int]:
-        """Return (number of its buffer, index within that buffer) for a line of memory."""
+        """Return, for a line of memory, (number of the buffer, index of the line in the buffer)."""
         at, buffers = line * self.cache.line, self.trace.buffers
         n = max((k for k, b in enumerate(buffers) if b.base <= at), key=lambda k: buffers[k].base)
         return n, line - buffers[n].base // self.cache.line
@@ -140,7 +140,7 @@ def totals(run: CacheRun) -> tuple[Totals, ...]:
 
 
 def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
-    """Map each set to its lines after `upto` accesses, the next line to be evicted first."""
+    """Map each set to its lines after `upto` accesses; the first line is evicted next."""
     many = LOOK_BACK
     while True:  # look back until the cache is full
         found = _held(run, max(0, upto - many), upto)
@@ -150,7 +150,7 @@ def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
 
 
 def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
-    """Map each set to the lines that accesses `begin` to `end` - 1 used (FIFO: fetched) last."""
+    """Map each set to the last lines that accesses `begin` to `end` - 1 used (FIFO: fetched)."""
     before = run.lines[begin:end]
     if run.cache.policy == "fifo":
         before = before[run.replay.outcome[begin:end] != cachesim.HIT]
@@ -164,12 +164,12 @@ def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
 
 
 def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]:
-    """Return which line is in which way of which set during accesses `start` to `stop` - 1.
+    """Return the lines in the cache during accesses `start` to `stop` - 1, and their places.
 
     Lines cached before `start` get ways in order of age; no hit depends on the way of a line.
     """
     found: list[CachedLine] = []
-    queues = contents(run, start)  # set -> its lines, the next line to be evicted first
+    queues = contents(run, start)  # set -> its lines; the first is evicted next
     ways = {x: w for row in queues.values() for w, x in enumerate(row)}
     since = dict.fromkeys(ways, start)
 
@@ -203,7 +203,7 @@ def labels(trace: AccessTrace) -> tuple[str, ...]:
 
 
 def titles(trace: AccessTrace) -> tuple[str, ...]:
-    """Return each buffer's name, with its label in front if they differ, such as "c T_conv2d"."""
+    """Return each buffer's name, after its label if the two differ, such as "c T_conv2d"."""
     pairs = zip(labels(trace), trace.buffers, strict=True)
     return tuple(b.name if label == b.name else f"{label} {b.name}" for label, b in pairs)
 

@@ -33,7 +33,7 @@ MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # lines per tensor; tensors; line
 WINDOW, BINS = 200, 200  # accesses per window; bins of the whole run
 STRIP, TALLEST, HISTOGRAM, LINE = 26, 20, 110, 16
 LEFT = 76  # pixels for the names to the left of the strips
-UNDER = 1.5  # pixels from the bars down to their base line, which their borders would hide
+UNDER = 1.5  # pixels between the bars and the base line, so that borders do not hide the line
 SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_blue")
 LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # outcome: kind, bar height
 
@@ -67,7 +67,7 @@ def window(run: CacheRun, start: int) -> AccessRange:
 
 
 def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
-    """Return the lines of the n-th tensor to draw: all, or if there are many, those accessed."""
+    """Return the lines of the n-th tensor to draw: all or, if many, the accessed lines."""
     b = run.trace.buffers[n]
     count = lines_of(run, n)
     if count <= MOST_LINES:
@@ -77,7 +77,7 @@ def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
 
 
 def lines_of(run: CacheRun, n: int) -> int:
-    """Return the number of cache lines that the n-th tensor occupies."""
+    """Return the number of cache lines that contain elements of the n-th tensor."""
     b = run.trace.buffers[n]
     return max(1, -(-int(np.prod(b.shape)) * b.itemsize // run.cache.line))
 
@@ -96,7 +96,7 @@ def cache_scene(
     """Draw the cache, the tensors, the accesses, the reuse distances and the footprints.
 
     at      the access after which the cache is drawn; by default its lines are invisible
-    marks   key -> kind, the marks of the frame of that access
+    marks   key -> kind: the marks in the frame of access `at`
     """
     run, trace = w.run, w.run.trace
     title = f"{len(trace)} accesses through a cache of {cache_text(run.cache)}"
@@ -211,7 +211,7 @@ def _tensor_title(w: AccessRange, n: int) -> str:
 
 
 def _columns(w: AccessRange, n: int) -> int:
-    """Return the number of cache lines per drawn row: as in a row of the tensor, if they fit."""
+    """Return how many cache lines to draw in a row: as many as a tensor row has, if they fit."""
     b, line = w.run.trace.buffers[n], w.run.cache.line
     count = len(w.shown[n])
     row = b.shape[-1] * b.itemsize if b.shape else 0
@@ -244,7 +244,7 @@ def strip_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float
     top = y + 22
     each = min(10, (WIDTH - x - LEFT - MARGIN) / (w.stop - w.start))
     rows, gap = min(len(trace.buffers), MOST_BUFFERS), min(1.0, each / 4)
-    for n in range(w.stop - w.start):  # a frame marks the column of its access
+    for n in range(w.stop - w.start):  # each frame shows the column of one access
         shapes.append(Rect(x + LEFT + n * each, top, each, rows * STRIP, "hidden", f"a{n}"))
     shapes += _rows_of(trace, x, top)
     for n in range(w.start, w.stop):
@@ -294,7 +294,7 @@ def overview_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], fl
 
 
 def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]]:
-    """Divide the run into BINS; return (buffer, bin, accesses, misses by kind) where it misses."""
+    """Return (buffer, bin, accesses, misses by kind) for each bin of the run that has misses."""
     edges = np.arange(BINS) * len(run.trace) // BINS
     kinds = [run.replay.outcome == n for n in range(len(LOOKS))]
     found: list[tuple[int, int, int, list[int]]] = []

@@ -158,7 +158,7 @@ class Labels:
             self.avoid(around(x, y, 4), LINE if 0 < n < pieces else end_cost)
 
     def cost(self, box: Box) -> float:
-        """Return the total cost of all that a label in this box would overlap."""
+        """Return the total cost of the boxes that a label in `box` would overlap."""
         return sum(cost for other, cost in self.taken if overlap(box, other))
 
     def best(self, spots: Iterable[tuple[Box, float]]) -> Box:

@@ -166,7 +166,7 @@ def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
 def places(
     s: te.Schedule, producer: str, consumer: str, cache: cachesim.Cache = SMALL
 ) -> tuple[tuple[PlaceCosts, ...], tuple[Refusal, ...]]:
-    """Compute the producer at each place; return the legal places with costs, and the refusals.
+    """Compute the producer at each place; return the costs of legal places, and the refusals.
 
     Raises ArgumentError if a stage has no loops to schedule, or the producer is the consumer.
     """
@@ -219,7 +219,7 @@ def _costs(
     cache: cachesim.Cache,
     uses: Fraction,
 ) -> PlaceCosts:
-    """Return the costs of the place `name`; `uses` is how often inlining computes each value."""
+    """Return the costs of the place `name`; inlining computes each value `uses` times."""
     misses = cachesim.simulate(cache, trace).misses
     if name == "inline":
         return PlaceCosts(name, depth, s, 0, uses, 0.0, misses)
@@ -236,7 +236,7 @@ def _costs(
 
 
 def uses_of_each(trace: accesses.AccessTrace, producer: str) -> Fraction:
-    """Return how often other stages load an element on average; inlining computes it as often."""
+    """Return how often inlining computes an element: the mean number of loads by other stages."""
     loads = _uses(trace, producer)
     elements = len(np.unique(trace.index[loads]))
     return Fraction(int(np.count_nonzero(loads)), max(1, elements))

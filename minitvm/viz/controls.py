@@ -126,8 +126,8 @@ class Layout:
     """The controls, frames, links and panels around the picture of a widget.
 
     frames       the frames that the browser plays, without the kernel
-    trail        the kind of shapes that earlier frames have marked, other than as "now";
-                 "" if the marks of a frame end with it
+    trail        the kind in which to show shapes that an earlier frame marked, except as "now";
+                 "" to show them without a mark
     first        the index of the frame shown first
     columns      frames per row if the frames form a grid: the up and down arrows change the row
     links        key -> the keys that light up when the mouse points at it
@@ -164,7 +164,7 @@ def frame_data(frame: Frame) -> dict[str, Any]:
 
 
 def index_in(key: Any, prefix: str, count: int) -> int | None:
-    """Return the number in a key such as "dot:2"; None for another prefix or a number >= count."""
+    """Return the number in a key such as "dot:2", if it is below `count`; None for other keys."""
     kind, _, n = str(key).partition(":")
     return int(n) if kind == prefix and n.isdecimal() and int(n) < count else None
 

@@ -56,7 +56,7 @@ def evolution_scene(
     drawn: Sequence[Drawn],
     about: str,
 ) -> Scene:
-    """Draw rows of a population as dots, those with a parent on top, with the keys "row:0", ...
+    """Draw rows of a population as dots with keys "row:0", ...; dots with parents are on top.
 
     ends   (lowest value, highest value) for each axis
     """
@@ -80,7 +80,7 @@ def evolution_scene(
 
 
 def _wider(low: float, high: float) -> tuple[float, float]:
-    """Return `low` and `high` with a margin of 4 % of their distance, or of 1 if they are equal."""
+    """Widen the range `low` .. `high` by 4 % at both ends, or by 1 if it is a single value."""
     room = 0.04 * (high - low) or 1.0
     return low - room, high + room
 

@@ -16,7 +16,7 @@ from .evolution_scene import Drawn, evolution_scene, ranks
 from .scene import Scene
 from .visual import Visual
 
-CHILDREN = 60  # drawn children of a generation: the best ones, and as many of the others
+CHILDREN = 60  # drawn children of a generation: half of them the best, half evenly spaced
 EARLIER = 240  # drawn rows of earlier generations
 MAPS = ("score", "features")
 
@@ -40,8 +40,8 @@ class EvolutionView(Visual):
 
     task          the task that the search tunes
     generations   the arguments of all calls of tune.GuidedPolicy's `watch`; the last round is shown
-    trials        measured candidates, which get a ring
-    columns       the features of candidates, by default those of the cost model
+    trials        measured candidates; they are drawn with a ring
+    columns       the features of candidates; by default the features in the cost model
     The first axis is the first principal component of the features. The second is the score, or the
     second component. A click on a dot shows the genes, and marks those that differ from its parent.
     """
@@ -149,7 +149,7 @@ class EvolutionView(Visual):
         )
 
     def _genes(self, n: int) -> tuple[CodeLine, ...]:
-        """Return the genes of a row; "+" marks those whose option its parent does not have."""
+        """Return the genes of a row; "+" marks each gene that differs from the parent's."""
         m = self.members[n]
         texts = self._options(m.candidate)
         if m.parent is None:

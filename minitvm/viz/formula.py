@@ -78,7 +78,7 @@ def names_of(t: tensor.Tensor, p: tir.Printer) -> dict[str, Any]:
 def made_from(
     source: str, like: tensor.Tensor, names: Mapping[str, Any], shape: Sequence[int] = ()
 ) -> tensor.Tensor:
-    """Build the tensor of a formula, which is a lambda for te.compute or a te.compute(...) call.
+    """Build a tensor from `source`: a lambda for te.compute, or a te.compute(...) call.
 
     names   the objects that `source` may use by name, in addition to te, tir and topi
     shape   by default the largest shape in which all reads are in bounds; see `fitted`
@@ -102,7 +102,7 @@ def made_from(
 def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index, ...]:
     """Return the largest shape in which every read such as A[i] or A[2*i + k] is in bounds.
 
-    An axis that no such read bounds is as long as the same dimension of `like`.
+    If no such read bounds an axis, it is as long as the same dimension of `like`.
     """
     names = list(inspect.signature(formula).parameters)
     axes = [tensor.axis(n, 0, UNBOUNDED, "data") for n in names]
@@ -132,7 +132,7 @@ def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index,
 
 
 def _reads(made: Any) -> Iterator[tuple[tir.Load, Sequence[tir.Index]]]:
-    """Yield every load of a formula with the conditions that hold where it is computed."""
+    """Yield every load in a formula, with the conditions under which the load is computed."""
     for e in as_tuple(made):
         for part in e.sources if isinstance(e, tensor.Reduce) else (e,):
             yield from tensor.guarded_loads(tir.operand(part))

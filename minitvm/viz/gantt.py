@@ -304,7 +304,7 @@ def check_config(config: accel.Config | None) -> accel.Config:
 
 
 def check_program(who: str, program: accel.Program) -> None:
-    """Raise an ArgumentError that names `who` if `program` is not a Program."""
+    """Raise ArgumentError if `program` is not a Program; `who` is the name of the caller."""
     check_kind(f"{who}: program", program, accel.Program, fix="accel.parse(text)")
 
 

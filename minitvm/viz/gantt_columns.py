@@ -138,7 +138,7 @@ def _counted(view: ProgramWindow, n: int) -> str:
 
 
 def column_frames(view: ProgramWindow) -> tuple[Frame, ...]:
-    """Return a frame per column: how each unit spends it, and the most tokens in each queue."""
+    """Return a frame per column: how units spend the time, and the most tokens in each queue."""
     edges = view.columns.edges
     most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in accel.Queue]
     frames: list[Frame] = []
@@ -153,7 +153,7 @@ def column_frames(view: ProgramWindow) -> tuple[Frame, ...]:
 
 
 def _spent(view: ProgramWindow, unit: accel.Unit, n: int) -> str:
-    """Describe how a unit spends the n-th column: "gemm 70%, waits for a token 20%"."""
+    """Describe a unit's activities in the n-th column: "gemm 70%, waits for a token 20%"."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     named = {(f"virtual thread {k}" if k else "others") if view.by_thread else k: k for k in work}
     parts = [(name, work[key][n]) for name, key in named.items()]

@@ -21,13 +21,13 @@ SEVERAL = 1 << 8  # marks an element of several threads
 MOST_FAULTS = 4  # most faults that a verdict lists
 MOST_STEPS = 10  # most instructions of a witness order that are written out
 UNITS, QUEUES = tuple(accel.Unit), tuple(accel.Queue)
-FLAGS = {  # labels; the arrow points to the other unit's lane
+FLAGS = {  # flag -> its label; the arrow points to the other unit's lane
     "pop_prev": "pop ↑",
     "pop_next": "pop ↓",
     "push_prev": "push ↑",
     "push_next": "push ↓",
 }
-ENDS = {  # the flags that push and pop a queue's tokens
+ENDS = {  # queue -> the flags that push and pop its tokens
     accel.Queue.L2G: ("push_next", "pop_prev"),
     accel.Queue.G2L: ("push_prev", "pop_next"),
     accel.Queue.G2S: ("push_next", "pop_prev"),
@@ -40,7 +40,7 @@ class Token:
     """A token of a queue; `number` counts the tokens of that queue from 0.
 
     push, pop     the instructions that push and pop the token; -1 if no instruction does
-    sent, taken   the cycles of the push and the pop; -1 for one that never happens
+    sent, taken   the cycles of the push and the pop; -1 if that event never happens
     """
 
     queue: accel.Queue
@@ -93,7 +93,7 @@ class Span:
     last: bool
 
     def meets(self, begin: Ints, end: Ints) -> list[int]:
-        """Return each n for which this window shows the period from begin[n] to end[n]."""
+        """Return every n for which this window shows a part of the period begin[n] .. end[n]."""
         seen = ((begin < self.end) | self.last) & ((end > self.begin) | (begin >= self.begin))
         return np.flatnonzero(seen).tolist()
 
@@ -219,10 +219,10 @@ def _segments(event: accel.Event) -> Iterator[Segment]:
 
 
 def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
-    """Return the virtual thread of each instruction, -1 for none or several.
+    """Return the virtual thread of each instruction; -1 if it has none, or several.
 
     Instructions that share elements of INP belong to the same thread. Any other instruction belongs
-    to a thread if only GEMMs of that thread access its elements of OUT, or those of WGT. The result
+    to a thread if only GEMMs of the thread access its OUT elements, or its WGT elements. The result
     is -1 for all instructions if there is only one thread, or more than MOST_THREADS.
     """
     linked = _linked([use.elements(accel.Memory.INP) for use in found])
@@ -256,7 +256,7 @@ def _only(owners: Ints) -> int:
 
 
 def _linked(elements: Sequence[Ints]) -> list[int]:
-    """Return a number for each instruction, equal for those connected by shared elements.
+    """Number the instructions; instructions connected by shared elements have equal numbers.
 
     An instruction without elements has -1. Programs reuse few sets of elements, so each distinct
     set is processed once.

@@ -106,7 +106,7 @@ def _lanes(view: ProgramWindow) -> Iterator[Shape]:
 
 
 def _boxes(view: ProgramWindow) -> dict[int, tuple[float, float]]:
-    """Return the left and right edge of each instruction; one of zero cycles is NOP pixels wide."""
+    """Map each instruction to the edges of its box; a box of zero cycles is NOP pixels wide."""
     instant = Counter((e.unit, e.start) for e in view.events if e.start == e.end)
     boxes: dict[int, tuple[float, float]] = {}
     before: dict[accel.Unit, list[int]] = {unit: [] for unit in UNITS}

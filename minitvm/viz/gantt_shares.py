@@ -62,7 +62,7 @@ def _work(
 
 
 def _waits(look: Look, unit: accel.Unit, edges: Floats) -> dict[str | accel.Stall, Floats]:
-    """Return, for each reason, the share of each column for which a unit waits."""
+    """Return, for each reason, the share of each column that a unit spends waiting."""
     mine = look.table["unit"] == UNITS.index(unit)
     t = {name: column[mine] for name, column in look.table.items()}
     popped = t["start"] - t["channel"]

@@ -32,7 +32,7 @@ def corner(view: ProgramWindow, n: int, flag: str, boxes: Boxes) -> Point:
 
 
 def arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
-    """Draw tokens as arrows from push to pop; those that report free buffer space are dashed."""
+    """Draw tokens as arrows from push to pop, dashed if the token reports free buffer space."""
     shown = np.array([*boxes], np.int64)
     seen = [
         tokens.token(number)

@@ -180,7 +180,7 @@ def moments(view: ProgramWindow) -> list[int]:
 
 
 def gantt_frames(view: ProgramWindow) -> tuple[Frame, ...]:
-    """Return a frame for each of `moments`: what units run or wait for, and tokens in queues."""
+    """Return a frame for each of `moments`: the state of each unit and the tokens in queues."""
     frames: list[Frame] = []
     depths = {q: queue_depth(view, q) for q in accel.Queue}
     for t in moments(view):
@@ -196,12 +196,12 @@ def gantt_frames(view: ProgramWindow) -> tuple[Frame, ...]:
 
 
 def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
-    """Return the number of tokens in a queue at a time."""
+    """Return the number of tokens in a queue at time `t`."""
     return next((count for cycle, count in reversed(steps) if cycle <= t), 0)
 
 
 def _doing(view: ProgramWindow, unit: accel.Unit, t: int) -> Segment | None:
-    """Return the segment of a unit that contains cycle `t` or has zero cycles at `t`, or None."""
+    """Return the segment of a unit that contains cycle `t`, or begins and ends at it, or None."""
     mine = [s for s in view.segments if s.unit is unit]
     running = (s for s in mine if s.begin <= t < s.end)
     return next(running, next((s for s in mine if s.begin == s.end == t), None))

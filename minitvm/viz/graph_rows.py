@@ -17,7 +17,7 @@ SEVERAL = 4  # most operators of a kernel that are named
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A place in a row: that of a node or, if `passing`, of a line that leads down to the node."""
+    """A place in a row for a node or, if `passing`, for a line that leads down to the node."""
 
     node: graph.Node
     passing: bool = False
@@ -61,7 +61,7 @@ def drawn(net: graph.Graph) -> Drawn:
 
 
 def _numbers(net: graph.Graph, nodes: Sequence[graph.Node]) -> dict[graph.Node, int]:
-    """Return each node's row: below its inputs; above its reader if it reads only parameters."""
+    """Return each node's row: below its inputs or, if these are parameters, above its reader."""
     row: dict[graph.Node, int] = {}
     for node in nodes:
         row[node] = 1 + max((row[n] for n in node.inputs if n in row), default=-1)
@@ -78,7 +78,7 @@ def _numbers(net: graph.Graph, nodes: Sequence[graph.Node]) -> dict[graph.Node, 
 def _in_order(
     rows: Sequence[Sequence[Slot]], above: Mapping[Slot, list[Slot]]
 ) -> list[tuple[Slot, ...]]:
-    """Order each row by the mean position of the slots above each slot: few lines then cross."""
+    """Sort each row by the mean position of the slots above each slot, so that few lines cross."""
     at: dict[Slot, float] = {}
     found: list[tuple[Slot, ...]] = []
     for slots in rows:
@@ -97,7 +97,7 @@ class Change:
     """The difference between two versions of a network.
 
     rows             the aligned nodes of both as lines of text, as in a diff
-    removed, added   the nodes that only the first version has; those that only the second has
+    removed, added   the nodes of only the first version, and the nodes of only the second
     same             a node of the first version -> the same node of the second
     """
 
@@ -147,7 +147,7 @@ def label(node: graph.Node) -> str:
 
 
 def words(node: graph.Node) -> list[str]:
-    """Return the lines of a node's box: its operators, and its shape."""
+    """Return the lines of text in a node's box: the operators, and the shape of the result."""
     shape = "x".join(map(str, node.type.shape)) or "scalar"
     if node.is_leaf:
         return [f"input {node.name}", shape]

@@ -110,7 +110,7 @@ def _box(
 
 
 def _lines(net: Drawn, ends: Mapping[Slot, tuple[Point, Point]]) -> list[Shape]:
-    """Draw a line for each tensor; a short dashed one stands for a line to a row not shown."""
+    """Draw a line for each tensor; short dashed lines lead to rows that are not shown."""
     found: list[Shape] = []
     heads: list[Shape] = []  # drawn last, because lines would cover them
     for a, b in net.lines:

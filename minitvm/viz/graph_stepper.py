@@ -122,7 +122,7 @@ class GraphStepper(Visual):
         self._row = self._first_change()
 
     def _first_change(self) -> int:
-        """Return the row of the second network just above its first change."""
+        """Return the row of the new network just above its first change."""
         _, after, found = self._view
         rows = [after.row[node] for node in found.added]
         if not rows and found.removed:
@@ -138,14 +138,14 @@ class GraphStepper(Visual):
         return self.stages[self._number - 1]
 
     def _title(self) -> str:
-        """Return the title, such as "pass 11 of 11: fuse, 69 -> 24 kernels"."""
+        """Return the title, such as "pass 11 of 11: fuse, 69 -> 24 calls"."""
         now = self._now
         before, after = (cost.kernels for cost in now.costs)
         size = f"{before} -> {after} calls" if now.changed else "nothing changed"
         return f"pass {self._number} of {len(self.stages)}: {now.name}, {size}"
 
     def scene(self) -> Scene:
-        """Draw the passes, the savings of the chosen one, and the network before and after it."""
+        """Draw all passes, the savings of the chosen pass, and the network before and after it."""
         shapes, y = strip([_box(stage) for stage in self.stages], self._number)
         shapes.append(Text(MARGIN, y + 22, self._title(), bold=True))
         told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
@@ -187,7 +187,7 @@ class GraphStepper(Visual):
         return [head, *shapes], y
 
     def _left_row(self) -> int:
-        """Return the row of the first network to draw beside the first row of the second one."""
+        """Return the row of the old network to draw beside the first drawn row of the new one."""
         before, after, found = self._view
         back = {new: old for old, new in found.same.items()}
         beside = [
@@ -241,7 +241,7 @@ class GraphStepper(Visual):
         return Button(name, f"{which} change", self._change(by) > 0, tip)
 
     def _change(self, by: int) -> int:
-        """Return the number of the next (by=1) or previous (by=-1) pass with changes, or 0."""
+        """Return the number of the next (by=1) or previous (by=-1) pass with changes; 0 if none."""
         numbers = range(self._number + by, len(self.stages) + 1 if by > 0 else 0, by)
         return next((n for n in numbers if self.stages[n - 1].changed), 0)
 

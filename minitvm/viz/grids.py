@@ -55,7 +55,7 @@ def grids_of(order: Order) -> list[Grid]:
 
 
 def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
-    """Return a grid of the accessed elements, or of a small tensor as a whole if `whole`."""
+    """Return a grid of the accessed elements; if `whole`, of all elements of a small tensor."""
     axes = [sorted(set(axis)) for axis in zip(*touched, strict=True)] or [[0]]
     sizes = [n for n in b.shape if isinstance(n, int)]
     if whole and len(sizes) == len(axes) and all(n <= MOST_CELLS for n in sizes):

@@ -34,14 +34,14 @@ from .scene import Scene, Shape, Text, clipped, marked, wrapped
 from .visual import Visual
 
 WIDTH, MARGIN, TOP, BETWEEN = 808, 10, 40, 24  # pixels
-MOST_FRAMES, MOST_MARKS = 256, 40_000  # most elements to point at; most lit cells of all frames
-STEPS = MOST_STEPS // 8  # most elements times terms: a fraction of a second
+MOST_FRAMES, MOST_MARKS = 256, 40_000  # most elements to point at; most lit cells in total
+STEPS = MOST_STEPS // 8  # most elements times terms: they take a fraction of a second
 WINDOW = (2, 4, 16, 16)  # most elements of the output shown, in its last four dimensions
 MOST_LINES = 25
 
 
 class IndexLens(Visual):
-    """Show a tensor and its inputs as cells: point at one, and the cells it reads light up.
+    """Show a tensor and its inputs as cells: point at a cell, and the cells it reads light up.
 
     Use the mouse or the arrow keys: left and right for the neighbour, up and down for the next row.
     The reads follow from the formula, not from the schedule, and respect conditions on indices,
@@ -249,7 +249,7 @@ def _lit(pane: Pane, found: Array) -> int:
 
 
 def _first(out: Pane, at: tuple[Any, ...] | None) -> int:
-    """Return the index of the frame shown first: for the element `at` or one in the middle."""
+    """Return the index of the frame shown first: of the element `at`, or of the middle one."""
     cells = out.cells
     if at is None:
         place = tuple(n // 2 for n in cells)
@@ -287,7 +287,7 @@ def _frames(t: tensor.Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, .
 
 
 def region(name: str, t: tensor.Tensor, offsets: Array) -> str:
-    """Describe elements with their number, such as "A[1, 0..3] (4)" or "5 of A[0..2, 0..2]"."""
+    """Describe elements and count them, such as "A[1, 0..3] (4)" or "5 of A[0..2, 0..2]"."""
     places = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
     axes = [distinct(axis).tolist() for axis in places]
     steps = [{b - a for a, b in pairwise(axis)} for axis in axes]

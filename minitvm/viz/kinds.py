@@ -1,8 +1,8 @@
 """The look of each kind of shape, in one table that SVG and PNG share.
 
 The colours are Okabe and Ito's, which colour-blind people can tell apart; a letter or a hatch
-repeats every meaning of a colour. A picture is a light card in every theme: lines that follow a
-dark theme would vanish on pale fills.
+repeats every meaning of a colour. A picture has a light background in every theme, because the
+light lines of a dark theme would vanish on pale fills.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ KINDS: dict[str, Kind] = {
     "start": Kind("soft", "paper"),
     "hidden": Kind(),  # invisible until a frame gives it another kind
     "touch": Kind(),  # an invisible area to point at and click
-    "reach": Kind(width=12),  # the same along a line
+    "reach": Kind(width=12),  # an invisible line to point at and click
     # series of a plot, points, regions; use with a letter, a dash or a hatch
     "orange": Kind("orange", "orange", 2, ink="black"),
     "sky": Kind("sky", "sky", 2, ink="black"),

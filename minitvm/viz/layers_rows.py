@@ -27,7 +27,7 @@ class LayerRow:
     cycles          the cycles of the program
     roof            the share of the peak, 0 to 1, that is possible if the compute unit never waits;
                     it is below 1 because of resets and ALU operations
-    overlap         units that work at the same time -> cycles, as Run.overlap; may be omitted
+    overlap         units that work at the same time -> cycles, like Run.overlap; optional
     against         the name of the baseline
     baseline_bytes    the bytes that the baseline moves; 0 if as many as the program
     """
@@ -68,9 +68,9 @@ class LayerRow:
         return self.baseline_cycles / self.cycles
 
     def utilisation(self, config: accel.Config, hiding: bool = True) -> float:
-        """Return the useful multiply-adds as a share of those possible in the cycles taken, 0 to 1.
+        """Return useful multiply-adds / multiply-adds possible in the cycles taken, 0 to 1.
 
-        hiding   True for the cycles of the program, False for those of the baseline
+        hiding   True for the cycles of the program, False for the baseline's cycles
         """
         cycles = self.cycles if hiding else self.baseline_cycles
         return self.operations / (2 * config.macs_per_cycle * cycles)
@@ -80,7 +80,7 @@ class LayerRow:
         return min(1.0, self.intensity / ridge(config))
 
     def bound(self, config: accel.Config) -> float:
-        """Return the share of the peak, 0 to 1, that the layer's own roof and DRAM's allow."""
+        """Return the lower of `roof` and `dram_roof(config)`, as a share of the peak, 0 to 1."""
         return min(self.roof, self.dram_roof(config))
 
 

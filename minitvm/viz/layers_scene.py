@@ -77,7 +77,7 @@ class Plane:
 def layers_roofline(rows: Sequence[LayerRow], config: accel.Config) -> Scene:
     """Draw each layer as an arrow from the baseline's utilisation to the program's.
 
-    Above the arrows are two kinds of roofs: a common one for the bandwidth of DRAM and the peak,
+    Above the arrows are two kinds of roofs: a common roof for the bandwidth of DRAM and the peak,
     and for each layer, on a thin stem, the utilisation that its resets and ALU operations allow.
     The arrows have the keys layer:0, layer:1, ...
     """
@@ -186,7 +186,7 @@ def _arrow(a: Arrow) -> Iterator[Shape]:
 
 
 def _names(rows: Sequence[LayerRow], arrows: Sequence[Arrow], labels: Labels) -> Iterator[Shape]:
-    """Draw each name beside its arrow's head, and beside its roof if it covers nothing there."""
+    """Draw the name of each layer beside its arrow's head, and beside its roof if it fits there."""
     for a in arrows:
         a.keep_clear(labels)
     for at_head in (True, False):

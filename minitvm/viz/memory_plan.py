@@ -27,7 +27,7 @@ class PlannedTensor:
 
     first, last   the numbers of the call that computes it, and of the last call that reads it
     offsets       its offset in each plan, in bytes
-    over          for each plan, whether it has the same offset as one of its inputs
+    over          for each plan, whether it has the same offset as an input of its call
     """
 
     node: graph.Node
@@ -218,7 +218,7 @@ class MemoryPlan(Visual):
 
 
 def _lies_over(node: graph.Node, plan: graph.Plan) -> bool:
-    """Return whether a tensor has the same offset as one of its inputs."""
+    """Return whether the result of `node` has the same offset as one of the inputs of `node`."""
     at = plan.offsets[node]
     return any(plan.offsets.get(source) == at for source in node.inputs)
 

@@ -21,7 +21,7 @@ FILLS = {  # the fill of a loop's block; the badge on its left has the hatch
     "bind": "pale_sky",
 }
 MOST_LINES = 24
-LINE, MOST_LABEL = 15, 3  # the pixels of a line, and the most lines, of a statement's label
+LINE, MOST_LABEL = 15, 3  # of a statement's label: pixels per line, and the most lines
 
 
 def nest_scene(
@@ -49,7 +49,7 @@ def _column(
     width: float,
     shapes: list[Shape],
 ) -> float:
-    """Add the shapes of blocks below each other to `shapes`; return the lower edge."""
+    """Draw blocks below each other: add their shapes to `shapes`; return the lower edge."""
     for b in blocks:
         place = len(shapes)
         end = y + ROW + LINE * (len(_label(b, width)) - 1)
@@ -63,7 +63,7 @@ def _column(
 def _bar(
     b: Block, lines: tuple[str, ...], x: float, y: float, width: float, height: float
 ) -> Group:
-    """Draw one block without the blocks in it: its outline, badge, label and note."""
+    """Draw one block without the blocks nested in it: its outline, badge, label and note."""
     tip = lines[b.first].strip()
     fill = FILLS.get(b.kind, b.kind)
     base = y + 17

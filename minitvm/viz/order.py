@@ -1,7 +1,7 @@
 """The order in which a loop program accesses memory: one tick per store.
 
 A program with too many ticks to watch is cut to a corner: its largest loops are shortened until
-few ticks remain. The order and the tiling stay the same; only a part of them is shown.
+few ticks remain. The order and the tiling stay the same.
 """
 
 from __future__ import annotations

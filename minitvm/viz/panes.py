@@ -81,7 +81,7 @@ class Pane:
         return f"{name}  {' × '.join(map(str, self.shape)) or 'scalar'}"
 
     def notes(self) -> list[str]:
-        """Return notes: which part is shown if not all, and the elements per cell if not 1."""
+        """Return notes: which part is shown (if not all), and the elements per cell (if not 1)."""
         parts: list[str] = []
         spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
         if any(low > 0 or low + n * each < size for low, n, each, size in spans):

@@ -101,7 +101,7 @@ class PassExplorer(Visual):
 
     args     inputs and outputs as for lower(); by default all of them
     target   the target whose passes are run
-    passes   the passes to run instead, such as swap(PASSES["llvm"], vectorize=mine)
+    passes   the passes to run instead of the target's, such as swap(PASSES["llvm"], vectorize=mine)
     at       the name or the number, from 1 on, of the pass shown first; by default the first
              that changed something
     """
@@ -221,7 +221,7 @@ class PassExplorer(Visual):
         return Button(name, f"{which} change", self._change(by) > 0, tip)
 
     def _change(self, by: int) -> int:
-        """Return the number of the next (by=1) or previous (by=-1) pass with changes, or 0."""
+        """Return the number of the next (by=1) or previous (by=-1) pass with changes; 0 if none."""
         number = self._number + by
         while 1 <= number <= len(self.stages):
             if self.stages[number - 1].changed:

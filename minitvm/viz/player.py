@@ -27,10 +27,10 @@ ANNOTATIONS = ("vectorize", "unroll", "parallel")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """What is drawn of a program after the first steps of its schedule.
+    """The parts of the picture of a program after the first steps of its schedule.
 
-    error   the reason if `nest` is None, that is, if the program has no loops to draw
-    note    the reason if the order of the iterations is not shown, or only a part of it
+    error   why the program has no loops to draw, if `nest` is None; otherwise ""
+    note    why the order of the iterations is not shown, or is shown in part; otherwise ""
     """
 
     nest: Nest | None
@@ -67,7 +67,7 @@ def history(s: te.Schedule) -> tuple[tuple[schedule.State, int], ...]:
 
 
 def reordered(leaves: Sequence[str], moved: str, to: str) -> list[str]:
-    """Return the new order of the loops from `moved` to `to`: a b c d, drag d to b -> d b c"""
+    """Return the loops from `moved` to `to` in their new order: a b c d, drag d to b -> d b c"""
     i, j = leaves.index(moved), leaves.index(to)
     part = [x for x in leaves[min(i, j) : max(i, j) + 1] if x != moved]
     return [*part, moved] if i < j else [moved, *part]

@@ -55,7 +55,7 @@ def _palette(scene: Scene) -> Image.Image:
 
 @cache
 def _font(size: float, mono: bool, bold: bool) -> ImageFont.FreeTypeFont:
-    """Load a DejaVu font, which matplotlib ships."""
+    """Load a DejaVu font from the files of matplotlib."""
     name = f"DejaVuSans{'Mono' if mono else ''}{'-Bold' if bold else ''}.ttf"
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
     return ImageFont.truetype(str(path), size * SCALE, layout_engine=ImageFont.Layout.BASIC)

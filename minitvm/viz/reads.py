@@ -79,14 +79,14 @@ def places_of(t: tensor.Tensor, offsets: Array) -> tuple[Point, ...]:
 
 
 def _span(part: Any, d: int, n: int) -> Array:
-    """Return the coordinates of a tile in dimension d, whose size is n, from its entry `part`."""
+    """Convert the entry `part` of a tile to coordinates in dimension `d`, whose size is `n`."""
     pair = cast("Sequence[Any]", part if isinstance(part, tuple | list) else (part, 1))
     whole = len(pair) == 2 and all(isinstance(x, int) and not isinstance(x, bool) for x in pair)
     start, extent = pair if whole else (0, 0)
     if not 0 <= start < start + extent <= n:
         raise ArgumentError(
             f"tile: {part!r} in dimension {d}",
-            f"its coordinates are 0 .. {n - 1}",
+            f"the coordinates are 0 .. {n - 1}",
             "(start, extent), or one coordinate",
         )
     return np.arange(start, start + extent)
@@ -137,7 +137,7 @@ def terms_of(t: tensor.Tensor) -> int:
 def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = ()) -> Reads:
     """Return what the elements of `t` at `points` [n, ndim] read, followed back to `stop`.
 
-    stop   the tensors whose reads are returned; by default those that the formula of `t` names
+    stop   the tensors whose read elements to return; by default the tensors in the formula of `t`
     """
     direct = _Walk(checked(t), points).reads()
     found: dict[tensor.Tensor, list[Array]] = {}
@@ -156,7 +156,7 @@ def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = 
 
 
 def _joined(elements: Array, middle: Array, more: Array) -> Array:
-    """Join the pairs (element, middle) with the sorted pairs (middle, read) to (element, read)."""
+    """Join pairs (element, middle) with sorted pairs (middle, read); return (element, read)."""
     first = np.searchsorted(more[:, 0], middle, "left")
     count = np.searchsorted(more[:, 0], middle, "right") - first
     begin = np.cumsum(count) - count
@@ -229,7 +229,7 @@ class _Walk:
         """Collect all loads in `e`.
 
         active   mask of the points and terms for which `e` may be computed
-        sure     whether it is certainly computed for them
+        sure     whether `e` is certainly computed for them
         """
         match e:
             case tir.IfThenElse(cond, a, b):
@@ -247,7 +247,7 @@ class _Walk:
                 return
 
     def under(self, cond: tir.Expr, active: Array, sure: bool) -> tuple[Array, bool]:
-        """Return where an expression guarded by `cond` may be computed, and whether it must be."""
+        """Return where an expression under `cond` may be computed, and whether it certainly is."""
         if self.decided(cond):
             return active & np.asarray(self.value(cond)), sure
         return active, False
@@ -277,7 +277,7 @@ class _Walk:
         self.pairs.setdefault(t, []).append(np.stack([points, read], axis=1))
 
     def decided(self, e: tir.Index) -> bool:
-        """Return whether `e` depends on the axes only."""
+        """Return whether `e` depends only on the axes, and not on data."""
         return isinstance(e, int) or all(
             n in self.values if isinstance(n, tir.Var) else isinstance(n, KNOWN)
             for n in tir.walk(e)

@@ -1,4 +1,4 @@
-"""A picture is data: shapes in a scene, which `svg` and `png` draw alike.
+"""A picture is data: a scene of shapes. The functions `svg` and `png` draw it alike.
 
 Coordinates are pixels, x to the right, y downwards. Every shape may carry
 

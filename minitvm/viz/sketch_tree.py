@@ -145,7 +145,7 @@ def nodes_of(task: auto_scheduler.SearchTask) -> list[Node]:
 
 
 def _label(node: Node) -> str:
-    """Return the text of a node: its sketch number if it is a sketch, and its last choice."""
+    """Return the text of a node: its sketch number, if it has one, and its last choice."""
     chosen = node.state.choices[-1:] if node.rule else ("start",)
     sketch = () if node.sketch is None else (f"S{node.sketch}",)
     return " ".join((*sketch, *chosen)) or "state"

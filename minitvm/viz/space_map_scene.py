@@ -78,7 +78,7 @@ def map_scene(
 
 
 def _words(count: int, speed: float) -> str:
-    """Describe the trials of a cell."""
+    """Describe a cell: how many trials it has, and the best speed."""
     if not count:
         return "not tried"
     found = f"best {speed:.4g} GFLOP/s" if speed else "all failed"

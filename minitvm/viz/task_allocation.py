@@ -1,4 +1,4 @@
-"""TaskAllocation: which task gets the rounds of a task scheduler, and what that gains."""
+"""TaskAllocation: the task of each round of a task scheduler, and the gain in latency."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TaskAllocation(Visual):
     # --- events of the scheduler ---
 
     def hear(self, event: auto_scheduler.TasksEvent) -> None:
-        """Record an event and redraw, except for a round that soon follows the last drawing."""
+        """Record an event and redraw; a round just after the last drawing is not drawn at once."""
         match event:
             case auto_scheduler.TasksStarted(tasks=tasks, weights=weights):
                 self._lanes, self._rounds = _lanes(tasks, weights), []
@@ -123,7 +123,7 @@ class TaskAllocation(Visual):
         return allocation_scene(*shown, self._planned, self._earlier)
 
     def picture(self) -> Scene:
-        """Draw tuning that has ended; live tuning is not drawn because it differs each time."""
+        """Draw recorded tuning; for live tuning, which differs each time, draw a description."""
         if self._recorded:
             return self.scene()
         first, *others = self._plan()
@@ -139,7 +139,7 @@ class TaskAllocation(Visual):
         ]
 
     def ascii(self) -> str:
-        """Return tuning that has ended as text; for live tuning, only its description."""
+        """Return recorded tuning as text; for live tuning, return only a description."""
         if not self._recorded:
             return "\n".join(self._plan())
         return "\n".join(allocation_lines(self._lanes, self._rounds, self._status))

@@ -33,7 +33,7 @@ class TimingLab(Visual):
     args        the arguments of every call; all functions overwrite the same output arrays.
                 Compiled functions check the arguments at once
     repeat      the number of measured rounds
-    warmup      the number of rounds before those; they are shown but do not affect the verdict
+    warmup      the number of warm-up rounds; they are shown, but do not affect the verdict
     seed        the seed of the order within rounds and of the bootstrap
 
     A function defined in the notebook keeps the current values of the global names that it uses,
@@ -163,7 +163,7 @@ class TimingLab(Visual):
         return self._plan()
 
     def picture(self) -> Scene:
-        """Draw recorded runs; a live measurement is not drawn because it differs each time."""
+        """Draw recorded runs; for a live measurement, which differs each time, draw the plan."""
         return self.scene() if self._recorded else self._plan()
 
     def _plan(self) -> Scene:
@@ -208,7 +208,7 @@ class TimingLab(Visual):
 
 
 def held(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy a function of the notebook with its current globals; return other callables as is."""
+    """Copy a function of the notebook, with its current globals; return other callables as is."""
     if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
         return f
     names = dict(f.__globals__)
@@ -225,7 +225,7 @@ def _with_names(f: FunctionType, names: dict[str, Any]) -> FunctionType:
 
 
 def _nothing(*args: Any) -> None:
-    """Do nothing; stands for a function of which only recorded runs are known."""
+    """Do nothing; this replaces a function if only its recorded runs are known."""
 
 
 def _checked(functions: Any) -> dict[str, Callable[..., Any]]:

@@ -57,7 +57,7 @@ def method(count: int) -> str:
 
 
 def every(records: Sequence[TimedRun]) -> int:
-    """Return n such that every n-th run is drawn: 1 for up to MOST_POINTS runs."""
+    """Return n, where every n-th run is drawn; n is 1 for up to MOST_POINTS runs."""
     return -(-len(records) // MOST_POINTS)
 
 

@@ -1,10 +1,10 @@
 """Measure functions in turns, and compare their times with a confidence interval.
 
-A machine drifts: its clock, its caches, other programs. So each round runs every function once, in
-a random order, and the ratios within rounds are compared, in which slow drift cancels. Their median
-is the estimate. A bootstrap over rounds (Efron and Tibshirani, An Introduction to the Bootstrap,
-1993, ch. 13: percentile intervals) gives its uncertainty. Several functions compared with one
-baseline share the error of 5 % (Bonferroni).
+The speed of a machine drifts, with its clock, its caches and other programs. So each round runs
+every function once, in random order, and slow drift cancels in the ratios within a round. The
+estimate is the median ratio. A bootstrap over rounds (Efron and Tibshirani, An Introduction to the
+Bootstrap, 1993, ch. 13: percentile intervals) gives its uncertainty. If several functions are
+compared with one baseline, the error of 5 % is divided among them (Bonferroni).
 """
 
 from __future__ import annotations

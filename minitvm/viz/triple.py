@@ -49,7 +49,7 @@ class TripleView(Visual):
         super().__init__()
 
     def _choose(self, code: str) -> None:
-        """Generate code of this kind, a name in CODES, and find the lines of each loop in it."""
+        """Generate `code`, a kind of code in CODES, and find the lines of each loop in it."""
         passes = driver.TARGETS["python" if code == "python" else self._target.kind].passes
         renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, tir.For)])
         func = lowering.lower_state(self._state, self._args, passes=(renamed, *passes))
@@ -161,7 +161,7 @@ def formula(stage: schedule.Stage) -> str:
 
 
 def _leaves(stage: schedule.Stage, axis: tensor.Axis) -> list[tensor.Axis]:
-    """Return the axes of the loops that an axis is split and fused into."""
+    """Return the axes of the loops that result from splitting and fusing `axis`."""
     made = [axis]
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation):
@@ -189,7 +189,7 @@ def emitted(func: tir.PrimFunc, code: str, target: Target) -> str:
 def rename(labels: Sequence[str]) -> lowering.Pass:
     """Return a pass, to be run first, that renames the loops to `labels`, in program order.
 
-    It renames the loops of one lowering: first those of the program that packs constants, if any.
+    Use it for one lowering. If a program packs constants, the pass runs on that program first.
     The labels are the distinct printed names, for example i for i of B, and i_1 for i of C. Copies
     of a loop made by later passes keep its name, which shows where a piece of code comes from.
     """
@@ -230,7 +230,7 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
         for name in dict.fromkeys(name for _, name in inside):
             spans.setdefault(name, []).append(n)
     alike = "" not in spans and next(coming, None) is None
-    return spans if alike else {}  # a loop is unknown: show no links rather than wrong ones
+    return spans if alike else {}  # if a loop is unknown, show no links: they could be wrong
 
 
 def _column(

@@ -74,7 +74,7 @@ class TuningCurve(Visual):
     # --- events of the search ---
 
     def _hear(self, event: tune.Event) -> None:
-        """Record an event and redraw, except for a trial that soon follows the last drawing."""
+        """Record an event and redraw; a trial just after the last drawing is not drawn at once."""
         match event:
             case tune.Started(earlier=earlier, trials=trials):
                 self._points = [_point(self._task, t, 0) for t in earlier]
@@ -126,7 +126,7 @@ class TuningCurve(Visual):
         )
 
     def picture(self) -> Scene:
-        """Draw recorded trials; a live search is not drawn because it differs each time."""
+        """Draw recorded trials; for a live search, which differs each time, draw a description."""
         if self._search is None:
             return self.scene()
         lines = [part for line in self._plan() for part in wrapped(line, WIDTH - 2 * MARGIN)]
@@ -143,7 +143,7 @@ class TuningCurve(Visual):
         ]
 
     def ascii(self) -> str:
-        """Return recorded trials as text; for a live search, only its description."""
+        """Return recorded trials as text; for a live search, return only a description."""
         if self._search is not None:
             return "\n".join(self._plan())
         lines = tuning_lines(_title(self._task), self._points, self._levels, self._status)

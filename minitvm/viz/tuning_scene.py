@@ -53,7 +53,7 @@ def tuning_scene(
     """Draw a tuning run.
 
     levels    name -> GFLOP/s of horizontal lines, such as the default schedule and the peak
-    planned   the number of trials that the horizontal axis shows at least
+    planned   the horizontal axis shows at least this many trials
     """
     count = max(planned, len(points), 1)
     top = max([*levels.values(), *(p.speed for p in points), 1e-9]) * 1.08

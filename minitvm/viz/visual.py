@@ -105,7 +105,7 @@ class Visual(anywidget.AnyWidget):
             self.view = {**self.view, **now}
 
     def _accepted(self, name: str, value: Any) -> Any:
-        """Return an event's value, converted for `on`; raise ArgumentError if it is refused."""
+        """Return an event's value, converted for `on`; raise ArgumentError to refuse the event."""
         if name == "click":
             return str(value)
         if name == "drag" and self._draggable:

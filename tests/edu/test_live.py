@@ -109,5 +109,5 @@ def lonely(n):
 def test_a_problem_knows_its_own_names_only() -> None:
     with pytest.raises(NameError, match="ELSEWHERE"):
         edu.problem(lonely, 3)
-    with pytest.raises(ArgumentError, match="at the top of the file"):
+    with pytest.raises(ArgumentError, match="at the top level of a file"):
         edu.problem(lambda n: n, 3)
