@@ -20,9 +20,9 @@ from minitvm.base import FLOAT32, ArgumentError, Target, VerifyError, host
 
 ROWS = 4  # rows of the register tile
 SLOW = 0.5  # seconds; a kernel that takes longer is timed once
-FEW = 10  # calls of a faster kernel after its loops are shown; the final table takes REPEAT
+FEW = 10  # calls that time a faster kernel; the final table uses REPEAT calls
 REPEAT = 20
-PEAK_REPEAT = 40  # a millisecond each
+PEAK_REPEAT = 40  # calls of a millisecond each
 BAR = 32  # characters
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -30,7 +30,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Matmul:
-    """The formula C[i, j] = sum over k of A[i, k] * B[k, j], and its target."""
+    """The formula C[i, j] = sum over k of A[i, k] * B[k, j], and the target that runs it."""
 
     A: te.Tensor
     B: te.Tensor
@@ -272,7 +272,7 @@ def held_back(environ: Mapping[str, str]) -> list[str]:
 def as_json(rows: list[Rate], size: int) -> str:
     """Return a JSON document that describes the machine and has one row per schedule.
 
-    A row lists as "peers" numpy and the peak rate where they use the same number of threads.
+    The "peers" of a row are numpy and the peak rate, if they use as many threads as the row.
     """
     here = host()
     machine = {"cpu": here.cpu, "cores": here.cores, "system": here.system}

@@ -1,4 +1,4 @@
-"""Shared by all packages: errors, dtypes, targets, host facts, the node decorator, debugging."""
+"""What all packages share: errors, dtypes, targets, host facts, the node decorator, debugging."""
 
 # pyright: reportUnusedImport=false
 

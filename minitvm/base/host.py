@@ -77,7 +77,7 @@ def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
 
 
 def dot4_lanes(features: frozenset[str]) -> tuple[int, ...]:
-    """Return how many int32 results each form of the instruction vpdpbusd computes, widest first.
+    """Return the number of int32 results of each form of the instruction vpdpbusd, largest first.
 
     Return () for a CPU without vpdpbusd. `features` are LLVM's names. Like LLVM, this function
     ignores a feature whose prerequisites are missing, such as avxvnni without avx2.

@@ -53,8 +53,8 @@ class Target:
     With Target("llvm -unroll=0") LLVM unrolls no loops by itself, which halves compile times.
     Loops that the schedule unrolls are not affected.
 
-    Inside `with Target(...):` it is the current target, Target(None), which lower, build and
-    topi.schedule use by default. Each thread has its own current target.
+    Inside `with Target(...):` this is the current target. lower, build and topi.schedule use the
+    current target by default; Target(None) returns it. Each thread has its own.
 
     Target("ext_dev", host="llvm") is TVM's spelling of Target("vta"). The host is the CPU that
     calls the program; here it is always the CPU of this process.
@@ -113,9 +113,9 @@ class Target:
             object.__setattr__(self, name, value)
 
     def on(self, **facts: int) -> Target:
-        """Return this target on another machine: target.on(l1=32 << 10, l2=1 << 20).
+        """Return this target with other machine facts: target.on(l1=32 << 10, l2=1 << 20).
 
-        Schedules and cost models use the facts; the code is still for `mcpu` and `mattr`.
+        Schedules and cost models use these facts. Code is still generated for `mcpu` and `mattr`.
         """
         for name in facts:
             if name not in FACTS:
@@ -149,10 +149,10 @@ class Target:
 
     @property
     def dot4_lanes(self) -> tuple[int, ...]:
-        """Return how many int32 sums of four int8 products one instruction computes, widest first.
+        """Return the number of int32 results of each dot-product instruction, largest first.
 
-        Return () if the CPU has no such instruction. If -mcpu is given, the CPU is assumed to have
-        only the features that -mattr adds.
+        A result is a sum of four int8 products. Return () for a CPU without such an instruction. If
+        -mcpu is given, the CPU is assumed to have only the features that -mattr adds.
         """
         known = frozenset[str]() if self.mcpu else this_machine().features
         return dot4_lanes(_changed(known, self.mattr))

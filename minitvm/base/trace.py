@@ -1,4 +1,4 @@
-"""Debug output, which the environment variable MINITVM_DEBUG switches on.
+"""Debug output. The environment variable MINITVM_DEBUG switches it on.
 
 The variable is a level, and each level includes the output of the lower ones. Level 1 prints one
 line per build, 2 the time and the size of the IR for every pass, 3 the schedule steps, 4 the IR

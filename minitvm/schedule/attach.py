@@ -50,7 +50,7 @@ def path(state: State, name: str) -> list[Position]:
 
 
 def position(stage: Stage, axis: tensor.Axis) -> int:
-    """Return the depth of the loop `axis` in `stage`; raise ScheduleError if it is not there."""
+    """Return the depth of the loop `axis` in `stage`; raise ScheduleError if `stage` lacks it."""
     for d, a in enumerate(stage.leaves):
         if a is axis:
             return d
@@ -76,7 +76,7 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
 
 def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
-    """Return the pending attachments to loops of the stage `host`, or to any loop if it is "".
+    """Return the pending attachments to loops of the stage `host`, or to all loops if host is "".
 
     An attachment is legal if every reader runs inside the loop, and pending if every other reader
     can still be moved into the loop. Raises ScheduleError for any other attachment.
@@ -146,7 +146,7 @@ def _mover(state: State, reader: str, target: str, inner: dict[str, str]) -> str
 
 
 def refuse_pending(state: State) -> None:
-    """Raise LoweringError if an attachment still waits for other stages."""
+    """Raise LoweringError if an attachment is still pending."""
     for p in state.pending:
         at = state.stage(p.stage).attach
         assert isinstance(at, At)
@@ -173,7 +173,7 @@ def without_pending(state: State) -> State:
 
 
 def _inside(state: State, name: str, reader: str, loop: Position) -> bool:
-    """Return whether `reader` reads the stage `name` inside the loop.
+    """Return whether `reader` reads the stage `name` inside `loop`.
 
     The initial value of a reduction is read outside its first reduce loop.
     """
@@ -213,7 +213,7 @@ def _sources(state: State, exprs: Iterable[tir.Expr]) -> set[str]:
 
 
 def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[str]]) -> NoReturn:
-    """Raise ScheduleError for the attachment of `s`: `reader` reads `name` outside that loop.
+    """Raise ScheduleError: `reader` reads `name` outside the loop in which `s` is computed.
 
     `name` is `s`, or a stage that would have to move into the loop with it. `who` maps each stage
     to its readers.
@@ -233,7 +233,7 @@ def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[
 
 
 def reader_tree(state: State, name: str, legal: set[str]) -> str:
-    """Return the program's loops as text, with a mark at each that is `legal` for the stage `name`.
+    """Return the program's loops as text; mark the `legal` loops, where `name` can be computed.
 
     for C.i.outer:      <- B can be computed here
       for C.i.inner:    <- B can be computed here
@@ -266,7 +266,7 @@ def legal_places(state: State, name: str) -> list[str]:
 
 
 def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
-    """Return the stages and their loops at which the stage `name` could be computed."""
+    """Return the (stage, loop) pairs at which the stage `name` could be computed."""
     found: list[tuple[str, str]] = []
     for target in state.stages:
         if target.name == name or isinstance(target.attach, Inline):

@@ -198,7 +198,7 @@ def insert(state: State, at: str, new: Stage, after: bool) -> State:
 
 
 def recompute(state: State, changed: Stage, old: tensor.ComputeOp) -> State:
-    """Replace the stage of the same name by `changed`; readers of `old` then read `changed`."""
+    """Replace the stage named like `changed` by it; make the readers of `old` read `changed`."""
     n = len(old.body)
     outputs = {tensor.tensor_of(old, i): tensor.tensor_of(changed.op, i) for i in range(n)}
     return retarget(state.with_stage(changed), outputs)

@@ -1,4 +1,4 @@
-"""Parse the formulas in steps: strings of index arithmetic, which are never executed as Python."""
+"""Parse the formulas in steps: strings of index arithmetic that are not executed as Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GREATEST = 2**31  # no array is longer, so no layout needs a larger integer
 
 
 def parsed(source: str) -> ast.expr:
-    """Parse the formula `source`; raise ScheduleError if it is not one."""
+    """Parse the formula `source`; raise ScheduleError if it is invalid."""
     try:
         if len(source) <= LONGEST:
             return ast.parse(source, mode="eval").body
@@ -26,9 +26,9 @@ def parsed(source: str) -> ast.expr:
 
 
 def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
-    """Evaluate the parsed formula `n`, in which the names have the values in `env`.
+    """Evaluate the parsed formula `n`; `env` gives the values of its names.
 
-    Raises ScheduleError, quoting `source`, unless it consists of ints, names and + - * // %.
+    Raises ScheduleError, quoting `source`, unless `n` consists of ints, names and + - * // %.
     """
     match n:
         case ast.Constant(value=int() as v) if type(v) is int and v < GREATEST:

@@ -14,7 +14,7 @@ from .state import SplitRelation, Stage, State
 def check_limits(state: State, name: str) -> None:
     """Raise ScheduleError if the stage `name` loops over a range before that range is known.
 
-    The range of a reduce axis may depend on data axes, whose loops must then be outside its own.
+    If that range depends on data axes, their loops must be outside the loops of the reduce axis.
     """
     stage = next((s for s in state.stages if s.name == name), None)
     if stage is None or not isinstance(stage.op, tensor.ComputeOp):
@@ -35,7 +35,7 @@ def check_limits(state: State, name: str) -> None:
                 raise ScheduleError(
                     f"order of loops in {name}: {first.name!r} is outside of {last.name!r}",
                     f"the range of {k.name} depends on {a.name}",
-                    f"loops of {a.name} outside of those of {k.name}",
+                    f"put the loops of {a.name} outside the loops of {k.name}",
                 )
 
 

@@ -20,7 +20,7 @@ _WITHOUT_FORMULA: dict[type[tensor.Operation], str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt(Step):
-    """Compute a stage inside a loop of its reader; each iteration computes the part that it reads.
+    """Compute a stage inside a loop of its reader; each iteration computes only what it reads.
 
         for i in range(n):            for i in range(n):
           B[i] = f(i)            ->     B[0] = f(i)

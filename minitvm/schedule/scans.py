@@ -1,4 +1,4 @@
-"""Find and check the stages inside a scan, which compute one row in each step of its time loop."""
+"""Find and check the stages inside a scan. Each step of its time loop computes one row of them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def within_scans(state: State) -> State:
 
 
 def update_of(state: State, stage: Stage) -> str:
-    """Return the name of the scan of which `stage` is an update, or "" if it is not an update."""
+    """Return the name of the scan that has `stage` as an update; "" if there is no such scan."""
     for s in state.stages:
         if isinstance(s.op, tensor.ScanOp) and any(t.op is stage.op for t in s.op.updates):
             return s.name

@@ -5,7 +5,7 @@
     Relation   how loops were made from others: Split | Fuse
     Attach     where a stage is computed: at root, inlined, or inside another stage's loop
 
-A loop is identified by its `Axis`. Extents in a State are those of the whole tensor; `lowering`
+A loop is identified by its `Axis`. Extents in a State cover the whole tensor; `lowering`
 shrinks them where a stage is computed inside another stage's loop.
 """
 
@@ -94,11 +94,11 @@ class Stage(NamedTuple):
 
     origin: the op that the user wrote; steps may replace `op`.
     leaves: the current loops, outermost first.
-    notes: how loops run; a loop that is not in it runs serially.
+    notes: how loops run; a loop without a note runs serially.
     names: the names by which steps refer to axes, for all axes that the stage has or had.
     layout: (axis names, the index of an element in memory over these axes) as strings, or None for
         row-major order.
-    store: the loop in which the result is allocated; None means the loop it is computed at.
+    store: the loop in which the result is allocated; None for the loop of the attachment.
     aligns: (dimension, factor, offset): the stride is offset more than a multiple of factor.
     predicate: conditions on the axes; a result is stored only if all of them are true.
     """

@@ -28,8 +28,8 @@ class Step(ABC):
     """A schedule primitive and its arguments.
 
     stage       the name of the stage that the step is applied to
-    changes     what the step may change: "notes" neither formulas nor loops nor attachments, all of
-                which stay legal; "loops" only the loops of the stage; "places" anything
+    changes     what the step may change: with "notes", no formula, loop or attachment, so that all
+                stay legal; with "loops", only the loops of the stage; with "places", anything
     primitive   the primitive's name in JSON: the class name in snake case
     """
 

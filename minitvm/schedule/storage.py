@@ -53,7 +53,7 @@ class SetScope(Step):
 class StorageAlign(Step):
     """Pad a stage's rows so that a stride is `offset` more than a multiple of `factor`.
 
-    The stride, in elements, is that of the dimension `axis`.
+    This is the stride of the dimension `axis`, in elements.
 
     storage_align(i, 32, 1)       B[i, j] at i*32 + j   ->   B[i, j] at i*33 + j
     """
@@ -220,7 +220,7 @@ STORAGE = (SetScope, StorageAlign, DoubleBuffer, SetStorePredicate)
 
 
 def store_conditions(stage: Stage, values: dict[tensor.Axis, tir.Index]) -> tuple[tir.Expr, ...]:
-    """Return the conditions of the stage's store predicate, with `values` put in for its axes.
+    """Return the conditions of the stage's store predicate, with `values` substituted for its axes.
 
     All of them must be true for a result to be stored. Conditions on reduce loops are left out:
     such loops are bound to threads that all have the same result, and the condition only selects

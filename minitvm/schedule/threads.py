@@ -20,7 +20,7 @@ def check_tag(tag: str) -> str:
 
 
 def is_virtual(tag: str) -> bool:
-    """Return whether `tag` names virtual threads, which all run on one hardware thread."""
+    """Return whether `tag` names virtual threads: one hardware thread runs them all."""
     return tag in VIRTUAL
 
 

@@ -13,7 +13,7 @@ from minitvm.base import ScheduleError, TVMError
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Diff:
-    """The loops before and after a step, which print as a unified diff.
+    """The loops before and after a step. Printing shows a unified diff.
 
     number   the number of the step; the first is 1
     step     the line of Python that takes the step
@@ -86,7 +86,7 @@ def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> explain.De
 
 
 def guard(state: schedule.State, loop: tensor.Axis) -> explain.Derivation:
-    """Explain the guards on `loop`, a loop of any stage; raise ScheduleError if it is not one."""
+    """Explain the guards on `loop`, a loop of any stage; raise ScheduleError if it is no loop."""
     for stage in state.stages:
         names = stage.names
         if isinstance(loop, tensor.Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]

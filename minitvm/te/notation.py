@@ -37,7 +37,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Formula:
-    """The parsed form of one line, name(left) op right where ranges."""
+    """The parsed form of a line `name(left) op right where ranges`."""
 
     line: str
     name: str
@@ -48,7 +48,7 @@ class _Formula:
 
     @property
     def what(self) -> str:
-        """Return the call te.define(...), with which error messages begin."""
+        """Return the call te.define(...) as a string; error messages begin with it."""
         return f"te.define({self.line!r})"
 
 
@@ -159,7 +159,7 @@ def _solve(
     names: dict[int, str],
     ranges: dict[str, Any],
 ) -> None:
-    """Infer a range from the access of `t` with index `e`, which must satisfy 0 <= e < size.
+    """Infer a range from the access of `t` with index `e`: 0 <= e < size must hold.
 
     If exactly one variable of `e` has no range yet, add the inferred one to `ranges`. If `e` is a
     single variable with a range, check the range instead.
@@ -192,7 +192,7 @@ def _solve(
 
 
 def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
-    """Convert an index expression to an index over variables, which are added to `symbols`.
+    """Convert an index expression to an index over variables; add these to `symbols`.
 
     Raises ExprError unless it is a sum of multiples of variables.
     """

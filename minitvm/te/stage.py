@@ -1,4 +1,4 @@
-"""One stage of a schedule, s[C], whose methods take schedule steps."""
+"""StageView, one stage s[C] of a schedule. Its methods take schedule steps."""
 
 from __future__ import annotations
 

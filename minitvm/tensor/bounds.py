@@ -90,7 +90,7 @@ def inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
 
 
 def _surely_inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
-    """Return whether 0 <= i < size follows from `facts`, searching longer than `inside`."""
+    """Return whether 0 <= i < size follows from `facts`, by a longer search than `inside`."""
     return tir.prove_nonnegative(i, facts) and tir.prove_nonnegative(
         tir.sub(tir.sub(size, i), 1), facts
     )

@@ -85,7 +85,7 @@ def range_of(dom: Any, names: Sequence[Any], name: Any) -> tuple[str, tir.Index,
 
 
 def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
-    """Return the parameter names of `f`, which name the `count` axes of the compute `name`.
+    """Return the parameter names of `f`, one for each of `count` axes of the compute `name`.
 
     A parameter *i gives i0, i1, ... Raises ExprError if `f` does not take one axis per dimension.
     """
@@ -139,7 +139,7 @@ def about_results(results: Sequence[Any]) -> Iterator[Reason]:
 
 
 def about_formula(op: ComputeOp) -> Iterator[Reason]:
-    """Yield the faults of a formula: huge indices, nested reductions, axes that are not its own."""
+    """Yield the faults of a formula: huge indices, nested reductions, axes not in scope."""
     own = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for n in (n for e in parts(op) for n in tir.walk(e)):
         if tir.overflows(n):
@@ -180,7 +180,7 @@ def about_limits(op: ComputeOp) -> Iterator[Reason]:
 
 
 def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterator[Reason]:
-    """Yield a reason if a reduction has no sources, bool sources, or a wrong number of starts."""
+    """Yield a reason if a reduction has no sources, bool sources, or a wrong number of `starts`."""
     if not sources:
         yield "there is nothing to reduce", "an expression"
     if any(e.dtype is BOOL for e in sources):

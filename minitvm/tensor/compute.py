@@ -31,7 +31,7 @@ from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, Tensor, axis, parts,
 
 
 def var(name: str = "n", dtype: str = "int32") -> tir.Var:
-    """Make a symbolic size or scalar, which may be negative; each call gives it a value."""
+    """Make a symbolic size or scalar that may be negative. Each call gives it a value."""
     check_size_var("var", name, dtype)
     return tir.Var(name)
 
@@ -144,10 +144,10 @@ def comm_reducer(
 ) -> Callable[..., Reduce]:
     """Define a reduction such as te.sum: fcombine(x, y) combines two values into one.
 
-    fidentity(dtype) returns the neutral value. To reduce tuples, such as index and value for an
-    argmax, x, y and both results are tuples, and fidentity takes one dtype per component. fcombine
-    must be associative and commutative, because values are combined in any order. The result is a
-    function that is used like te.sum: r(expr or tuple, axis, where=, init=).
+    fidentity(dtype) returns the neutral value. When tuples are reduced, such as (index, value)
+    for an argmax, x, y and the results of both functions are tuples, and fidentity takes one dtype
+    per component. fcombine must be associative and commutative, because values are combined in any
+    order. The result is a function that is used like te.sum: r(expr or tuple, axis, where=, init=).
     """
     known_name("comm_reducer", name)
     for f in (fcombine, fidentity):

@@ -107,7 +107,7 @@ def _compute(op: Operation, here: _Points) -> None:
 
 
 def _values(op: ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
-    """Compute the outputs of `op` on the grid of `points`, which has one array per axis."""
+    """Compute the outputs of `op` on the grid `points`, given as one array per axis."""
     shape = tuple(len(p) for p in points)
     values = dict(here.values)
     for d, (a, p) in enumerate(zip(op.axis, points, strict=True)):
@@ -205,7 +205,7 @@ def _reduce_points(axes: tuple[Axis, ...], grid: _Points) -> Iterator[tuple[dict
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Points:
-    """A grid of points, at which an expression is evaluated all at once.
+    """A grid of points. An expression is evaluated at all of them at once.
 
     values   the value of every variable: an int, or an array that broadcasts to `shape`
     arrays   the array of every tensor; for a scalar buffer, its value at each point
@@ -218,7 +218,7 @@ class _Points:
     active: Any
 
     def where(self, cond: Any) -> _Points:
-        """Return this grid with fewer active points: those at which `cond` is true as well."""
+        """Return this grid with only those active points at which `cond` is also true."""
         return replace(self, active=np.logical_and(self.active, cond))
 
     def index(self, e: tir.Index) -> Any:
@@ -279,7 +279,7 @@ class _Points:
                 raise ExprError(tir.text(e), f"a {type(e).__name__} cannot be evaluated")
 
     def _either(self, e: tir.Index) -> Any:
-        """Evaluate `e`, an operand of Cast or Compare, which may be an index or a value."""
+        """Evaluate an operand of Cast or Compare: `e` may be an index or a value."""
         return self.value(e) if isinstance(e, tir.Expr) and not tir.is_index(e) else self.index(e)
 
     def _load(self, e: tir.Load) -> Any:

@@ -21,12 +21,12 @@ def extern(
     dtype: Any = None,
     tag: str = "",
 ) -> Any:
-    """Define a tensor of `shape` that a statement computes; a list of shapes gives several.
+    """Define a tensor of `shape` that a statement computes; for a list of shapes, several.
 
         te.extern((n,), [A], lambda ins, outs: tir.call_packed("double", ins[0], outs[0]))
 
-    fcompute(ins, outs) gets a buffer for each input and output. It returns a statement, made with
-    tir.ir_builder, or a call; either may read all inputs and must write all outputs.
+    fcompute(ins, outs) gets a buffer for each input and output. It returns a call, or a statement
+    made with tir.ir_builder. Either may read all inputs and must write all outputs.
 
     dtype   the type of all outputs, or a list with one per output; by default the type of the
             inputs, which must then all have the same type
@@ -83,7 +83,7 @@ def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple
 def statement(made: Any, what: str) -> tir.Stmt:
     """Return `made`, the result of fcompute, as a statement; a call is wrapped in Evaluate.
 
-    Raises ExprError, with a message that begins with `what`, if it is neither.
+    Raises ExprError, with a message that begins with `what`, if `made` is neither.
     """
     if isinstance(made, tir.Expr):
         return tir.Evaluate(made)

@@ -85,7 +85,7 @@ def decl_tensor_intrin(
 
 
 def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer], str]:
-    """Return the arguments (binds, name), which users may pass in either order."""
+    """Return the arguments as (binds, name); users may pass them in either order."""
     if isinstance(binds, str):
         binds, name = None if isinstance(name, str) else name, binds
     if not isinstance(binds, Mapping | None):
@@ -127,9 +127,9 @@ def _statements(made: Any, what: str) -> tuple[tir.Stmt | None, tir.Stmt | None,
 
 
 def _about_formula(op: ComputeOp) -> Iterator[Reason]:
-    """Yield a reason if the formula of an intrinsic has a symbolic shape or a partly read input.
+    """Yield each reason why `op` cannot be the formula of an intrinsic.
 
-    The statement may read a whole input, but bounds are inferred from the formula.
+    It must read whole inputs: the statement may do so, but bounds are inferred from the formula.
     """
     for t in op.input_tensors:
         if not isinstance(t.op, PlaceholderOp):

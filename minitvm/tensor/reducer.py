@@ -1,4 +1,4 @@
-"""Reducers, which define what a reduction computes: sum, prod, max, min, and users' own."""
+"""Reducers. They define what a reduction computes: sum, prod, max, min, and users' own."""
 
 from __future__ import annotations
 

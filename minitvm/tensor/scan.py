@@ -35,7 +35,7 @@ from .tensor import (
 
 
 def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tensor:
-    """Make the placeholder for the rows that a scan has computed so far, which its update reads.
+    """Make the placeholder for the rows that a scan has computed so far. Its update reads them.
 
     A te.placeholder works too, if every read has the form state[t - c, ...].
     """
@@ -64,7 +64,7 @@ def scan(
     if len({len(p) for p in parts}) != 1 or not parts[0]:
         counts = ", ".join(str(len(p)) for p in parts)
         why = f"the numbers of inits, updates and states are {counts}"
-        raise ExprError(f"scan {name}", why, "as many of each")
+        raise ExprError(f"scan {name}", why, "equally many of each")
     steps = [_Step(name, *each) for each in zip(*parts, strict=True)]
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     if not all(tir.prove_equal(s.init.shape[0], start) for s in steps):
@@ -124,7 +124,7 @@ def check_past(ops: Sequence[Operation]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """One triple (init, update, state) of a scan, whose types and shapes have been checked."""
+    """One triple (init, update, state) of a scan, with checked types and shapes."""
 
     name: str
     init: Tensor
@@ -133,7 +133,7 @@ class _Step:
 
     @property
     def time(self) -> Axis:
-        """The first axis of the update, which is time."""
+        """The time axis: the first axis of the update."""
         assert isinstance(self.update.op, ComputeOp)
         return self.update.op.axis[0]
 
@@ -199,9 +199,9 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
 
 
 def _about_time(op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> Iterator[Reason]:
-    """Yield a reason if `op` reads a state at a time that is not earlier than its own.
+    """Yield a reason if row t of `op` reads a row of a state that is not before row t.
 
-    Formulas in `body` must be read at the same time, and the first axis of `op` must be time.
+    It may read formulas in `body` only at row t, and the first axis of `op` must be time.
     """
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     now = axis("t", start, tir.sub(end, start), "data")

@@ -5,7 +5,7 @@
               | ExternOp             a statement that writes whole outputs
               | ScanOp               a recurrence: each row is computed from earlier ones
 
-A tensor is a buffer with an operation, which has the formula. A formula is an expression of the
+A tensor is a buffer and the operation that defines it. A formula is an expression of the
 loop IR whose loads read other tensors.
 """
 
@@ -47,7 +47,7 @@ class Axis(tir.Var):
 
     @property
     def var(self) -> Axis:
-        """The axis itself, which is a variable; in TVM an axis has a separate variable."""
+        """The axis itself, since an axis is a variable. In TVM it has a separate variable."""
         return self
 
     @property
@@ -77,7 +77,7 @@ def axis(name: str, start: tir.Index, extent: tir.Index, kind: AxisKind) -> Axis
 
 @node
 class Reduce(tir.Expr):
-    """A reduction of `sources` over `axes`, which can only be the whole body of a compute.
+    """A reduction of `sources` over `axes`. It can only be the whole body of a compute.
 
     where         a condition; only points at which it is true are reduced
     init          start values that replace the identity of the reducer; () for the identity

@@ -1,4 +1,4 @@
-"""Buffers without memory of their own: the operands of tensor intrinsics and extern operations."""
+"""Placeholders for memory: the operands of tensor intrinsics and extern operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeclaredBuffer(Buffer):
                     bound to the stride of the actual memory
     elem_offset     a variable that is bound to the offset of the first element in its allocation,
                     in elements; None if it is not needed
-    offset_factor   that offset must be a multiple of this number
+    offset_factor   the offset of the first element must be a multiple of this number
     """
 
     elem_offset: Var | None = None
@@ -37,7 +37,7 @@ class DeclaredBuffer(Buffer):
     ) -> Pointer:
         """Return a pointer to element number `offset`.
 
-        access_mask   how the callee uses it: "r" reads, "w" writes, "rw" does both
+        access_mask   how the callee uses the memory: "r" reads, "w" writes, "rw" does both
         ptr_type, content_lanes   ignored; TVM has them
         """
         del ptr_type, content_lanes

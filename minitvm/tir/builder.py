@@ -74,7 +74,7 @@ class IRBuilder:
     def allocate(
         self, dtype: str, shape: Any, name: str = "buf", scope: str = "global"
     ) -> BufferPointer:
-        """Allocate a buffer for the rest of the current block; return it for use by subscripts."""
+        """Allocate a buffer for the rest of the current block; return its BufferPointer."""
         made = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype_of(dtype), scope)
         self._rest(lambda body: Allocate(made, body))
         return BufferPointer(self, made)
@@ -105,7 +105,7 @@ class IRBuilder:
 
     @contextmanager
     def if_scope(self, cond: Any) -> Generator[None]:
-        """Open the body that runs if `cond` is true."""
+        """Open a block that runs only if `cond` is true."""
         test = all_of(cond)
         with self._block() as body:
             yield
@@ -113,7 +113,7 @@ class IRBuilder:
 
     @contextmanager
     def else_scope(self) -> Generator[None]:
-        """Open the body that runs if the condition of the preceding if_scope is false."""
+        """Open a block that runs only if the condition of the preceding if_scope is false."""
         before = self._open[-1][-1] if self._open[-1] else None
         if not isinstance(before, If) or before.orelse is not None:
             raise ExprError("ib.else_scope()", "there is no if_scope before it")

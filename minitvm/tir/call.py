@@ -4,8 +4,8 @@
     call_packed("f", ...)             calls a Python function (register_func): packed.f(...)
     call_intrin("int32", "f", ...)    is an instruction of one target: f(...)
 
-Names of accelerator instructions begin with a unit: ld.dma_copy2d(AL, A[k]). Their operands are
-views, which print as the part of the buffer that they cover.
+Names of accelerator instructions begin with the unit that runs them: ld.dma_copy2d(AL, A[k]).
+Their operands are views. A view prints as the part of the buffer that it covers.
 
 Memory is passed as a Pointer, `access_ptr.r(A[i, j])`, or as a View with shape and strides,
 `view(A[i, j], 8, 8, 64, 1)`. Both refer to the first element by a Load that is never executed, so
@@ -27,7 +27,7 @@ from .nodes import Buffer, Call, Expr, Index, Load, Mode, Pointer, View
 from .value import index, value
 
 EXTERN, PACKED = "extern.", "packed."
-UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes of instruction names: the unit
+UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes that name the unit
 IN_BOUNDS = "assert_in_bounds"  # (i, n): stops the program unless 0 <= i < n
 
 # --- registered functions ------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def is_registered(name: str) -> bool:
 
 
 def registered(name: str) -> Callable[..., Any]:
-    """Return the Python function registered as `name`; raise ExprError if there is none."""
+    """Return the Python function registered as `name`; raise ExprError for an unknown name."""
     if name not in _functions:
         raise ExprError(f"call of {name!r}", UNREGISTERED, f"tir.register_func({name!r}, f)")
     return _functions[name]
@@ -114,7 +114,7 @@ def call_intrin(dtype: str, name: str, *args: Any) -> Call:
 
 
 def hardware_intrinsic(name: str, *args: Any) -> Call:
-    """Build a call of the accelerator instruction `name`, which is run for its effect."""
+    """Build a call of the accelerator instruction `name`. It has an effect, but no result."""
     return call_intrin("int32", name, *args)
 
 
@@ -131,14 +131,14 @@ def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Pointer:
 
 
 def view(b: Buffer) -> View:
-    """Return a view of all of `b`."""
+    """Return a view of the whole buffer `b`."""
     return view_at(b, (0,) * len(b.shape), b.shape, row_strides(b))
 
 
 def view_at(
     b: Buffer, start: tuple[Index, ...], shape: tuple[Index, ...], strides: tuple[Index, ...]
 ) -> View:
-    """Return a view of part of `b`, with this shape and these strides; it begins at b[start]."""
+    """Return a view of `b` that begins at b[start] and has the given shape and strides."""
     return View(Load(b, start, b.dtype), shape, strides, b.dtype)
 
 

@@ -1,4 +1,4 @@
-"""The functions of the loop IR, which `lower` returns and which code is generated from."""
+"""PrimFunc, a function of the loop IR: `lower` returns it, and code generators read it."""
 
 from collections.abc import Iterator
 from dataclasses import field
@@ -21,8 +21,8 @@ class PrimFunc:
     needs       indices in terms of `sizes`; a call raises an error unless all are >= 0
     machine     the Config of the accelerator that the program was lowered for; None for a CPU
     constants   the parameters whose contents are the same in every call
-    prepack     the program that computes what depends on constants alone, or None; its parameters
-                are `constants` and then `packed`, the buffers that it fills and this program reads
+    prepack     the program that computes all that depends on constants only, or None. It takes
+                `constants` and then `packed`, the buffers that it fills and this program reads
     scratch     the outputs that hold temporary results: their contents mean nothing to the caller
     """
 
@@ -57,7 +57,7 @@ class PrimFunc:
         yield from p.lines(self.body, 1)
 
     def printer(self) -> Printer:
-        """Return a printer for parts of this function, which uses the same names as print(self)."""
+        """Return a printer that prints parts of this function with the names of print(self)."""
         p = Printer()
         for _ in self.lines(p):
             pass

@@ -250,7 +250,7 @@ def coefficient(e: Index, a: Atom) -> tuple[Index, Index] | None:
 
 
 def ratio(p: Index, b: Index) -> int:
-    """Return the constant integer k with p = k*b; 0 if there is none, or if p or b is constant."""
+    """Return the constant integer k with p = k*b; 0 if no k exists, or if p or b is constant."""
     if isinstance(b, int) or isinstance(p, int):
         return 0
     a, c = split_terms(b)[0][0]
@@ -427,7 +427,7 @@ def _extremum(op: Literal["min", "max"], a: Index, b: Index) -> Index:
 
 
 def as_index(value: Expr, lo: Bound, hi: Bound) -> Index:
-    """Return the typed integer `value` as an index; the caller knows that it is in lo .. hi."""
+    """Return the typed integer `value` as an index; the caller ensures that it is in lo .. hi."""
     return _intern(AsIndex, (id(value), lo, hi), value, lo, hi)
 
 
@@ -442,7 +442,7 @@ def lane(lanes: int) -> Index:
 
 
 def free_of_lane(e: Index) -> bool:
-    """Return whether the index `e` is known to be a scalar; data used as an index is not."""
+    """Return whether the index `e` is surely a scalar. Data used as an index may be a vector."""
     if isinstance(e, int | Var):
         return True
     match e:
@@ -457,7 +457,7 @@ def free_of_lane(e: Index) -> bool:
 
 
 def unpickled(cls: Any, *parts: Any) -> Atom:
-    """Return the interned atom of class `cls` with these fields; pickle calls this to load it."""
+    """Return the interned atom of class `cls` with these fields. Pickle calls this on load."""
     if cls is Lane:
         return _lanes.setdefault(parts[0], Lane(*parts))
     if cls is AsIndex:

@@ -69,7 +69,7 @@ ACTIVE = 0  # the slot that holds the numbers of the active lanes, or None for a
 
 
 class _Compiler:
-    """Compiles the nodes of a function to closures; gives variables slots, and buffers memory."""
+    """Compiles a function's nodes to closures; assigns slots to variables and memory to buffers."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class _Compiler:
                 raise VerifyError(text(e), f"{type(e).__name__} is not part of loop IR")
 
     def either(self, e: Index) -> Run:
-        """Compile `e`, an operand of Cast or Compare, which may be an index or a value."""
+        """Compile an operand of Cast or Compare: `e` may be an index or a value."""
         return self.value(e) if isinstance(e, Expr) and not is_index(e) else self.index(e)
 
     def lazy(self, e: IfThenElse) -> Run:
@@ -184,7 +184,7 @@ class _Compiler:
         return run
 
     def in_bounds(self, e: Call, index: Run, size: Run) -> Run:
-        """Compile a bounds check, which returns True or raises a VerifyError that quotes `e`."""
+        """Compile the bounds check `e` to a closure that returns True or raises a VerifyError."""
 
         def run(frame: Frame) -> Any:
             i, n = np.atleast_1d(index(frame)), int(size(frame))
@@ -196,7 +196,7 @@ class _Compiler:
         return run
 
     def opaque(self, e: Call) -> Run:
-        """Compile a call of a registered Python function, which gets views of program memory."""
+        """Compile a call of a registered Python function. It gets views of the program's memory."""
         name = callee(e)
         if not is_registered(name):
             fix = f"tir.register_func({name!r}, f)"
@@ -217,7 +217,7 @@ class _Compiler:
     def array(self, e: Pointer | View, mark: bool = False) -> Run:
         """Compile a pointer or view to a closure that returns the array it refers to.
 
-        mark   return instead which elements are written, as bools; None for memory of the caller
+        mark   return a mask of the written elements instead; None for memory of the caller
         """
         b = e.first.buffer
         memory, start = self.memory(b), self.offset(b, e.first.indices)
@@ -273,7 +273,7 @@ class _Compiler:
     def error(
         self, b: Buffer, at: tuple[Index, ...], why: str, loops: tuple[Var, ...], frame: Frame
     ) -> VerifyError:
-        """Return the error for an access of `b` at `at`; names are those that print(f) shows."""
+        """Return the error for an access of `b` at the indices `at`, with the names of print(f)."""
         p = self.f.printer()
         extents = ", ".join(str(n) for n in self.memory(b).shape)
         where = ", ".join(f"{p.name(v)} = {frame[self.slot(v)]}" for v in loops)
@@ -363,7 +363,7 @@ def _active(frame: Frame, n: int) -> Array:
 
 
 def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[Run, Array]]:
-    """Yield (arm, mask of the lanes that take it); until the next yield, only these are active."""
+    """Yield (arm, mask of the lanes that take it). Only these are active until the next yield."""
     before, here = frame[ACTIVE], _active(frame, n)
     mask = np.broadcast_to(cond(frame), here.shape)
     for arm, chosen in ((yes, mask), (no, ~mask)):

@@ -36,7 +36,7 @@ def _clz(x: Any) -> Any:
 
 
 def _dot4(acc: Any, *factors: Any) -> Any:
-    """Return acc + a0*b0 + a1*b1 + a2*b2 + a3*b3 in int32, which wraps around.
+    """Return acc + a0*b0 + a1*b1 + a2*b2 + a3*b3 in int32, with wrap-around.
 
     factors   a0, a1, a2, a3, b0, b1, b2, b3
     """
@@ -56,8 +56,8 @@ class Intrinsic:
 
     args      the number of operands
     meaning   the same function on numpy arrays
-    on        the DType.kind values that the operands may have; all operands have one type
-    gives     the type of the result; None if it is that of the first operand
+    on        the DType.kind values that the operands may have; all must have the same type
+    gives     the type of the result; None if it is the type of the first operand
     takes     the type of each operand, if the types are fixed; otherwise ()
     """
 
@@ -126,7 +126,7 @@ def intrinsic(name: str, *args: Any) -> Call:
 
 
 def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
-    """Return a call of an intrinsic with fixed operand types, to which literals are converted."""
+    """Return a call of an intrinsic with fixed operand types; convert literals to these types."""
     values = tuple(value(a, t) for a, t in zip(args, known.takes, strict=True))
     for n, (v, t) in enumerate(zip(values, known.takes, strict=True)):
         if v.dtype is not t:

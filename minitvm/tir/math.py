@@ -31,7 +31,7 @@ def _pair(name: str, doc: str) -> Callable[[Any, Any], Expr]:
 
 
 def _operator(name: str, op: BinaryOp, doc: str) -> Callable[[Any, Any], Any]:
-    """Return the function `name`, which builds the expression a op b; `doc` is its docstring."""
+    """Return a function called `name` that builds the expression a op b, with docstring `doc`."""
 
     def build(a: Any, b: Any) -> Any:
         return binary(op, a, b)
@@ -40,7 +40,7 @@ def _operator(name: str, op: BinaryOp, doc: str) -> Callable[[Any, Any], Any]:
 
 
 def _comparison(name: str, op: CompareOp) -> Callable[[Any, Any], Expr]:
-    """Return the function `name`, which builds the comparison a op b."""
+    """Return a function called `name` that builds the comparison a op b."""
 
     def build(a: Any, b: Any) -> Expr:
         return compare(op, a, b)

@@ -48,7 +48,7 @@ def _size(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> BufferData:
-    """Return the memory of the argument `array`, which is passed for `b`, without copying it.
+    """Wrap `array`, the argument that is passed for the buffer `b`, without copying it.
 
     values   the values of symbolic sizes, which the strides of `b` may contain
     """
@@ -59,7 +59,7 @@ def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> BufferData:
 
 
 def window(row: Array, shape: list[int], strides: list[int]) -> Array:
-    """Return a view of `row` with this shape and these strides, which are in elements.
+    """Return a view of `row` with the given shape and strides; strides are in elements.
 
     Raises VerifyError if the view would reach past the end of `row`.
     """
@@ -132,7 +132,7 @@ def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
 def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index, int]]:
     """Yield (what, declared, actual) for each extent and stride of an array, or for a scalar.
 
-    `what` names it in messages: "A.shape[0]". Raises ArgumentError for a wrong type or rank.
+    `what` names this quantity: "A.shape[0]". Raises ArgumentError for a wrong type or rank.
     """
     raise_first(ArgumentError, f"{f.name}: {p.name}", _about_argument(f, p, arg))
     if isinstance(p, Var):

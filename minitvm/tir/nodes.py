@@ -24,7 +24,7 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     Compare      a op b -> bool, on two values or two indices
     Not          the negation of a bool
     Where        a or b, depending on a condition; both may be computed
-    IfThenElse   the same, but only the chosen one is computed, so it can guard a load
+    IfThenElse   a or b, and only the chosen one is computed, so it can guard a load
     Call         an intrinsic such as exp
     Load         one element of a buffer
     Pointer      the address of an element, passed to a call; its Load is not executed
@@ -48,12 +48,12 @@ INF = math.inf
 
 
 def _unary(op: str) -> Callable[[Any], Any]:
-    """Return a method for the unary operator `op`, which builds `op a`."""
+    """Return a method that builds `op a`, for the unary operator `op`."""
     return lambda a: Expr.operate(op, a, None)
 
 
 def _binary(op: str) -> Callable[[Any, Any], Any]:
-    """Return a method for the binary operator `op`, which builds `a op b`."""
+    """Return a method that builds `a op b`, for the binary operator `op`."""
     return lambda a, b: Expr.operate(op, a, b)
 
 
@@ -94,9 +94,9 @@ class Expr(NotANumber):
         return Expr.operate("astype", self, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Build what a numpy operator computes: np.float32(2) * x works.
+        """Build the expression for a numpy operator, so that np.float32(2) * x works.
 
-        Other numpy functions raise ExprError, such as np.exp(x).
+        Other numpy functions, such as np.exp(x), raise ExprError.
         """
         a, b = (*inputs, None)[:2]
         return Expr.operate(operator_of(ufunc.__name__, method, bool(options)), a, b)
@@ -108,7 +108,7 @@ class Expr(NotANumber):
 class Var(Expr):
     """An integer variable with low <= var <= high.
 
-    top   a symbolic upper bound, such as n - 1; None if there is none
+    top   a symbolic upper bound, such as n - 1, or None
     """
 
     name: str

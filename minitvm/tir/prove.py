@@ -80,7 +80,7 @@ def _consequences(facts: Goals) -> Goals:
 
 
 class _Search:
-    """One proof search. Sizes are shifted so that their lower bound is 0 in goal and facts."""
+    """A search for a proof. Sizes in goal and facts are shifted to make their lower bound 0."""
 
     def __init__(self, goal: Index, facts: Goals) -> None:
         known = _consequences(facts)
@@ -140,7 +140,7 @@ class _Search:
         return p >= 0 if isinstance(p, int) else lower_bound(p) >= 0 or self._holds(p)
 
     def _ends(self, v: Var) -> tuple[list[Index], list[Index]]:
-        """Return (lower bounds, upper bounds) of `v`: those it declares, and those from facts."""
+        """Return (lower bounds, upper bounds) of `v`, both declared and implied by facts."""
         first: list[Index] = [v.low] if isinstance(v.low, int) else []
         last: list[Index] = [v.high] if isinstance(v.high, int) else []
         if v.top is not None:

@@ -1,4 +1,4 @@
-"""Limits on the depth and size of expressions, which are measured without recursion."""
+"""Limits on the depth and size of expressions, measured without recursion."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shallow(e: Expr) -> Expr:
 
 
 def _grouped(e: Any, depth: int) -> Any:
-    if depth > DEEPEST // 2:  # not only sums are too deep: check_size raises
+    if depth > DEEPEST // 2:  # operations other than sums nest too deeply: check_size raises
         return e
     if not isinstance(e, Binary) or e.op not in CHAINS:
         return map_inside(e, lambda x: _grouped(x, depth + 1))

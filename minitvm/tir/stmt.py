@@ -15,7 +15,7 @@ LoopKind: TypeAlias = Literal["serial", "parallel", "vectorize", "unroll", "bind
 class For:
     """Run `body` for var = 0 .. extent-1.
 
-    thread   for a loop of kind "bind": the hardware index it runs on, such as "threadIdx.x"
+    thread   the hardware index to which a loop of kind "bind" is bound, such as "threadIdx.x"
     """
 
     var: Var

@@ -1,4 +1,4 @@
-"""Print the IR as Python-like text, which is stable enough to diff."""
+"""Print the IR as Python-like text. The text is stable enough to diff."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ class Printer:
 
 
 def _is_bare(e: Index) -> TypeGuard[Cast]:
-    """Return whether `e` is an index cast to int32, which is printed without the cast."""
+    """Return whether `e` is an index cast to int32. Such a cast is not printed."""
     return isinstance(e, Cast) and e.dtype is INT32 and is_index(e.value)
 
 
@@ -275,7 +275,7 @@ def _box(e: View) -> tuple[list[Index], list[Index]] | None:
     """Return (first indices, extents) of the box of the buffer that a view covers.
 
     view(A[k*16], 8, 1) of A[128, 16] covers the box A[k, 0:8]: ([k, 0], [1, 8]). Return None if the
-    view is not a box, because its strides are not those of dimensions of the buffer.
+    view is not a box, because its strides do not match dimensions of the buffer.
     """
     at, steps = e.first, row_strides(e.first.buffer)
     wanted = [

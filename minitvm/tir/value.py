@@ -1,4 +1,4 @@
-"""Constructors of typed values, which convert their operands to a common dtype."""
+"""Constructors of typed values. They convert their operands to a common dtype."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _fits(*operands: Expr | float) -> None:
 
 
 def index_of_value(e: Expr) -> Index:
-    """Convert the typed integer `e` to an index; its range is that of its type or its arms."""
+    """Convert the typed integer `e` to an index. Its range follows from its type or its arms."""
     wide = e.dtype.bits >= INT32.bits
     if isinstance(e, Cast) and wide and is_index(e.value) and _holds(e.dtype, e.value):
         return e.value
@@ -270,7 +270,7 @@ def _bools(name: str, conds: tuple[Any, ...]) -> list[Expr]:
 
 
 def all_of(*conds: Any) -> Expr:
-    """Return whether all conditions are true; TRUE if there are none."""
+    """Build the condition that all of `conds` are true; TRUE without any `conds`."""
     result: Expr = TRUE
     for c in _bools("all", conds):
         if c is FALSE:
@@ -281,7 +281,7 @@ def all_of(*conds: Any) -> Expr:
 
 
 def any_of(*conds: Any) -> Expr:
-    """Return whether any condition is true; FALSE if there are none."""
+    """Build the condition that at least one of `conds` is true; FALSE without any `conds`."""
     result: Expr = FALSE
     for c in _bools("any", conds):
         if c is TRUE:
@@ -300,7 +300,7 @@ def negate(cond: Any) -> Expr:
 
 
 def select(cond: Any, a: Any, b: Any) -> Expr:
-    """Return `a` where `cond` is true, else `b`; both may be computed, so neither is guarded."""
+    """Return `a` where `cond` is true, else `b`. Both may be computed, so this guards no load."""
     (c,) = _bools("select", (cond,))
     x, y = unify(a, b)
     return x if c is TRUE else y if c is FALSE else Where(c, x, y, x.dtype)
@@ -310,7 +310,7 @@ Select = select  # TVM's name
 
 
 def if_then_else(cond: Any, a: Any, b: Any) -> Expr:
-    """Return `a` if `cond` is true, else `b`; only that one is computed, so it can guard a load."""
+    """Return `a` if `cond` is true, else `b`. The other is not computed, so this guards loads."""
     (c,) = _bools("if_then_else", (cond,))
     x, y = unify(a, b)
     return x if c is TRUE else y if c is FALSE else IfThenElse(c, x, y, x.dtype)

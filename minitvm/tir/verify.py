@@ -159,7 +159,7 @@ def only_loop_ir_is_left(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def indices_are_indices(s: Stmt, scope: Scope) -> Iterator[str]:
-    """Subscripts and extents are indices, which have no type; stored values and conditions do."""
+    """Subscripts and extents are indices, without a type; stored values and conditions have one."""
     integers = [s.extent] if isinstance(s, For) else []
     integers += _exprs(s) if isinstance(s, Allocate) else []
     integers += [i for _, indices in _accesses(s) for i in indices]
@@ -190,7 +190,7 @@ def stores_have_the_type_of_the_buffer(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def operands_have_one_type(s: Stmt, scope: Scope) -> Iterator[str]:
-    """The operands of an operator have the same type, which the operator supports."""
+    """The operands of an operator have the same type, and the operator supports it."""
     if isinstance(s, If) and s.cond.dtype != BOOL:
         yield f"the condition is {s.cond.dtype}, not bool"
     for e in _nodes(s):
@@ -229,7 +229,7 @@ def _mistyped(e: Expr) -> str:
         case Compare(_, a, b):
             return _incomparable(a, b)
         case Not(a):
-            return "" if a.dtype == BOOL else f"not of {a.dtype}"
+            return "" if a.dtype == BOOL else f"tir.Not is not defined on {a.dtype}"
         case Where(cond, a, b, dtype) | IfThenElse(cond, a, b, dtype):
             if cond.dtype != BOOL:
                 return f"the condition is {cond.dtype}, not bool"
@@ -290,7 +290,7 @@ def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def ranges_cover_loops(s: Stmt, scope: Scope) -> Iterator[str]:
-    """The declared range of a loop counter, which folding relies on, includes all its values."""
+    """The declared range of a loop counter includes all its values; folding relies on that."""
     if not isinstance(s, For) or not is_index(s.extent):
         return
     last = sub(s.extent, 1)
@@ -375,7 +375,7 @@ def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
 
 
 def verify(f: PrimFunc, level: Level = "nest") -> None:
-    """Raise VerifyError if a statement of `f` breaks a law; the message quotes the first one.
+    """Raise VerifyError if a statement of `f` breaks a law; quote the first such statement.
 
     level   the form of the program: "nest" has one index per dimension, "flat" one offset per
             access, and "vector" is "flat" without loops to vectorize or unroll

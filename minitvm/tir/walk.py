@@ -357,7 +357,7 @@ def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
 
 
 def _relinked(link: Allocate | Seq, parts: list[Stmt]) -> Stmt:
-    """Return a copy of `link` with these parts, or `link` itself if all parts are the same."""
+    """Return a copy of `link` with these parts, or `link` itself if no part has changed."""
     if isinstance(link, Allocate):
         return link if parts[0] is link.body else Allocate(link.buffer, parts[0])
     return link if all(map(_identical, parts, link.body)) else seq(*parts)
@@ -385,7 +385,7 @@ def _rewritten(s: Stmt, stmt: StmtRule, on_expr: Rule) -> Stmt:
 
 
 def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
-    """Replace the variables in `values` by their indices in `n` (an expression or statement).
+    """Replace each variable v of `values` in `n`, an expression or statement, by values[v].
 
     The results are folded. Variables in the inserted indices are not replaced again.
     """

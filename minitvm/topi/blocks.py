@@ -16,14 +16,14 @@ from .stages import axes_of, has_iterations
 
 PAGE = 4096  # bytes
 MOST_SIDE = 16  # the largest block that the code generator transposes in registers
-LEAST_SIDE = 4  # the smallest one
+LEAST_SIDE = 4  # the smallest block
 
 
 def transposed_row(op: tensor.Operation) -> te.Axis | None:
-    """Return the axis of `op` that is the last index of a tensor that `op` reads transposed.
+    """Return the axis i of a transpose `op`, such as out[i, j] = x[j, i].
 
-    It is the axis i of out[i, j] = x[j, i]. Returns None if there is no such tensor, or if its rows
-    or columns are too short for a block.
+    Returns None if `op` reads no tensor transposed, or if the rows or columns of this tensor are
+    too short for a block.
     """
     if not isinstance(op, te.ComputeOp) or op.reduction is not None or len(op.body) > 1:
         return None
@@ -99,9 +99,9 @@ def transpose_by_blocks(
 def transpose_in_registers(
     moved: te.StageView, out: te.StageView, at: te.Axis, column: te.Axis, row: te.Axis
 ) -> None:
-    """Compute a block of `moved` in the loop `at` of `out`: load vectors along `row`, unrolled.
+    """Compute a block of `moved` in the loop `at` of `out`: load vectors along `row`.
 
-    The code generator then transposes them in registers.
+    The loop `column` is unrolled. The code generator then transposes the vectors in registers.
     """
     moved.set_scope("local")
     moved.compute_at(out, at)
@@ -115,7 +115,7 @@ def block_side(target: Target, dtype: DType, *sizes: tir.Index) -> int:
     """Return the side of a square block: the largest power of 2 that divides all `sizes`.
 
     It is at least LEAST_SIDE, and at most MOST_SIDE or the length of a vector. If no such power
-    divides all sizes, the side is the largest one.
+    divides all sizes, the side is the upper limit.
     """
     most = min(target.lanes(dtype), MOST_SIDE)
     sides = [most >> n for n in range(most.bit_length()) if most >> n >= LEAST_SIDE]

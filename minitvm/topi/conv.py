@@ -52,15 +52,15 @@ def conv2d(
 
     strides, dilation: an integer or (height, width). padding: an integer, (height, width) or (top,
     left, bottom, right). groups: the number of parts into which the channels are divided; each
-    output reads the channels of one.
+    output reads the channels of one part.
 
-    layout: that of the data and the result. With "NHWC" they are [N, H, W, C] and [N, OH, OW, O],
+    layout: for the data and the result. With "NHWC" they are [N, H, W, C] and [N, OH, OW, O],
     and the kernel is [KH, KW, C / groups, O]. With "NCHW16c" or another block size they are
     [N, C/16, H, W, 16] and [N, O/16, OH, OW, 16], and the kernel is as in NCHW.
 
-    method: the formula. "direct" is that of textbooks; "rows", in NCHW, gives the same result and
+    method: the formula. "direct" is the textbook one; "rows", in NCHW, gives the same result and
     is faster on a CPU; "winograd", for 3x3 kernels, multiplies less, with larger rounding errors;
-    "best" is the one of these that should be fastest on this machine. `topi.formulas` compares
+    "best" chooses the fastest of these for this machine, by an estimate. `topi.formulas` compares
     them. The default is "rows" in NCHW and "direct" otherwise. With one channel in each group, the
     default of the other layouts is the formula of `depthwise_conv2d`.
     """
@@ -97,7 +97,7 @@ def _depthwise(data: te.Tensor, kernel: te.Tensor, layout: Layout, conv: Convolu
 
 
 def _formula(conv: Convolution, method: str) -> Formula:
-    """Return the formula called `method`, or the default one if `method` is "".
+    """Return the formula called `method`, or the default formula if `method` is "".
 
     Raises ExprError if there is no such formula, or if it cannot compute this convolution.
     """

@@ -1,7 +1,7 @@
 """Convolutions of images whose channels are next to each other in memory: NHWC and NCHWc.
 
-A few output channels are then one vector, whatever the kernel, the stride and the dilation are, and
-however narrow the image is.
+A few output channels then form one vector, for any kernel, stride and dilation, even if the image
+is narrow.
 """
 
 from __future__ import annotations

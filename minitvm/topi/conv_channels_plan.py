@@ -46,10 +46,10 @@ class Sizes:
 
 
 def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -> Tile:
-    """Choose the tile with the least `cost` of all that the registers can hold.
+    """Choose the tile with the least `cost` among the tiles that fit in the registers.
 
-    They hold the tile, one row of the panel and one element of a pixel. A tile reads one group of
-    `per_group` channels, and its own channels are whole blocks of the layout or a part of a block.
+    The registers also hold one row of the panel and one element of a pixel. A tile reads one group
+    of `per_group` channels. Its channels are whole blocks of the layout or a part of a block.
     Vectors have `lanes` elements, or half as many, such as 8 for 24 output channels.
     """
     lanes = math.gcd(lanes, layout.block, per_group if per_group < z.outputs else 0)

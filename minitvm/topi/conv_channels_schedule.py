@@ -135,9 +135,9 @@ def _tiles(
 def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> te.Axis:
     """Schedule the loops that compute a tile; return the innermost loop that is not unrolled.
 
-    Kernel elements and input channels are outside, unrolled pixels and vectors inside. In NCHWc,
-    one block of input channels is summed for all kernel elements before the next. The loops over kx
-    and c are fused if the fused loop reads consecutive elements of the image and of the panel.
+    Kernel elements and input channels are outer loops; unrolled pixels and vectors are inside. In
+    NCHWc, one block of input channels is summed for all kernel elements before the next. The loops
+    over kx and c are fused if the fused loop reads adjacent elements of the image and the panel.
     """
     n, panels, yo, xo, inner = _tiles(acc, layout, tile)
     c, ky, kx = reduce_axes_of(acc)
@@ -170,7 +170,7 @@ def _pack(
 ) -> None:
     """Store the weights as panels of `width` output channels, in the order in which they are read.
 
-    The weights of the last panel are followed by unused elements if `width` does not divide them.
+    The last panel ends with unused elements if `width` does not divide the number of channels.
     """
     names = ("y", "x", "c", "o") if layout.name == "NHWC" else ("o", "c", "y", "x")
     panel = f"o // {width}", "y", "x", "c", f"o % {width}"

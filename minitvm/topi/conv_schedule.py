@@ -71,7 +71,7 @@ def _rows_stage(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
 
 
 def _store(stage: te.StageView, loops: tuple[te.Axis, ...]) -> None:
-    """Schedule the loops that store a tile: the last but one is unrolled, the last vectorized."""
+    """Schedule the loops that store a tile: unroll the last but one, and vectorize the last."""
     stage.reorder(*loops)
     stage.unroll(loops[-2])
     stage.vectorize(loops[-1])
@@ -80,7 +80,7 @@ def _store(stage: te.StageView, loops: tuple[te.Axis, ...]) -> None:
 def _schedule_sum(stage: te.StageView, p: Plan) -> None:
     """Schedule the loops that compute a tile.
 
-    Input channels and kernel elements are outside, unrolled outputs and vectors of pixels inside.
+    Input channels and kernel elements are outer loops; unrolled outputs and vectors are inside.
     """
     _, o, pixel = axes_of(stage)
     _, o = stage.split(o, factor=p.rows)

@@ -77,7 +77,7 @@ class Formula:
 
     name              "direct", "rows" or "winograd": the `method` of topi.conv2d
     tile              2 or 4 for Winograd's F(tile x tile, 3x3), otherwise 0
-    multiplications   their number, without those by the constants of the transforms
+    multiplications   the number, without multiplications by constants of the transforms
     weight_bytes      the size of the kernel in the form that the products read
     data_bytes        the bytes that are read from and written to all other tensors
     error             the expected error, relative to the largest result
@@ -101,8 +101,8 @@ class Formula:
         """Estimate the cycles on one core with vectors of `lanes` elements.
 
         A core does two vector multiply-adds per cycle. Weights that fit in the second-level cache
-        are taken to be there. All others come from beyond it, as in a network, whose other layers
-        use the caches between two calls.
+        are assumed to be there. Other weights come from beyond it, as in a network, where
+        other layers use the caches between two calls.
         """
         far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
         return self.multiplications / (2 * lanes) + far + self.data_bytes / NEAR_BYTES_PER_CYCLE

@@ -26,7 +26,7 @@ def depthwise_conv2d(
 
     Output channel c * M + m is channel c convolved with its kernel m. The kernel is [KH, KW, C, M]
     with data in layout NHWC, and [C, M, KH, KW] in NCHW and NCHWc. strides, padding and dilation
-    are those of `conv2d`.
+    have the meaning they have in `conv2d`.
     """
     what = f"topi.depthwise_conv2d of {data.name}, {kernel.name}"
     image_layout = layout_of(what, layout, data)

@@ -1,4 +1,4 @@
-"""The hook by which a tuned schedule replaces the default one of topi.schedule."""
+"""The hook by which a tuned schedule replaces the default schedule of topi.schedule."""
 
 from __future__ import annotations
 

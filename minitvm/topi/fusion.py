@@ -9,11 +9,11 @@ from .reduction import REDUCTION
 
 
 def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
-    """Return the epilogue of `stage`, in whose loops `stage` is computed; `stage` if it has none.
+    """Return the epilogue of `stage`, or `stage` itself if it has none.
 
-    An epilogue is the only reader of `stage`. It is elementwise, of the same shape, and not in
-    `done`, the names of the scheduled stages. A stage that is computed from constants, once before
-    the calls, has no epilogue that is computed in each call.
+    An epilogue is the only reader of `stage`; it is elementwise, has the same shape, and is not in
+    `done`, the names of the scheduled stages. `stage` can be computed in its loops. A stage that is
+    computed from constants, before the calls, has no epilogue that is computed in each call.
     """
     names = schedule.effective_readers(s.state)[stage.name]
     if stage.is_output or len(names) != 1 or names[0] in done:
@@ -24,7 +24,7 @@ def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.
 
 
 def cropped(s: te.Schedule, flat: te.StageView, done: set[str]) -> te.StageView:
-    """Inline the crop of `flat` into the epilogue of the crop; return that, or else the crop."""
+    """Inline the crop that reads `flat` into its epilogue, if any; return the remaining stage."""
     (name,) = schedule.readers(s.state)[flat.name]
     out = epilogue_or_self(s, s[name], done)
     if out.name != name:

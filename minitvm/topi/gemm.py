@@ -152,7 +152,7 @@ def schedule_product(
 def _right_operand(op: te.ComputeOp) -> tuple[te.Tensor, bool] | None:
     """Return the right operand of the product `op`, and whether it is transposed.
 
-    This is the operand indexed by the product's columns; None if there is none.
+    Return None if no operand is indexed by the product's columns.
     """
     for e in tensor.loads(op):
         for d, i in enumerate(e.indices):
@@ -233,7 +233,7 @@ def _plan_for(op: te.ComputeOp, target: Target, gather: bool) -> Plan:
 
 
 def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
-    """Split the columns into blocks; return the loop over batches and blocks, outside all others.
+    """Split the columns into blocks; return the outermost loop, over batches and blocks.
 
     The loops over the rows and over the columns of a block are the innermost ones.
     """
@@ -247,7 +247,7 @@ def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
 
 
 def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
-    """Schedule the loops that compute a tile: k outside, unrolled rows and vectors inside."""
+    """Schedule the loops that compute a tile: k outside unrolled rows and vectors of columns."""
     (*_, i, j), (k,) = axes_of(s[tile]), reduce_axes_of(s[tile])
     _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, even where the size
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
@@ -261,7 +261,7 @@ def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
 def _pack(
     s: te.Schedule, b: te.Tensor, packed: te.Tensor, columns: int, transposed: bool, target: Target
 ) -> None:
-    """Schedule the copy `packed` of b, which is stored as a sequence of panels [k, columns].
+    """Schedule the copy `packed` of b: a sequence of panels [k, columns].
 
     If b is transposed, square blocks of it are transposed in registers.
     """
@@ -288,7 +288,7 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, targ
       for jo:
         out[i, j] += a[i, ko*8] * b[ko*8, j] + ... + a[i, ko*8 + 7] * b[ko*8 + 7, j]
 
-    If b is transposed, a few of its rows are multiplied with a vector by vector:
+    If b is transposed, a few of its rows are multiplied by a row of `a`, one vector at a time:
 
     for jo:
       for ko: sums[ji, l] += a[i, ko*16 + l] * b[jo*8 + ji, ko*16 + l]

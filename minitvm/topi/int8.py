@@ -38,9 +38,9 @@ Element: TypeAlias = Callable[[Any, Any], Any]  # an element of a matrix, by row
 def is_for_dot4(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> bool:
     """Return whether `int8_matmul` can multiply a [m, k] by b [k, n] faster than a plain product.
 
-    a, b: the element types. It is slower if there are few rows, since b is packed once for all
-    rows, or if there are fewer columns than one group. Only m may be symbolic, because the padding
-    of k and n must be known.
+    a, b: the element types. `int8_matmul` is slower if there are few rows, since b is packed once
+    for all rows, or if there are fewer columns than one group. Only m may be symbolic, because the
+    padding of k and n must be known.
     """
     m, n, k = shape
     known = isinstance(n, int) and isinstance(k, int)
@@ -187,7 +187,7 @@ def _reads(op: te.ComputeOp, source: te.Tensor) -> bool:
 
 
 def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> None:
-    """Schedule the loops that compute a tile: k outside, unrolled rows and column groups inside."""
+    """Schedule the loops that compute a tile: k outside unrolled rows and column groups."""
     stage = s[tile]
     (i, jo, ji), (ko, ki) = axes_of(stage), reduce_axes_of(stage)
     _, i = stage.split(i, factor=rows)  # constant sizes, even if the product's are symbolic

@@ -49,7 +49,7 @@ def is_product(op: te.ComputeOp) -> bool:
 
 
 def _load(e: tir.Expr) -> tir.Load | None:
-    """Return `e` without type conversions if it is then a load, otherwise None."""
+    """Strip type conversions from `e`; return the rest if it is a load, otherwise None."""
     while isinstance(e, tir.Cast) and isinstance(e.value, tir.Expr):
         e = e.value
     return e if isinstance(e, tir.Load) else None

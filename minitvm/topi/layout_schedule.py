@@ -22,7 +22,7 @@ def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[s
     """Schedule the two stages of layout_transform; return the names of the scheduled stages.
 
     flat: the first stage, which moves the pixels. If channels are adjacent in only one of the two
-    layouts, it is a transpose of pixels and channels, in square blocks.
+    layouts, this stage is a transpose of pixels and channels, in square blocks.
     """
     op, out = flat.op, _result(s, flat)
     assert isinstance(op, te.ComputeOp)
@@ -52,7 +52,7 @@ def _result(s: te.Schedule, flat: te.StageView) -> te.StageView:
     """Return the stage in whose loops `flat` is computed.
 
     This is the second stage of layout_transform, or the elementwise stage that it is inlined into.
-    It is `flat` itself if several stages read the result, or one of another shape.
+    It is `flat` itself if several stages read the result, or if its reader has another shape.
     """
     (images,) = schedule.readers(s.state)[flat.name]
     names = schedule.effective_readers(s.state)[flat.name]
@@ -69,7 +69,7 @@ def _has_pixels_last(layout: Layout) -> bool:
 def _copy(
     out: te.StageView, source: Layout, result: Layout, rest: list[te.Axis], lanes: int
 ) -> te.Axis:
-    """Schedule `out` to copy vectors of channels; return the loop inside that over images.
+    """Schedule `out` to copy vectors of channels; return the next loop inside the loop over images.
 
     rest: the axes of `out` without the axis over images.
     """

@@ -1,4 +1,4 @@
-"""layout_transform, which stores images in another layout."""
+"""layout_transform stores images in another layout."""
 
 from __future__ import annotations
 

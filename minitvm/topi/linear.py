@@ -62,7 +62,7 @@ def batch_matmul(
     """Multiply a [B, M, K] by b [B, K, N], one matrix product for each of the B pairs.
 
     If one operand has B = 1, its matrix is multiplied with all matrices of the other operand. The
-    options are those of `matmul`.
+    options have the same meaning as in `matmul`.
     """
     m, n, k = _sizes("batch_matmul", (a, b), (transpose_a, transpose_b), 3)
     (batch,) = broadcast_shape("batch_matmul", a.shape[:1], b.shape[:1])

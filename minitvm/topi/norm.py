@@ -43,7 +43,7 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 
 
 def _exponentials(x: te.Tensor, over: list[int]) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-    """Return three tensors: the maximum m of each row, exp(x - m), and its sum over each row.
+    """Return three tensors: the maximum m of each row, exp(x - m), and the row sums of exp(x - m).
 
     A row consists of the elements along the dimensions `over`.
     """
@@ -68,7 +68,7 @@ def layer_norm(
 ) -> te.Tensor:
     """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`.
 
-    The mean and the variance are those of x along `axis`. gamma and beta are vectors with one
+    The mean and the variance of x are computed along `axis`. gamma and beta are vectors with one
     element for each position along `axis`; either may be left out.
     """
     d = dimension("layer_norm", x, axis)
@@ -122,13 +122,13 @@ def batch_norm(
 
 @checks_arguments
 def argmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """Return the int32 index of the largest element along `axis`, the first one among equals."""
+    """Return the int32 index of the largest element along `axis`: the first if several tie."""
     return _arg("argmax", x, axis, lambda a, b: a > b, te.min_value)
 
 
 @checks_arguments
 def argmin(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """Return the int32 index of the smallest element along `axis`, the first one among equals."""
+    """Return the int32 index of the smallest element along `axis`: the first if several tie."""
     return _arg("argmin", x, axis, lambda a, b: a < b, te.max_value)
 
 

@@ -19,7 +19,7 @@ R = TypeVar("R")
 def checks_arguments(operator: Callable[P, R]) -> Callable[P, R]:
     """Decorate `operator` to check the types of its tensor, bool and string arguments.
 
-    The types are those of its annotations. Arguments annotated with other types are not checked
+    Its annotations give the types. Arguments annotated with other types are not checked
     here, nor are those whose names contain "dtype": they may also be DType objects.
     """
     signature = inspect.signature(operator)
@@ -85,7 +85,7 @@ def check_vector(what: str, x: te.Tensor, size: tir.Index) -> None:
 
 
 def check_outputs(outs: Any) -> list[te.Tensor]:
-    """Return one tensor or several as a list; raise ArgumentError for anything else."""
+    """Return `outs`, a tensor or several, as a list; raise ArgumentError for anything else."""
     found = list(as_tuple(outs))
     for t in found:
         if not isinstance(t, te.Tensor):

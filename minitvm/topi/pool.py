@@ -38,7 +38,7 @@ def avg_pool2d(
     """Return the average pixel in each window, in the layout of the data.
 
     The average is over all pixels of a window, or only those inside the image if count_include_pad
-    is false. The other arguments are those of `max_pool2d`.
+    is false. The other arguments are the same as in `max_pool2d`.
     """
     image_layout = layout_of("topi.avg_pool2d", layout, data)
     high, wide = _windows(data, image_layout, kernel, strides, padding)

@@ -41,7 +41,7 @@ def mean(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
 def fold_over(
     name: str, fold: Callable[..., Any], x: te.Tensor, over: list[int], keepdims: bool = False
 ) -> te.Tensor:
-    """Reduce `x` with `fold` over the dimensions `over`, which are removed or get size 1."""
+    """Reduce `x` with `fold` over the dimensions `over`; keepdims keeps them with size 1."""
     folded = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
     kept = [d for d in range(x.ndim) if d not in folded]
 

@@ -1,4 +1,4 @@
-"""topi.schedule, which makes a good default schedule for a network of topi operators."""
+"""topi.schedule makes a good default schedule for a network of topi operators."""
 
 from __future__ import annotations
 

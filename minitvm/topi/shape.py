@@ -46,7 +46,7 @@ def pad(
 ) -> te.Tensor:
     """Add pad_before[d] elements before x and pad_after[d] after it along each dimension d.
 
-    The new elements are pad_value. If pad_after is None, it is pad_before.
+    The new elements are pad_value. If pad_after is None, pad_before is used for both.
     """
     pad_before = integers("topi.pad: pad_before", pad_before)
     after = pad_before if pad_after is None else integers("topi.pad: pad_after", pad_after)
@@ -96,7 +96,7 @@ def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
 
 
 def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
-    """Join the tensors along `axis`; their other sizes must agree."""
+    """Join the tensors along `axis`; their sizes must agree in all other dimensions."""
     tensors = as_tuple(tensors)
     if not tensors:
         raise ExprError("topi.concatenate([])", "there is nothing to concatenate")

@@ -17,7 +17,7 @@ class Tile:
 
     @property
     def channels(self) -> int:
-        """The channels of the tile."""
+        """The number of channels of the tile."""
         return self.vectors * self.lanes
 
 

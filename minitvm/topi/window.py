@@ -51,7 +51,7 @@ class Window:
 
     @property
     def reach(self) -> int:
-        """The pixels from the first to the last that the kernel covers at one position."""
+        """The number of pixels that the kernel spans at one position, including gaps."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
@@ -83,13 +83,13 @@ def _window_errors(w: Window) -> Iterator[Reason]:
 
 
 def pair(x: Any, what: str) -> tuple[int, int]:
-    """Return (height, width), given a pair or one number for both; `what` names it in errors."""
+    """Return (height, width), given a pair or one number for both; `what` names `x` in errors."""
     high, wide = one_per_dimension(x, 2, f"{what} = ", "one for height and one for width")
     return high, wide
 
 
 def one_per_dimension(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
-    """Return `rank` integers, given one for all dimensions or one for each.
+    """Return `rank` integers; `x` is one integer for all dimensions, or one for each of them.
 
     what, several: parts of the error message if `x` is neither.
     """
@@ -152,5 +152,5 @@ def padded_pixel(data: te.Tensor, layout: Layout, high: Window, wide: Window) ->
 
 
 def window_attrs(layout: Layout, high: Window, wide: Window) -> dict[str, Any]:
-    """Return the attributes from which the schedule of an operation with tag WINDOW is made."""
+    """Return the attributes that the schedule of an operation with tag WINDOW needs."""
     return {"layout": layout.name, "windows": (high, wide)}

@@ -152,7 +152,7 @@ def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axi
 
 
 def _fold(acc: te.StageView, layout: Layout, tile: Tile) -> None:
-    """Schedule the loops that compute a tile: window outside, pixels and vectors inside."""
+    """Schedule the loops that compute a tile: window elements outside pixels and vectors."""
     outer, (*pixels, last) = _tiles(acc, layout, tile)
     vectors, lanes = acc.split(last, factor=tile.lanes)
     ky, kx = reduce_axes_of(acc)

@@ -115,7 +115,7 @@ def conv2d_winograd(
     NCHW: data [N, C, H, W], kernel [O, C, 3, 3], result [N, O, OH, OW].
 
     padding: an integer, (height, width) or (top, left, bottom, right). tile: 2 for F(2x2, 3x3), 4
-    for F(4x4, 3x3), None for the one that should be faster on this machine (see `topi.formulas`).
+    for F(4x4, 3x3), None to choose the faster tile by its estimated cost (see `topi.formulas`).
     Rounding errors, relative to the largest result, are about 1e-6 with tile 2 and 1e-5 with tile
     4. strides, dilation and groups must be 1; other values are refused.
     """

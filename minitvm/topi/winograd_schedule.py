@@ -86,7 +86,7 @@ def _block(total: int, sizes: Iterable[int], row: int, u: int, cache: int, cores
     """Choose the number of rows of tiles in a block by the bytes that miss the second-level cache.
 
     total: all rows of tiles. sizes: the numbers of rows to choose from. row: the bytes of V and M
-    for one of them. u: the bytes of U.
+    for one row of tiles. u: the bytes of U.
 
     If U, V and M of a block fit, nothing misses. Otherwise each block reads U again, and writes and
     reads the part of V and M that does not fit.
@@ -190,7 +190,7 @@ def _output(
 
 
 def _unroll(stage: te.StageView, *loops: te.Axis) -> None:
-    """Unroll the loops, except the last one, which is vectorized."""
+    """Vectorize the last of the loops, and unroll the others."""
     for loop in loops[:-1]:
         stage.unroll(loop)
     stage.vectorize(loops[-1])
@@ -199,8 +199,8 @@ def _unroll(stage: te.StageView, *loops: te.Axis) -> None:
 def _product(s: te.Schedule, product: te.Tensor, u: te.Tensor, p: Plan) -> te.Tensor:
     """Schedule the matrix products; return the accumulators.
 
-    Rows of V and M are padded by a vector: otherwise, those of a register tile could be in the same
-    few sets of the cache.
+    Rows of V and M are padded by a vector: otherwise, the rows of a register tile could be in the
+    same few sets of the cache.
     """
     v, _ = _reads(s[product].op)
     acc = s.cache_write(product, "local")

@@ -180,7 +180,7 @@ REFUSALS: dict[str, tuple[Callable[[te.Schedule, Tensor], Any], str]] = {
     "reorder": (
         lambda s, T: s[T].reorder(T.op.reduce_axis[0], T.op.axis[0]),
         "order of loops in T: 'k' is outside of 'i': the range of k depends on i\n"
-        "  try: loops of i outside of those of k",
+        "  try: put the loops of i outside the loops of k",
     ),
     "fuse": (
         lambda s, T: s[T].fuse(T.op.axis[0], T.op.reduce_axis[0]),

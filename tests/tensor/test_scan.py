@@ -168,7 +168,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "counts": (
         lambda: te.scan([FIRST], [], [STATE], name="S"),
-        "scan S: the numbers of inits, updates and states are 1, 0, 1\n  try: as many of each",
+        "scan S: the numbers of inits, updates and states are 1, 0, 1\n  try: equally many of each",
     ),
     "update": (
         lambda: te.scan(FIRST, te.placeholder((6, 3), name="u"), STATE, name="S"),

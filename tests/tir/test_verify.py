@@ -212,7 +212,7 @@ a, d = load(A, 0, 0), const(1.0, "float64")
         (Binary("add", a, 1.0, FLOAT32), "1.0 is not a typed value"),
         (Compare("<", a, d), "float32 is compared with float64"),
         (Compare("<", a, n), "an index is compared with a value"),
-        (Not(a), "not of float32"),
+        (Not(a), "tir.Not is not defined on float32"),
         (Where(a, a, a, FLOAT32), "the condition is float32, not bool"),
         (Where(load(F, 0), a, d, FLOAT32), "arms of float32 and float64 cannot give float32"),
         (IfThenElse(load(F, 0), a, n, FLOAT32), "n is not a typed value"),
