@@ -305,7 +305,7 @@ def _body(instruction: Instruction, areas: Sequence[Area], config: Config) -> st
 
 
 def _given(instruction: Instruction) -> str:
-    """Return options as text, such as " y=2 x=4": x, and all that differ from their defaults."""
+    """Return x and the options that differ from their defaults as text, such as " y=2 x=4"."""
     default, shown = FORMATS[type(instruction)].default, ""
     for key, fields in keyed(type(instruction)).items():
         numbers = [field.read(instruction) for field in fields]

@@ -128,7 +128,7 @@ def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
 
 
 def runs(dst: Ints, src: Ints) -> Iterator[slice]:
-    """Yield maximal slices in which no dst or src is the dst of an earlier position.
+    """Yield maximal slices in which no dst or src is the dst of an earlier position in the slice.
 
     For example, dst = src = 0 1 2 0 1 2 has the slices 0:3 and 3:6.
     """
@@ -142,7 +142,7 @@ def runs(dst: Ints, src: Ints) -> Iterator[slice]:
 
 
 def _before(dst: Ints, used: Ints) -> Ints:
-    """Return, for each position, the last earlier position whose dst it uses, or -1."""
+    """Return, for each position n, the last earlier position whose dst is used[n], or -1."""
     count = len(dst)
     here = np.arange(count)
     written = np.sort(dst.astype(np.int64) * count + here)  # by element, then by position

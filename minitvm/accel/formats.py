@@ -1,6 +1,6 @@
-"""The table of instruction fields, which checks, encoding and assembly text use.
+"""The table of instruction fields that the checks, the encoder and the assembler use.
 
-The layout is that of VTA's default configuration: two little-endian words of 64 bits, w0 and w1,
+The layout is VTA's default: two little-endian words of 64 bits, w0 and w1,
 with the opcode in the lowest three bits.
 """
 
@@ -54,7 +54,7 @@ class Field:
     limit: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Set `read`, which reads the field of a record, and `limit`, the end of its range."""
+        """Set `read`, a function that reads the field of a record, and `limit`, its range's end."""
         object.__setattr__(self, "read", _reader(self.path))
         object.__setattr__(self, "limit", 1 << max(self.bits, self.most))
 
@@ -147,7 +147,7 @@ def keyed(kind: type[Instruction]) -> Mapping[str, tuple[Field, ...]]:
 
 
 def record(kind: type[Instruction], values: Mapping[str, Any]) -> Instruction:
-    """Return the instruction whose fields have `values`, which are given by Field.path.
+    """Return the instruction whose fields have `values`, a mapping from Field.path to value.
 
     {"sram": 2, "y_pad[0]": 1, "y_pad[1]": 0}   ->   Load(sram=2, y_pad=(1, 0))
     """

@@ -18,7 +18,7 @@ NEVER, LOADED, COMPUTED = range(3)  # how an element was last written
 
 @dataclass(frozen=True, slots=True)
 class Uninitialised:
-    """The first read of `space`[element], by instruction `index`, before any write to it."""
+    """Instruction `index` is the first to read `space`[element], before any write to it."""
 
     index: int
     space: str
@@ -27,7 +27,7 @@ class Uninitialised:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A STORE, by instruction `index`, of ACC[element], which a LOAD has written last.
+    """Instruction `index` stores ACC[element], although a LOAD has written the element last.
 
     Hardware stores from OUT, the narrowed copy of ACC that only GEMM and ALU write.
     """

@@ -69,7 +69,7 @@ class Op(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Uop:
-    """One micro-operation: indices of elements, which loops advance. ALU ignores wgt."""
+    """One micro-operation: indices of elements, to which loops add steps. ALU ignores wgt."""
 
     dst: int
     src: int

@@ -181,7 +181,7 @@ def wire_of(n: int, instruction: Instruction) -> Wire:
         side = "before" if unit is Unit.LOAD else "after"
         raise ArgumentError(
             f"instruction {n} ({mnemonic(instruction)})",
-            f"its flags name the unit {side} {unit.value}, and there is none",
+            f"its flags name the unit {side} {unit.value}, but there is no such unit",
             "tokens between load and compute, or compute and store; a compute nop can pass them on",
         )
     return found

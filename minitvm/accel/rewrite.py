@@ -1,4 +1,4 @@
-"""Rewrite a program without tokens, or with enough tokens that one unit runs at a time."""
+"""Remove all tokens from a program, or add tokens so that only one unit runs at a time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def serial(program: Program) -> Program:
 
 
 def _needs_nop(before: Instruction, after: Instruction) -> bool:
-    """Return whether two instructions need a nop between them, as no queue joins their units."""
+    """Return whether two instructions need a nop between them: no queue connects their units."""
     here, there = unit_of(before), unit_of(after)
     if isinstance(after, Finish):
         return here is not Unit.COMPUTE
@@ -49,7 +49,7 @@ def _needs_nop(before: Instruction, after: Instruction) -> bool:
 
 
 def _flags(unit: Unit, before: Unit | None, after: Unit | None) -> Flags:
-    """Return flags to pop from unit `before` and push to unit `after`, if they differ."""
+    """Return flags that pop from unit `before` and push to unit `after`, where these differ."""
     prev, next_ = NEIGHBOURS[unit]
     return Flags(
         pop_prev=before is not None and before is prev,

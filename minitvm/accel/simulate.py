@@ -69,8 +69,8 @@ def simulate(
 ) -> Run:
     """Time a program and, if `inputs` are given, compute its outputs.
 
-    inputs  one array per area of DRAM, of the area's shape followed by that of one element; areas
-            of OUT may be omitted and then start as zeros
+    inputs  one array per area of DRAM; its shape is the area's shape, then the shape of an element.
+            Areas of OUT may be omitted and then start as zeros
     order   the order in which instructions take effect: see execute(). If the tokens order all
             conflicts, the outputs are the same for every order.
 
@@ -164,7 +164,7 @@ def _check_table(table: Mapping[str, Array]) -> None:
 
 
 def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:
-    """Return the cycles for which a unit waits, by reason, for each reason that occurs."""
+    """Map each reason for which a unit waits to the number of cycles that it waits."""
     mine = {name: column[table["unit"] == unit] for name, column in table.items()}
     sums = {
         Stall(queue.value): int(mine["tokens"][mine["queue"] == at].sum())

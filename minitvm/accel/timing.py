@@ -28,7 +28,7 @@ from .program import QUEUES, UNITS, Program, check_program
 
 
 class Stall(Enum):
-    """The reason why a unit waits; for a token, it is named after the queue of the token."""
+    """The reason why a unit waits. A wait for a token is named after the token's queue."""
 
     L2G = "l2g"
     G2L = "g2l"

@@ -90,8 +90,8 @@ def check_order(program: Program, order: Sequence[Any]) -> tuple[int, ...]:
 def predecessors(program: Program) -> list[tuple[int, ...]]:
     """Return, for each instruction, the instructions for which it waits.
 
-    These are the previous instruction of its unit, and those that push the tokens it pops. A pop
-    whose token is never pushed adds none; its instruction never runs.
+    These are the previous instruction of its unit, and those that push the tokens it pops. If a
+    token is never pushed, the instruction that pops it never runs; that pop adds no predecessor.
     """
     pushed: list[list[int]] = [[] for _ in QUEUES]
     for n, wire in enumerate(program.wires):

@@ -3,7 +3,7 @@
 Units run in order and the i-th pop of a queue takes the i-th push, so the instructions form one
 graph whose linear extensions are the possible executions (tokens.py). The graph shows, without
 running anything, which tokens are left over, which conflicting accesses are unordered, and which
-elements are read before they are written (initialised.py). Deadlocks are those of the timing model,
+elements are read before they are written (initialised.py). Deadlocks are found by the timing model,
 because a full queue can cause one. Otherwise finite queues only add waiting, not races.
 """
 
@@ -92,7 +92,7 @@ class Verdict:
 
 
 def _few(found: tuple[object, ...]) -> str:
-    """Format the first few faults and the number of others; explain() lists all."""
+    """Format the first few faults, and how many more there are; explain() lists all of them."""
     if len(found) <= SHOWN:
         return repr(found)
     return f"({', '.join(map(repr, found[:SHOWN]))}, and {len(found) - SHOWN} more)"
@@ -251,7 +251,7 @@ def hazards(
 
 
 def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
-    """Return the first read of a result of the last `least` - 1 micro-operations, or None."""
+    """Return the first read of what one of the last `least` - 1 micro-operations wrote, or None."""
     first: Hazard | None = None
     for distance in range(1, min(least, len(found.dst))):
         written = found.dst[:-distance]

@@ -88,7 +88,7 @@ class Intensity:
     """The arithmetic intensity of a program: operations per byte moved.
 
     flops          arithmetic operations on data
-    bytes_touched  the size of all distinct elements accessed, which is the least to be moved
+    bytes_touched  the bytes of all distinct elements accessed; at least these must be moved
     bytes_missed   bytes of the cache lines fetched into the cache
     bytes_moved    bytes_missed, plus the bytes of lines written back or still dirty at the end
     """

@@ -198,7 +198,7 @@ def _trace(
     flops: int,
     sizes: Mapping[tir.Var, int],
 ) -> AccessTrace:
-    """Make the trace of a run from its events, which are accesses and starts of iterations."""
+    """Make the trace of a run from its events: accesses and starts of iterations."""
     is_access = events >= 0
     before = np.cumsum(is_access)
     loops: list[Iterations] = []
@@ -228,7 +228,7 @@ def _buffers(func: tir.PrimFunc) -> Iterator[tir.Buffer]:
 
 
 def _used(buffer: Array, index: Array, count: int) -> list[int]:
-    """Return for each of `count` buffers one more than the largest index accessed; 0 if none is."""
+    """Return for each of `count` buffers the largest accessed index + 1; 0 without accesses."""
     found = np.zeros(count, np.int64)
     np.maximum.at(found, buffer, index + 1)
     return found.tolist()
@@ -237,7 +237,7 @@ def _used(buffer: Array, index: Array, count: int) -> list[int]:
 def _placed(
     func: tir.PrimFunc, buffers: list[tir.Buffer], used: list[int], sizes: Mapping[tir.Var, int]
 ) -> list[Placed]:
-    """Assign the buffers addresses one after another, each at the start of a page.
+    """Place the buffers one after another in memory, each at the start of a page.
 
     used: for each buffer, the number of elements to assume if its size is not constant.
     """

@@ -121,7 +121,7 @@ def distances(seen: Ints, found: Ints) -> None:
 def replay(
     ids: Ints, kinds: Ints, set_of: Ints, sets: int, ways: int, lru: bool, outcome: Ints, sent: Ints
 ) -> tuple[int, int]:
-    """Simulate one cache; return the number of evictions and of lines that are dirty at the end.
+    """Simulate one cache; return how many lines it evicts, and how many are dirty at the end.
 
     ids, kinds: the line and the kind (READ, WRITE, WRITE_BACK) of each access. set_of[id] is the
     set of a line. Stores the outcome of access n in outcome[n], and in sent[n] the dirty line that

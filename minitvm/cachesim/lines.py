@@ -58,7 +58,7 @@ def sizes_of(given: Any, sizes: Any) -> Any:
 
 
 def writes_of(given: Any, writes: Any, n: int) -> Ints:
-    """Return a bool[n] that says which of `n` accesses are stores.
+    """Return a bool[n] that says for each of `n` accesses whether it is a store.
 
     The default of `writes`, None, means given.write for a recorded run, and False for addresses.
     """
@@ -68,7 +68,7 @@ def writes_of(given: Any, writes: Any, n: int) -> Ints:
     if found.dtype != np.bool_ or found.shape not in ((), (n,)):
         raise ArgumentError(
             f"writes of type {found.dtype}, shape {found.shape}",
-            f"writes must say whether each of the {n} accesses is a store",
+            f"writes= must say whether each of the {n} accesses is a store",
             "a bool array with one element per access, or one bool for all accesses",
         )
     return np.broadcast_to(found, (n,))
@@ -105,7 +105,7 @@ def checked_line(line: Any) -> int:
 def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
     """Return the lines that accesses look up; an access across the end of a line looks up several.
 
-    sizes: the bytes of each access, one number for all, or None for 1. line: the bytes of a line.
+    sizes: the bytes of each access, or of all, or None for one byte. line: the bytes of a line.
     """
     first, at = addresses // line, np.arange(len(addresses))
     if sizes is None or not len(first):
@@ -164,7 +164,7 @@ def footprint(addresses: Given, line: int = 64, sizes: Any = None) -> int:
     """Return the number of distinct cache lines that the accesses use.
 
     line: the bytes of a cache line. sizes: the bytes of each access, or one number for all; by
-    default those of a recorded run, or 1.
+    default the sizes in the recorded run, or one byte per access.
     """
     row = addresses_of(addresses)
     touched = lookups(row, sizes_of(addresses, sizes), checked_line(line)).lines

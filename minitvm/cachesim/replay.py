@@ -120,8 +120,8 @@ def simulate(
     caches     a Cache, or a list: the level nearest to the processor first
     accesses   addresses in bytes, or a recorded run, which also has writes and sizes
     writes     which accesses are stores: a bool array, or one bool for all; False by default
-    sizes      the bytes of each access, or one number for all; by default 1. An access that
-               crosses the end of a line looks up every line that it uses
+    sizes      the bytes of each access, or one number for all; by default the sizes in the run,
+               or 1. An access that crosses the end of a line looks up every line that it uses
 
     Returns a Replay for one cache, or a tuple of them for several levels.
 

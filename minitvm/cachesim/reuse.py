@@ -73,7 +73,7 @@ def miss_ratio_curve(found: Any) -> Ints:
 
 
 def _checked(found: Any) -> Ints:
-    """Return `found` as int64[n]; raise ArgumentError unless these are reuse distances."""
+    """Return the reuse distances `found` as int64[n]; raise ArgumentError if they are not valid."""
     row = np.asarray(check_unmasked("distances", found))
     if not row.size:
         return np.zeros(0, np.int64)

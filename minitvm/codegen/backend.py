@@ -35,7 +35,7 @@ class Backend(Generic[Emitted]):
     passes        the passes that lower a program for the target
     emit          emits a program as text or instructions
     load          makes a function from the emitted program
-    machine       returns the machine that a program is lowered for; None if there is just one
+    machine       returns the machine that a program is lowered for; None if the target has just one
     accelerator   whether the target has the memories and pragmas of an accelerator
     isolates      whether the target can compile in another process
     """

@@ -118,7 +118,7 @@ def _hottest(loops: PrintedLoops, final: tir.Stmt, target: Target) -> list[Cauti
 
 
 def _own_loops(loops: PrintedLoops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
-    """Yield the loops of the stage whose kind is `kind`, with flat offsets inside them."""
+    """Yield the stage's loops of kind `kind`, with flat offsets in their bodies."""
     own = {id(v) for v in loops.domain(stage.name).loops.values()}
     for n in tir.walk(lowering.flatten(loops.body)):
         if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:
@@ -317,7 +317,7 @@ def _recomputed(
 
 
 def _kept_nothing(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
-    """Yield a caution if store_at lets no iteration reuse elements, which are then recomputed."""
+    """Yield a caution if store_at has no effect, because each iteration computes all it needs."""
     domain, factor = loops.domain(stage.name), work_of(loops, stage).factor
     if domain.no_reuse and (factor is None or factor > 1):
         times = "" if factor is None else f", each element {number(factor)} times"

@@ -215,7 +215,7 @@ def _made_bound(
 
 
 def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Derivation]:
-    """Yield the reasons for the part of axis `a` that is computed: what readers read of it."""
+    """Yield the reasons why this part of axis `a` is computed, such as what each reader reads."""
     op, domain = stage.op, loops.domain(stage.name)
     assert isinstance(op, tensor.ComputeOp)
     d, demand = next(n for n, b in enumerate(op.axis) if b is a), domain.demand

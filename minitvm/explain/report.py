@@ -167,7 +167,7 @@ def _cell(text: str) -> str:
 def explain(state: schedule.State, target: str | Target | None = None) -> Explanation:
     """Return a report on every stage of the schedule `state`.
 
-    The vector length and the number of threads are those of `target`. A stage whose attachment is
+    The vector length and the number of threads come from `target`. A stage whose attachment is
     pending is reported as if it were at root.
     """
     waiting = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}

@@ -79,7 +79,7 @@ def _elements(loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp) 
 def per_tile(
     loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp, domain: lowering.Domain
 ) -> Fraction | None:
-    """Return the recompute factor away from the edges; None if the distance of tiles varies.
+    """Return the recompute factor away from the edges; None if the distance between tiles varies.
 
     Tiles of 6 rows that start 4 rows apart: 6 / 4.
     """

@@ -58,7 +58,7 @@ def _checks(e: tir.Expr) -> Iterator[tir.Stmt]:
 
 
 def _access(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Iterator[tir.Stmt]:
-    """Yield the checks of one access, except those that are certain to succeed."""
+    """Yield the checks of one access, except checks that are certain to succeed."""
     flat = len(indices) == 1 and (len(b.shape) != 1 or tir.row_strides(b) != (1,))
     for i, n in zip(indices, (tir.elements(b),) if flat else b.shape, strict=True):
         if tir.all_of(tir.compare("<=", 0, i), tir.compare("<", i, n)) is not tir.TRUE:

@@ -27,7 +27,7 @@ class CodeSize:
 
     statements        the number of stores and calls
     scalar_stores     the number of stores of single elements, not of vectors
-    scalar_accesses   the number of these stores and of the loads in them
+    scalar_accesses   the number of scalar stores and of the loads in them
     operations        the estimated cost of compiling it: 1 for a scalar load, store or operation
     """
 
@@ -97,7 +97,7 @@ class Unrolling:
         self.added = 0  # operations that copies have added so far
 
     def copies(self, loop: tir.For, body: CodeSize, auto: int) -> bool:
-        """Return whether to replace `loop` by copies of its body, and count what they add.
+        """Return whether to unroll `loop`; if so, add the operations of its copies to `added`.
 
         A serial loop is short if iterations times statements are at most `auto`, and if its copies
         have no more scalar stores and accesses than LLVM compiles fast.
@@ -118,7 +118,7 @@ class Unrolling:
 
 
 def within_limits(run: Callable[[Unrolling], T]) -> T:
-    """Run a pass that unrolls loops; halve its limit until all copies together are small enough."""
+    """Run a pass that unrolls loops; halve its limit and rerun it while it adds too much code."""
     unrolling = Unrolling(MOST_OPERATIONS)
     done = run(unrolling)
     while unrolling.added > 2 * MOST_OPERATIONS:

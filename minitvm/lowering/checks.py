@@ -9,7 +9,7 @@ from minitvm.base import Reason
 
 
 def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterator[Reason]:
-    """Yield a reason unless a double-buffered stage is inside a loop that runs in order."""
+    """Yield a reason if a double-buffered stage is in no loop, or in a parallel or vector loop."""
     if not isinstance(stage.attach, schedule.At):
         yield "it is computed once, outside all loops", f"s[{stage.name}].compute_at(...)"
         return
@@ -29,8 +29,8 @@ def about_extent(
     """Yield a reason if the loop `a` cannot run with its final extent.
 
     A loop bound to threads must have one iteration per thread, and a vectorized or unrolled loop a
-    constant extent. `alone`: the threads are not checked, because an enclosing stage binds the same
-    threads and each of them computes its own part of this stage.
+    constant extent. With `alone`, the number of threads is not checked, because an enclosing stage
+    binds the same threads, and each thread computes its own part of this stage.
     """
     note = stage.note(a)
     if note.threads is not None and not alone and not tir.prove_equal(note.threads, extent):

@@ -22,7 +22,7 @@ Around: TypeAlias = tir.For | tir.Pragma | tir.Allocate
 class GuardedStore:
     """A store, what encloses it (outermost first), and the conditions under which it runs.
 
-    guards: the conditions that keep iterations in bounds, which the program marks `likely`.
+    guards: the conditions that keep iterations in bounds; the program marks them `likely`.
     """
 
     store: tir.Store
@@ -114,7 +114,7 @@ def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int],
 def distinct(
     values: Iterable[tir.Index], extents: Mapping[tir.Var, int], conditions: Iterable[tir.Expr]
 ) -> int | None:
-    """Count the different tuples that `values` has over all loop iterations that run.
+    """Count the distinct tuples that the expressions `values` give in the iterations that run.
 
     extents: the loop variables and their extents. An iteration runs if all `conditions` are true.
     Returns None if the count is unknown.

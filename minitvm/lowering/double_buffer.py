@@ -151,7 +151,7 @@ def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: t
 def _half(
     s: tir.Stmt, wide: dict[tir.Buffer, tir.Buffer], half: tir.Index, keep: tir.Stmt | None = None
 ) -> tir.Stmt:
-    """Redirect accesses of the keys of `wide` to one half of the doubled buffers.
+    """Redirect accesses of each buffer b in `wide` to the half number `half` of wide[b].
 
     The accesses in the statement `keep` do not change.
     """

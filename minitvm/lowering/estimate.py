@@ -21,7 +21,7 @@ def estimate(func: tir.PrimFunc) -> CodeSize:
 
 
 def _size(s: tir.Stmt, unrolling: Unrolling, lanes: int, auto: int, explicit: bool) -> CodeSize:
-    """Return the size of `s` in vector loops of `lanes` iterations and under the unroll pragmas."""
+    """Return the size of `s` after unrolling, with stores of `lanes` elements."""
     match s:
         case tir.Pragma("auto_unroll_max_step", value):
             auto = int(value)
@@ -48,5 +48,5 @@ def _size(s: tir.Stmt, unrolling: Unrolling, lanes: int, auto: int, explicit: bo
 
 
 def _has_vectors(s: tir.Stmt) -> bool:
-    """Return whether a loop in `s` is vectorized: a loop around it then cannot be vectorized."""
+    """Return whether `s` contains a vectorized loop, so that no loop around `s` becomes vectors."""
     return any(isinstance(n, tir.For) and n.kind == "vectorize" for n in every(s))

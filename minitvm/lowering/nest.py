@@ -61,14 +61,14 @@ def _memory(
 
 
 def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
-    """Mark `made`, the loops of a double-buffered stage, to run one iteration ahead."""
+    """Mark `made`, the loops of a double-buffered stage; raise if the stage cannot run ahead."""
     reasons = about_double_buffer(context.state, stage)
     raise_first(LoweringError, f"double_buffer of {stage.name}", reasons)
     return tir.Pragma(DOUBLE, 1, made)
 
 
 def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
-    """Return the statement of an extern operation, with the actual buffers in it."""
+    """Return the statement of an extern operation, with its declared buffers replaced."""
     outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
     def window(t: tensor.Tensor) -> OperandView:
@@ -218,7 +218,7 @@ def _tensorized(
         if found := _attached(context, stage, a):
             raise LoweringError(
                 f"tensorize of {stage.leaves[depth].name!r} in {stage.name}",
-                f"{found[0].name} is computed at {a.name!r}, inside it",
+                f"{found[0].name} is computed in loop {a.name!r}, which the intrinsic replaces",
                 f"compute it at a loop outside of {stage.leaves[depth].name!r}",
             )
     do = region(stage, op, domain, depth, context.buffers, context.place)
@@ -262,7 +262,7 @@ def _swept(
     fresh: dict[tir.Var, tir.Var],
     body: tir.Stmt,
 ) -> tir.Stmt:
-    """Return `body` in loops over the new variables in `fresh`, which replace loops of `leaves`.
+    """Return `body` in loops over the variables in `fresh` instead of the old loops of `leaves`.
 
     for i: for k: C[i] = ...   ->   for i.init: C[i.init] = 0
 
@@ -295,7 +295,7 @@ def _stores(
     formulas: tuple[tir.Expr, ...],
     values: dict[tensor.Axis, tir.Index],
 ) -> tir.Stmt:
-    """Return the store out[i] = formula(i) for each output; `values` maps the op's axes."""
+    """Return the store out[i] = formula(i) for each output; `values` has the value of each axis."""
     at = tuple(values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
     for i, e in enumerate(formulas):
@@ -344,7 +344,7 @@ def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
 def _store_together(
     targets: list[tuple[tir.Buffer, tuple[tir.Index, ...]]], new: tuple[tir.Expr, ...]
 ) -> tir.Stmt:
-    """Compute all values `new` into temporaries before storing them: they may read `targets`."""
+    """Compute all of `new` before storing any of them, because they may read the `targets`."""
     temps = [tir.Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
     body = tir.seq(
         *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),

@@ -12,7 +12,7 @@ from .inlined import Size, size_after
 
 
 def normalize(state: schedule.State) -> schedule.State:
-    """Return the state without inlined stages, their formulas substituted into their readers.
+    """Remove the inlined stages, and substitute their formulas into the stages that read them.
 
     B inlined:  B[i] = A[i] + 1;  C[i] = B[i] * 2   ->   C[i] = (A[i] + 1) * 2
 
@@ -81,7 +81,7 @@ def _read_through(
 ) -> tensor.ComputeOp:
     """Return `op` with loads of inlined tensors replaced by their `formulas`.
 
-    Loads of the keys of `renamed` become loads of its values.
+    A load of a tensor t in `renamed` becomes a load of renamed[t].
     """
     if not any(t in formulas or t in renamed for t in op.input_tensors):
         return op

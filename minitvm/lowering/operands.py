@@ -33,8 +33,8 @@ def instantiate(
 ) -> tir.Stmt:
     """Return `body` with each declared buffer replaced by the memory that it stands for.
 
-    The variables in the declared strides and offsets get their values. Raises LoweringError,
-    beginning with `what`, if the layout of the memory differs from a buffer's declaration.
+    The variables in the declared strides and offsets get their values. Raises a LoweringError that
+    begins with `what` if the layout of the memory differs from a buffer's declaration.
     """
     table: dict[tir.Buffer, OperandView] = {**operands}
     # by id: a new load, its memory, and the declared buffer it replaces
@@ -66,7 +66,7 @@ def instantiate(
 
 
 def _pointed(body: tir.Stmt) -> set[tir.Buffer]:
-    """Return the buffers whose address `body` passes to a call, which relies on their layout."""
+    """Return the buffers whose address `body` passes to a call; the call relies on their layout."""
     return {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
 
 
@@ -119,7 +119,7 @@ def _bind(
     if not tir.prove_equal(learned.setdefault(v, n), n):
         raise LoweringError(
             f"{what}: {v.name} of {b.name}",
-            f"it would be both {tir.text(learned[v])} and {tir.text(n)} (in {w.buffer.name})",
+            f"it would be {tir.text(n)} in {w.buffer.name}, but elsewhere {tir.text(learned[v])}",
             "declare a variable for each buffer",
         )
 
@@ -131,8 +131,8 @@ def _refuse(
     told = ", ".join(map(tir.text, tir.row_strides(b)))
     raise LoweringError(
         what,
-        f"{b.name} is declared with strides ({told}), but the part of {w.buffer.name} has "
-        f"({lies}), and a call takes its address",
+        f"a call takes the address of {b.name}, which is declared with strides ({told}); the "
+        f"part of {w.buffer.name} that it stands for has strides ({lies})",
         f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {w.buffer.name} of this size",
     )
 

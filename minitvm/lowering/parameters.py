@@ -7,7 +7,7 @@ from minitvm.base import ArgumentError, LoweringError
 
 
 def current_tensor(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
-    """Return the tensor of `plain` that stands for `t`, since steps may have replaced its op.
+    """Return the tensor of `plain` that corresponds to `t`, whose op steps may have replaced.
 
     plain: `state` without inlined stages. Raises ArgumentError if `t` is inlined or not in `state`.
     """

@@ -39,7 +39,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
 
 
 def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
-    """Split loops in `s`; a nest may become `copies` versions, or as `_allowed` says if None."""
+    """Split loops in `s` such that a nest becomes at most _allowed(nest, copies) versions."""
     if isinstance(s, tir.For) and s.kind in ("serial", "parallel"):
         split = _split(s)
         left = 0 if split is None else _allowed(s, copies) // split.versions
@@ -53,8 +53,8 @@ def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
 def _allowed(nest: tir.For, copies: int | None) -> int:
     """Return into how many versions `nest` may be split.
 
-    This is `copies`, which an outer loop has set, or if that is None, four or as many as compile in
-    reasonable time. Without a limit, guards at seven depths would make 128 versions or more.
+    This is `copies` if an outer loop has set it, otherwise as many as compile in reasonable time,
+    but at least four. Without a limit, guards at seven depths would make 128 versions or more.
     """
     return copies if copies is not None else max(4, MOST_OPERATIONS // operations(nest))
 
@@ -64,7 +64,7 @@ class _Split:
     """A possible split of a loop.
 
     versions: the number of versions of the body.
-    made: builds the split loop; takes a rule, which it applies to the body of each version.
+    made: made(rule) returns the split loop, with rule(body) as the body of each version.
     """
 
     versions: int
@@ -213,7 +213,7 @@ def _less(a: tir.Index, b: tir.Index) -> tir.Index:
 
 
 def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int], go: Rule) -> tir.Stmt:
-    """Split off the first `stop` iterations, and remove the guards with the ids `held` there."""
+    """Split off the first `stop` iterations; in them, remove the guards whose ids are in `held`."""
     sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     if loop.kind == "parallel":
         below = tir.compare("<", loop.var, stop)

@@ -98,7 +98,7 @@ def check_watching(names: list[str], until: str, watch: object) -> None:
 
 
 def run_pass(run: Pass, body: tir.Stmt) -> tir.Stmt:
-    """Run a pass, which may be a user's, and check that it returns a statement."""
+    """Run a pass, and check that it returns a statement, because users can write passes."""
     made = run(body)
     if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
         why = f"it returns {type(made).__name__}"

@@ -91,7 +91,7 @@ def lower_state(
 
 
 def _passed(run: Pass, func: tir.PrimFunc) -> tir.PrimFunc:
-    """Return `func` after one pass, which runs on func.prepack as well."""
+    """Return `func` after running one pass on it and on func.prepack."""
     prepack = None if func.prepack is None else _passed(run, func.prepack)
     body = run_pass(run, func.body)
     same = body is func.body and prepack is func.prepack

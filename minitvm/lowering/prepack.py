@@ -12,9 +12,9 @@ from .regions import Context, Domain, memory_scope
 def beforehand(context: Context) -> tuple[schedule.Stage, ...]:
     """Return the stages that `PrimFunc.prepack` computes.
 
-    These read constants alone and are not outputs. A stage that is computed in a loop of another
-    stage, or in a special memory, or that depends on a symbolic size, which a constant does not
-    have, stays in the main program, and so do the stages that read it.
+    These stages read only constants and are not outputs. A stage stays in the main program if it is
+    computed in a loop there, is stored in a special memory, depends on a symbolic size, or reads
+    such a stage.
     """
     state = context.state
     names = schedule.from_constants(state)

@@ -1,4 +1,4 @@
-"""Make the loop program of a schedule that the passes start from, and its prepack program."""
+"""Make the loop program on which the first pass runs, and its prepack program."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Report what each statement of a program runs and touches, loop by loop.
+"""Report how often each statement of a program runs, and which elements each loop touches.
 
-The facts are those that features of schedules are made of: extents, annotations, the elements that
-the iterations of a loop touch. They are found by interval arithmetic on the indices, one statement
-at a time: slow, but easy to check, and for every program that can be lowered.
+A cost model can compute its features from these reports: extents, annotations, and the elements
+that a loop touches. They are found by interval arithmetic on the indices, one statement at a time.
+This is slow, but easy to check, and works for every program that can be lowered.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class StatementReport:
 def report(func: tir.PrimFunc) -> tuple[StatementReport, ...]:
     """Report every store of `func`, such as tvm.lower(s, args, until="nest"), in program order.
 
-    Names are those of print(func). Stores inside calls, as after tensorize, are not included.
+    Names are as in print(func). Stores inside calls, as after tensorize, are not included.
     """
     printer = func.printer()
     return tuple(_statement(run, printer) for run in runs(func.body))

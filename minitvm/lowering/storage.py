@@ -139,7 +139,7 @@ class _Sharing:
         later: frozenset[tir.Buffer],
         to: Sharers,
     ) -> tir.Buffer | None:
-        """Return an existing buffer that can replace `b`, which `s` allocates; None if none can."""
+        """Return an existing buffer that can replace `b`, the buffer of `s`; None if none can."""
         key, used = _key(b), self.used(s.body, to)
         for old in free if key is not None else ():
             if _key(old) != key or (old in later and old is not b):

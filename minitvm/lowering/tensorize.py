@@ -134,10 +134,10 @@ def _values(
     fixed: set[tir.Var],
     intrin: tensor.TensorIntrin,
 ) -> tuple[dict[tensor.Axis, tir.Index], dict[tensor.Axis, tir.Index]]:
-    """Return two mappings from the stage's axes: to their values and to their first values.
+    """Map each axis of the stage to its value, and to its first value; return both mappings.
 
-    The values are expressions of the intrinsic's axes and of the variables in `fixed`, those of the
-    loops outside. Raises LoweringError if the inner loops have other extents than the intrinsic.
+    The values are expressions of the intrinsic's axes and of the variables `fixed` of outer loops.
+    Raises LoweringError if the inner loops have other extents than the intrinsic.
     """
     values: dict[tensor.Axis, tir.Index] = {}
     starts: dict[tensor.Axis, tir.Index] = {}

@@ -1,4 +1,4 @@
-"""Match a formula with a pattern, and find the part of a tensor that each pattern tensor is."""
+"""Match a formula with a pattern, and find which part of a tensor each pattern tensor matches."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class _Matcher:
             raise
 
     def _load(self, e: tir.Load, p: tir.Load) -> None:
-        """Record the index at which the part of e's tensor begins that p's tensor stands for."""
+        """Record the index in e's tensor where the part begins that corresponds to p's tensor."""
         mine, its = e.buffer, p.buffer
         if not isinstance(mine, tensor.Tensor) or not isinstance(its, tensor.Tensor):
             if mine.name != its.name or mine.dtype is not its.dtype:

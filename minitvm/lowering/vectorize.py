@@ -49,9 +49,9 @@ def _vector(loop: tir.For, extent: int) -> tir.Stmt:
 
 
 def vector_lengths(extent: int) -> tuple[int, list[int]]:
-    """Return the lengths of the vectors that replace a loop, and how often the first one runs.
+    """Return how many vectors of length WIDEST replace a loop, and the lengths of all vectors.
 
-    300 -> (4, [64, 32, 8, 4]), not (4, [64, 44]): other lengths compile to slow stores.
+    300 -> (4, [64, 32, 8, 4]): four of 64. Lengths such as 44 would compile to slow stores.
     """
     loops, rest = divmod(extent, WIDEST)
     powers = (1 << n for n in reversed(range(WIDEST.bit_length() - 1)))

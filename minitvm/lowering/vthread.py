@@ -120,11 +120,11 @@ def _touched(loop: tir.For) -> set[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Injector:
-    """The rewriting of one loop over virtual threads.
+    """A rewriter of one loop over virtual threads.
 
     touched: the ids of the buffers whose contents differ between the threads.
-    shares: statements that are the same for all threads run once.
-    few: the copies of a statement are unrolled if the statement contains no loop.
+    shares: whether statements that are the same for all threads run once.
+    few: whether the copies of a statement are unrolled if the statement contains no loop.
     """
 
     loop: tir.For

@@ -84,7 +84,7 @@ def run_case(
 ) -> CaseResult:
     """Make the case of `seed`, run it on `targets` and compare the results.
 
-    passes   the lowering passes for the interpreter; a test of this function passes a wrong one
+    passes   the lowering passes for the interpreter; a test of this function uses a wrong pass
     """
     tally = Tally()
     try:
@@ -127,7 +127,7 @@ def _first_line(e: Exception) -> str:
 
 
 def describe(seed: int, what: str) -> str:
-    """Describe the fault `what` and its case: program, schedule and loops, as far as they build."""
+    """Describe the fault `what` and its case: the program, schedule and loops that can be built."""
     parts = [f"seed {seed}"]
     try:
         rng = np.random.default_rng(seed)
@@ -244,7 +244,7 @@ def _compiler(target: str) -> str:
 
 
 def _refuses(case: Case, target: str) -> None:
-    """Check that the target refuses hardware threads, which a CPU does not have."""
+    """Check that the target refuses hardware threads, because a CPU has none."""
     try:
         driver.build(case.schedule, case.program.args, target=_compiler(target))
     except BuildError:
@@ -258,7 +258,7 @@ def _python(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
 
 
 def _llvm(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """Run machine code on one core, and on two if there is a parallel loop; bind constants."""
+    """Run machine code on one core and, if a loop is parallel, on two; also bind the constants."""
     del rng, passes
     func = driver.lower(case.schedule, case.program.args)
     for cores in (1, 2) if _parallel(func) else (1,):
@@ -269,7 +269,7 @@ def _llvm(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
 
 
 def _bound(f: runtime.Function, *args: Any) -> None:
-    """Call `f` after binding its constants among `args`."""
+    """Bind the constants among `args` to the function, and call it with the other arguments."""
     named = list(zip(f.func.params, args, strict=True))
     g = f.bind(**{p.name: a for p, a in named if f.func.is_constant(p)})
     g(*(a for p, a in named if not f.func.is_constant(p)))
@@ -334,7 +334,7 @@ def _run(case: Case, what: str, call: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Arena:
-    """An array argument between two margins of known bytes, which no program may overwrite."""
+    """An array argument, and margins of known bytes around it that no program may overwrite."""
 
     memory: Array
     array: Array

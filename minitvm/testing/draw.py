@@ -37,7 +37,7 @@ class Draw:
     def inner(
         self, fits: Callable[[schedule.Stage], bool] = lambda s: True
     ) -> schedule.Stage | None:
-        """Draw a stage as stage() does, but no output; if wild, draw any stage."""
+        """Draw a stage that is not an output, otherwise like stage(); if wild, draw any stage."""
         return self.stage(lambda s: not s.is_output and fits(s))
 
     def loops(self, stage: schedule.Stage) -> tuple[tensor.Axis, ...]:
@@ -63,7 +63,7 @@ class Draw:
         return None if stage is None or a is None else (stage, a)
 
     def hosts(self) -> set[str]:
-        """Return the names of the stages inside whose loops other stages are computed."""
+        """Return the names of the stages to whose loops another stage is attached."""
         return {s.attach.stage for s in self.state.stages if isinstance(s.attach, schedule.At)}
 
 
@@ -90,7 +90,7 @@ def is_fresh(stage: schedule.Stage) -> bool:
 
 
 def numbered(name: str, taken: set[str]) -> str:
-    """Return the name that a new axis `name` gets beside the names `taken`: i, i_1, ..."""
+    """Return the name of a new axis `name`, numbered if it is one of `taken`: i, i_1, ..."""
     n, found = 1, name
     while found in taken:
         found, n = f"{name}_{n}", n + 1

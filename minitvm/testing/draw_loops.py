@@ -1,4 +1,4 @@
-"""Draw random steps that change loops or how they run; [] if no loop suits."""
+"""Draw random steps that change loops or how they run; a function returns [] if no loop suits."""
 
 from __future__ import annotations
 

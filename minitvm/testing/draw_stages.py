@@ -1,4 +1,4 @@
-"""Draw random steps that attach stages, add stages or choose memory; [] if no stage suits."""
+"""Draw random steps that attach or add stages, or choose memory; return [] if no stage suits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compute_root(d: Draw) -> list[schedule.Step]:
 
 
 def store_at(d: Draw) -> list[schedule.Step]:
-    """Draw a store_at step, usually at a loop around the one where the stage is computed."""
+    """Draw a store_at step, usually at a loop outside the loop where the stage is computed."""
     stage = d.inner(lambda s: isinstance(s.attach, schedule.At) and not s.double_buffer)
     if not stage or not isinstance(stage.attach, schedule.At):
         return [more for step in compute_at(d) for more in (step, _store_around(d, step))]

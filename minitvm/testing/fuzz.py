@@ -161,7 +161,7 @@ def _work(
     done: queue.SimpleQueue[CaseResult | Exception],
     stopped: threading.Event,
 ) -> None:
-    """Run cases in a child process, which is replaced after each crash."""
+    """Run cases in a child process; replace the process after each crash."""
     try:
         worker = workers.Worker(JOB, renew=LIFETIME)
         for seed in waiting:

@@ -14,7 +14,7 @@ from .values import Rng, chance, pick
 def tile_intrinsic(
     op: tensor.ComputeOp, tile: Mapping[tensor.Axis, int], name: str, rng: Rng
 ) -> tensor.TensorIntrin | None:
-    """Make the intrinsic for a tile of the formula of `op`, or return None if there is none.
+    """Make an intrinsic that computes a tile of the formula of `op`; return None if impossible.
 
     C[i, j] = A[i + 1, j]*2, tile {j: 4}   ->   y[j] = x0[0, j]*2, for j in 0 .. 3
     tile      the extent along the last few data axes and, in a reduction, the last reduce axes
@@ -59,7 +59,7 @@ def _is_affine(e: tir.Expr) -> bool:
 def _on_operands(
     e: tir.Expr, values: Mapping[Any, tir.Index], operands: list[tensor.Tensor]
 ) -> tir.Expr:
-    """Substitute `values` for axes in `e`, and make each load read a new tensor in `operands`."""
+    """Substitute `values` for axes in `e`; add a new tensor to `operands` for each load to read."""
 
     def rule(n: Any) -> Any:
         if not (isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor)):

@@ -25,7 +25,7 @@ class RandomProgram:
     exact             for each output, whether all correct programs agree to the last bit
     longest           the number of points of the longest reduction
     epsilon           the relative error of one operation in the narrowest float type
-    orders_floats     whether there is a min or max of floats, which with a NaN gives either operand
+    orders_floats     whether there is a min or max of floats; with a NaN it gives either operand
     """
 
     inputs: tuple[tensor.Tensor, ...]

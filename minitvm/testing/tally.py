@@ -39,8 +39,8 @@ class Tally:
     """How often each primitive was drawn, accepted and run, and the reasons of refusals.
 
     taken              how often each primitive was accepted
-    ran                the same, only in programs that ran with right results
-    schedules, whole   the number of schedules drawn, and of those in which every step was legal
+    ran                how often each primitive was accepted in programs with right results
+    schedules, whole   the number of schedules drawn, and how many of them had only legal steps
     """
 
     drawn: Counter[str] = field(default_factory=Counter[str])
@@ -51,7 +51,7 @@ class Tally:
     whole: int = 0
 
     def count(self, name: str, why_not: str = "") -> None:
-        """Count one use of the primitive `name`; it was refused if there is a reason `why_not`."""
+        """Count one use of the primitive `name`; `why_not` is the reason if it was refused."""
         self.drawn[name] += 1
         if why_not:
             self.reasons[name, why_not] += 1

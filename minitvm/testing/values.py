@@ -64,7 +64,7 @@ def kept(bits: Bits, dtype: DType) -> Bits:
 
 
 def converted(v: Drawn, to: DType) -> Drawn:
-    """Convert `v` to the type `to`, but return a rounded float unchanged if `to` is no float."""
+    """Convert `v` to the type `to`, but return a rounded float unchanged unless `to` is a float."""
     if v.dtype is to:
         return v
     if not v.exact and not to.is_float:

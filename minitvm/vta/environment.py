@@ -1,4 +1,4 @@
-"""The names of the accelerator for schedules: sizes, scopes, pragmas and the intrinsic."""
+"""The names that schedules use for the accelerator: sizes, scopes, pragmas, the intrinsic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMORIES = (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC, accel.Memory.O
 
 
 class Environment:
-    """The names of one accelerator for schedules; `with Environment(config):` selects it.
+    """The names that schedules use for one accelerator; `with Environment(config):` selects it.
 
     lower and build use the accelerator of the innermost `with` statement in their thread.
 
@@ -58,12 +58,12 @@ class Environment:
 
     @property
     def target(self) -> Target:
-        """Return the target that builds for the accelerator."""
+        """Return the accelerator as a target, for vta.build."""
         return Target("ext_dev", host=self.target_host)
 
     @property
     def target_host(self) -> Target:
-        """Return the target of the CPU that calls the accelerator."""
+        """Return the target for the CPU that calls the accelerator."""
         return Target("llvm")
 
     @cached_property

@@ -53,9 +53,9 @@ TIMES = {
 class Roofs:
     """Upper bounds on the utilisation of the matrix unit for a tiling of a layer.
 
-    dram      the memory roof: transfers take all the time; above 1 if the tiling is compute-bound
-    compute   the compute roof: the compute unit does not wait, but it also resets accumulators and
-              runs ALU operations
+    dram      the memory roof: the utilisation if transfers take all the time; it is above 1 if the
+              tiling is compute-bound
+    compute   the compute roof, without waits; resets and ALU operations take time, too
     """
 
     dram: float
@@ -63,15 +63,15 @@ class Roofs:
 
     @property
     def lower(self) -> float:
-        """Return the lower of the two roofs, which limits the utilisation."""
+        """Return the lower roof, an upper bound on the utilisation."""
         return min(self.dram, self.compute)
 
 
 def roofs(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> Roofs:
     """Return both roofs of a tiling, computed from its transfers and its compute cycles.
 
-    All transfers of the machine are counted: rows that tiles share are loaded for each tile, as are
-    weights, and each transfer has its latency. All reads share one port; writes have another.
+    All transfers of the machine are counted: weights, and rows that tiles share, are loaded again
+    for each tile, and each transfer has its latency. Reads share one port; writes have another.
     """
     done = cost(layer, tiling, config)
     peak = layer.macs / config.macs_per_cycle  # cycles

@@ -17,7 +17,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def pack(a: Array, *blocks: int) -> Array:
-    """Split the first len(blocks) dimensions into blocks, which become the last dimensions.
+    """Split the first len(blocks) dimensions into blocks; the blocks become the last dimensions.
 
         pack(data, 1, 16)       [n, c, h, w]  -> [n, c/16, h, w, 1, 16]
         pack(weight, 16, 16)    [o, i, h, w]  -> [o/16, i/16, h, w, 16, 16]

@@ -73,7 +73,7 @@ def simulate(
 ) -> accel.Run:
     """Simulate a program or function; return cycles, trace, counters and, with `inputs`, outputs.
 
-    config   the machine; by default that for which a function was built, or the current one
+    config   the machine; by default, the machine of a function, or for a program the current one
     inputs   one array for each area of main memory, by name
     order    the order in which instructions take effect: see accel.execute
 
@@ -93,7 +93,7 @@ def verify(
 
 
 def _code_and_machine(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
-    """Return the program of `given`, and its machine, which is `config` unless that is None."""
+    """Return the program of `given` and the machine: `config`, or by default that of `given`."""
     if isinstance(given, runtime.AcceleratorFunction):
         return given.program, given.machine(config)
     if not isinstance(given, accel.Program):

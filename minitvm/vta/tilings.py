@@ -57,7 +57,7 @@ class Tile:
     first_load   the shortest first load of all tiles
     reset        setting the accumulators to 0
     product      the products for one step of the input channels
-    extra        the loads of bias and residual by the compute unit, which are also part of alu
+    extra        the loads of bias and residual by the compute unit; alu includes these cycles
     alu          the ALU operations
     store        the store of the result
     """
@@ -99,7 +99,7 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
 
 
 def _data(layer: Layer, at: Tiling, config: accel.Config) -> Counter[int]:
-    """Count the tiles of the image by the cycles that a load of their data takes.
+    """Map each number of cycles to how many tiles of the image take so long to load their data.
 
     Tiles that are not at a border have the same box, so few boxes are computed.
     """
@@ -129,7 +129,7 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
 def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return lower bounds on the waits of the load unit and the compute unit.
 
-    Each is a pair: the cycles that the unit waits in every round, and those once, at the end.
+    Each is a pair: the cycles that the unit waits in every round, and once more at the end.
 
     In a round each thread resets, loads, multiplies and stores one tile. The first load of a round
     waits for its first reset, and that reset waits for the first store of the previous round. Two
@@ -162,13 +162,13 @@ def _extra(layer: Layer, at: Tiling, config: accel.Config) -> int:
 
 
 def _moved(config: accel.Config, memory: accel.Memory, dims: Box) -> int:
-    """Return the cycles of the transfers that move a box of elements of `memory`."""
+    """Return how many cycles it takes to move a box of elements to or from `memory`."""
     return _cycles(config, config.element_bytes(memory), dims)
 
 
 @lru_cache(maxsize=1 << 16)
 def _cycles(config: accel.Config, element: int, dims: Box) -> int:
-    """Return the cycles of moving a box of elements of `element` bytes.
+    """Return how many cycles it takes to move a box of elements of `element` bytes each.
 
     The result is cached, because all tiles that are not at a border have the same box.
     """

@@ -289,7 +289,7 @@ def _axes(s: te.Schedule, t: te.Tensor | te.ComputeOp) -> tuple[te.Axis, ...]:
 
 
 def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.Axis]:
-    """Tile and bind the loops of `out`; return the last loop over tiles and the first in a tile."""
+    """Tile and bind `out`; return the innermost loop over tiles and the outermost in a tile."""
     b, c, *space, _, _ = _axes(s, out)
     rows = [("yo", space[0], tiling.h)] if space else []
     sizes = [("co", c, tiling.oc), *rows, ("xo", space[1] if space else b, tiling.w)]

@@ -18,11 +18,11 @@ Box = tuple[codegen.Dim, ...]  # dimensions of an array in main memory, in eleme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer(ABC):
-    """A quantised layer from int8 to int8, which shifts and clips sums of products.
+    """A quantised layer from int8 to int8. It shifts and clips sums of products.
 
     channels         the numbers of (input, output) channels, not in blocks
     bias, residual   whether a bias is added before the shift, and a residual after it
-    residual_dtype   "int32", or "int8", the type of layers' results, with a quarter of the bytes
+    residual_dtype   "int32", or "int8" like the results of layers (a quarter of the bytes)
     """
 
     channels: tuple[int, int]
@@ -128,7 +128,7 @@ class Convolution(Layer):
 
     @property
     def macs(self) -> int:
-        """Return the useful multiply-adds; as in papers, padding is included."""
+        """Return the number of multiply-adds; as in papers, it includes those on padded pixels."""
         (h, w), (ic, oc) = self.out, self.channels
         return h * w * ic * oc * self.window
 
@@ -195,8 +195,8 @@ class Convolution(Layer):
 class Dense(Layer):
     """A dense layer: the product of `batch` rows of data with a matrix of weights.
 
-    Its tiles are those of a 1 x 1 convolution of an image with one row, and one column per row of
-    the batch: tilings use w, not h. In memory, channels are contiguous instead of columns.
+    It is tiled like a 1 x 1 convolution of an image with one row, and one column per row of the
+    batch, so tilings use w, not h. In memory, channels are contiguous instead of columns.
     """
 
     batch: int = 1

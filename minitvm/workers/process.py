@@ -39,9 +39,9 @@ ROOT = str(Path(__file__).resolve().parent.parent.parent)  # the folder of the p
 class Process:
     """A process that runs the module named in `given`, in a process group of its own.
 
-    In our process group, Ctrl-C in a terminal would reach it too. Libraries start no threads in it,
-    because a process with several threads cannot fork safely. Its temporary files are in a folder
-    of its own, which end() deletes.
+    In the caller's process group, Ctrl-C in a terminal would reach it too. Libraries start no
+    threads in it, because a process with several threads cannot fork safely. Its temporary files
+    are in a folder of its own, and end() deletes them.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:

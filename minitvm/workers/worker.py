@@ -44,7 +44,7 @@ class Failure:
 
 
 class Worker:
-    """A Python process that runs `module`, which calls serve(); it is replaced when it ends.
+    """A Python process that runs `module` and is replaced when it ends; `module` calls serve().
 
     memory   the limit of its memory in bytes; None for no limit
     cpus     the CPUs on which it runs, if the system supports that; None for all
@@ -109,7 +109,7 @@ class Worker:
             raise
 
     def prepare(self, value: Any, blobs: Sequence[bytes] = ()) -> Failure | None:
-        """Send a request that changes the worker's process and all later ones; wait for its end.
+        """Send a request whose effects this process and all later ones get; wait until it is done.
 
         The answer is discarded. Only the last such request is sent to later processes.
         """
@@ -198,7 +198,7 @@ class Worker:
 
 
 def _ended(code: int, limits: Limits, stderr: tuple[str, ...]) -> Failure:
-    """Return the failure of a process with this exit code, which is negative for a signal."""
+    """Return the Failure of a process with the exit code `code`; -n means signal n ended it."""
     if code >= 0:
         return Failure("exited", code, stderr)
     for signal_name, limit in (("SIGALRM", "seconds"), ("SIGPROF", "cpu_seconds")):

@@ -253,11 +253,11 @@ def test_twelve_ways_and_sixty_four_sets_are_a_cache() -> None:
         ),
         (
             (Cache.l1(), [1, 2], [True]),
-            "writes of type bool, shape (1,): writes must say whether each of the 2",
+            "writes of type bool, shape (1,): writes= must say whether each of the 2",
         ),
         (
             (Cache.l1(), [1, 2], [0, 1]),
-            "writes of type int64, shape (2,): writes must say whether each of the 2",
+            "writes of type int64, shape (2,): writes= must say whether each of the 2",
         ),
         (([], [1]), "simulate([], ...): neither a cache nor a list"),
         ((5, [1]), "simulate(5, ...): neither a cache nor a list"),

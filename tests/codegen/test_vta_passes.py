@@ -143,7 +143,7 @@ def test_a_copy_that_is_to_be_skipped_goes() -> None:
          "dma_copy of A to AL: the 2 x 16 elements are not contiguous in AL[8, 16]"),
         (copy(load(AL, k, j), if_then_else(compare(">=", k * 2, 1), load(A, k * 2 - 1, j),
                                            Const(0, INT32)), (k, 2), (j, 16)),
-         "dma_copy of A to AL: it pads A[k*2 - 1, j], an index of which has step 2"),
+         "dma_copy of A to AL: it pads dimension 0 of A[k*2 - 1, j], with step 2"),
         (copy(load(AL, i, h), load(A, i, h), (i, 8), (h, 8)),
          "dma_copy of A to AL: the 8 x 8 elements are not contiguous in AL[8, 16]"),
         (Pragma("dma_copy", 1, loops(If(compare("<", i, 7), Store(AL, (i, j), load(A, i, j))),

@@ -426,7 +426,7 @@ def test_stages_are_not_computed_inside() -> None:
     s[copy].compute_at(s[C], s[C].op.axis[1])
     s[C].tensorize(s[C].op.axis[0], GEMM)
     assert lowered(s, args) == (
-        "tensorize of 'i' in C: A.local is computed at 'j', inside it\n"
+        "tensorize of 'i' in C: A.local is computed in loop 'j', which the intrinsic replaces\n"
         "  try: compute it at a loop outside of 'i'"
     )
 
@@ -443,8 +443,8 @@ def test_loops_marked_later_are_found() -> None:
 def test_a_pointer_needs_memory_that_lies_as_declared() -> None:
     args, s = tiled(intrin=opaque())
     assert lowered(s, args) == (
-        "tensorize of 'i.inner' in C with gemm4x4: x is declared with strides (4, 1), but the "
-        "part of A has (8, 1), and a call takes its address\n"
+        "tensorize of 'i.inner' in C with gemm4x4: a call takes the address of x, which is "
+        "declared with strides (4, 1); the part of A that it stands for has strides (8, 1)\n"
         "  try: decl_buffer(..., strides=[te.var(), 1]); or a cache of A of this size"
     )
 
@@ -475,7 +475,7 @@ def test_a_variable_learns_one_stride() -> None:
     once = te.decl_tensor_intrin(GEMM.op, lambda i, o: call, binds, name="once")
     args, s = tiled(intrin=once, depth=4)
     assert lowered(s, args) == (
-        "tensorize of 'i.inner' in C with once: step of y: it would be both 4 and 12 (in B)\n"
+        "tensorize of 'i.inner' in C with once: step of y: it would be 12 in B, but elsewhere 4\n"
         "  try: declare a variable for each buffer"
     )
 

@@ -125,7 +125,7 @@ def expm1_polynomial(r: Number) -> Number:
 
 
 def clamped(x: Number, base: float = 2.0) -> Number:
-    """Clamp x to a range slightly larger than that where base**x is neither 0 nor inf."""
+    """Clamp x to a range slightly larger than the range where base**x is neither 0 nor inf."""
     form = FORMATS[x.dtype]
     unit = math.log(2, base)
     top, bottom = (form.bias + 3) * unit, -(form.bias + form.fraction + 3) * unit
@@ -183,7 +183,7 @@ def tanh(x: Number) -> Number:
 
 
 def sigmoid(x: Number) -> Number:
-    """Return 1 / (1 + e^-x), computed from e^-|x|, which cannot overflow."""
+    """Return 1 / (1 + e^-x), computed from e^-|x| because e^-x can overflow."""
     e = exp(-absolute(x))
     return where(x > 0.0, 1.0, e) / (e + 1.0)
 
@@ -272,7 +272,7 @@ def sine_cosine(r: Number, low: Number | None) -> tuple[Number, Number]:
 
 
 def sin(x: Number) -> Number:
-    """Return sin x, which is sin |x| with the sign of x.
+    """Return sin x, computed as sin |x| with the sign of x.
 
     With |x| = n pi / 2 + r, sin |x| is sin r, cos r, -sin r or -cos r, depending on n modulo 4.
     """
@@ -302,12 +302,12 @@ def odd(n: Number) -> Number:
 
 
 def half_turn(n: Number) -> Number:
-    """Return bit 1 of n, shifted to the sign bit: set if n quarter turns reverse the sign."""
+    """Return a sign bit that is set if n quarter turns reverse the sign. It is bit 1 of n."""
     return (n & 2) << (n.dtype.bits - 2)
 
 
 def atan(x: Number) -> Number:
-    """Return atan x, which is atan |x| with the sign of x.
+    """Return atan x, computed as atan |x| with the sign of x.
 
     atan t is t + t z p(z) with z = t^2 and a polynomial p. It is computed for t = |x| if |x| <= 1,
     otherwise for t = -1 / |x|, and pi / 2 is added.
@@ -323,7 +323,7 @@ def atan(x: Number) -> Number:
 
 
 def asin(x: Number) -> Number:
-    """Return asin x = atan(x / sqrt(1 - x^2)), with (1 - x) (1 + x) for 1 - x^2 (more precise)."""
+    """Return asin x = atan(x / sqrt((1 - x) (1 + x))), more precise than with 1 - x^2."""
     return atan(x / square_root((1.0 - x) * (1.0 + x)))
 
 
@@ -367,7 +367,7 @@ def log1p(x: Number) -> Number:
 
 
 def hypot(x: Number, y: Number) -> Number:
-    """Return sqrt(x^2 + y^2) as a sqrt(1 + (b / a)^2); a is the larger of |x|, |y|, b the other."""
+    """Return sqrt(x^2 + y^2) as a * sqrt(1 + (b / a)^2), a = max(|x|, |y|), b = min(|x|, |y|)."""
     p, q = absolute(x), absolute(y)
     a, b = where(p > q, p, q), where(p > q, q, p)
     ratio = where(a.equals(0.0), a.same(0.0), b / a)

@@ -199,7 +199,7 @@ class Code:
     # --- facts about expressions, computed once ---
 
     def lanes(self, e: tir.Expr | int) -> int:
-        """Return how many lanes an expression of the function has."""
+        """Return how many lanes the expression `e` has, cached by its id."""
         if isinstance(e, int):
             return 1
         if id(e) not in self._lanes:

@@ -1,7 +1,7 @@
 """The polynomials of approximate.py: coefficients of 1, x, x^2, ... for every float type.
 
-They were computed with benchmarks/_minimax.py, a Remez exchange in 60 digits, which also documents
-what each one approximates. The comments give the largest relative error in the function's result,
+benchmarks/_minimax.py computed them by a Remez exchange in 60 digits, and documents what each
+polynomial approximates. The comments give the largest relative error in the function's result,
 before rounding (half an ulp is 2**-25 in float32 and 2**-54 in float64).
 """
 

@@ -22,7 +22,7 @@ def together(c: Code, four: list[Value]) -> Value:
 
 
 def dot4(c: Code, acc: Value, a: Value, b: Value) -> Value:
-    """Add to acc the products of the four unsigned bytes of `a` and the four signed ones of `b`."""
+    """Return `acc` plus the dot product of four unsigned bytes `a` and four signed bytes `b`."""
     acc, a, b = c.broadcast(acc, a, b)
     width = next((n for n in c.module.dot4_lanes if acc.lanes % n == 0), 0)
     if not width:

@@ -56,7 +56,7 @@ def emit_llvm(
 
 
 def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> str:
-    """Name a parameter and return its declaration, which says that buffers do not overlap."""
+    """Name a parameter and return its declaration; buffers are declared not to overlap."""
     name = c.name(clean(p.name))
     if isinstance(p, tir.Var):
         c.vars[p] = Value(name, INT64)

@@ -123,7 +123,7 @@ def address(c: Code, buffer: tir.Buffer, i: tir.Index) -> Address:
     """Return the address of buffer[i]: a pointer to its first lane and the stride between lanes.
 
     The constant part of an index is added last, so that accesses near each other share the other
-    instructions: A[i*8 + k + 3] needs one more than A[i*8 + k].
+    instructions: A[i*8 + k + 3] needs one instruction more than A[i*8 + k].
     """
     terms, const = tir.split_terms(i)
     across = tuple(t for t in terms if c.lanes(t[0]) > 1)
@@ -255,7 +255,7 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
 
 
 def _narrow(c: Code, e: tir.Index) -> Value:
-    """Emit an index, in 32 bits if its bounds allow, which makes conversions cheaper."""
+    """Emit an index, in 32 bits if its bounds allow; converting 32 bits is cheaper than 64."""
     v = index(c, e)
     fits = tir.lower_bound(e) >= -FITS_32 and tir.upper_bound(e) < FITS_32
     return cast(c, v, INT32) if fits and v.text.startswith("%") else v

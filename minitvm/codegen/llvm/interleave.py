@@ -105,7 +105,7 @@ def _quad(c: Code, rows: list[Value]) -> list[Value]:
 
 
 def _in_groups(c: Code, order: tuple[int, ...], a: Value, b: Value) -> Value:
-    """Shuffle each group of four lanes: lane n is order[n]; 0 .. 3 are in a, 4 .. 7 in b."""
+    """Make each group of four lanes from lanes `order` of two groups: 0..3 from a, 4..7 from b."""
     picks = [
         start + n if n < GROUP else a.lanes + start + n - GROUP
         for start in range(0, a.lanes, GROUP)
@@ -126,6 +126,6 @@ def _groups(c: Code, vectors: list[Value]) -> list[Value]:
 
 
 def _alternate(c: Code, odd: int, a: Value, b: Value) -> Value:
-    """Return the even groups of four lanes of a, then those of b; the odd ones if `odd` is 1."""
+    """Return the even groups of four lanes of a, then of b; if `odd` is 1, the odd groups."""
     groups = range(GROUP * odd, 2 * a.lanes, 2 * GROUP)
     return shuffle(c, a, b, [start + n for start in groups for n in range(GROUP)])

@@ -18,8 +18,8 @@ def lifted(func: tir.PrimFunc, target: Target) -> tir.PrimFunc:
           B = allocate((1000, 1000), ...)    ->      for i in range(1000): ...
           for i in range(1000): ...
 
-    Arrays in a parallel loop stay, since each thread needs its own, and so do those that fit on the
-    stack and those of symbolic size. Programs for targets without machine code do not change.
+    Arrays stay if they are in a parallel loop (each thread needs its own), fit on the stack or have
+    a symbolic size. Programs for targets without machine code do not change.
     """
     if target.kind != "llvm":
         return func
@@ -56,7 +56,7 @@ def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
 
 
 def _is_parallel(s: tir.Stmt) -> bool:
-    """Return whether `s` is a loop that threads run; they do not run a loop of one iteration."""
+    """Return whether `s` is a parallel loop of more than one iteration, which threads run."""
     return isinstance(s, tir.For) and s.kind == "parallel" and s.extent != 1
 
 

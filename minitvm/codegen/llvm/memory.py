@@ -111,8 +111,8 @@ def _disguise(c: Code, mask: Value) -> Value:
     """Return `mask` in a form that keeps LLVM from folding lanes to constants.
 
     LLVM 22.1.0 stores too many bytes if a mask is a constant with one lane on and the stored value
-    was truncated (LLVM issue 179489). Without AVX-512, when it splits a longer vector, it loads all
-    lanes of a register if it can tell that they are off.
+    was truncated (LLVM issue 179489). Without AVX-512, LLVM splits a longer vector into registers,
+    and loads all lanes of a register if it knows that they are off.
     """
     if c.certainty is None:
         c.certainty = Value(c.name("certain"), BOOL)
@@ -131,7 +131,7 @@ def _reverse(c: Code, v: Value) -> Value:
 
 
 def shuffle(c: Code, a: Value, b: Value, picks: list[int]) -> Value:
-    """Return a vector of the lanes `picks`: n is lane n of `a`, or lane n - lanes(a) of `b`."""
+    """Return a vector of the lanes `picks`, which count the lanes of `a` and then those of `b`."""
     order = ", ".join(f"i32 {n}" for n in picks)
     return c.op(f"shufflevector {a}, {b}, <{len(picks)} x i32> <{order}>", a.dtype, len(picks))
 

@@ -107,7 +107,7 @@ def _three(name: str, a: Number, b: Operand, c: Operand) -> Number:
 
 
 def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
-    """Return c[0] + c[1] x + c[2] x^2 + ...; even and odd powers in parallel halve the latency."""
+    """Return c[0] + c[1] x + c[2] x^2 + ...; sum even and odd powers in parallel to save time."""
     if len(coefficients) < 5:
         return _horner(x, coefficients)
     z = x * x

@@ -40,7 +40,7 @@ THIRD = {
 
 
 def power(c: Code, x: Value, y: Value) -> Value:
-    """Emit x ** y, like C's pow, for floats of one type; a few literals y need only products."""
+    """Emit x ** y for floats of one type, like C's pow; for a few literals y, emit products."""
     known = _multiplied(Number(c, x), y)
     if known is not None:
         return known.value

@@ -105,7 +105,7 @@ Region = tuple[tir.Buffer, Terms, int, int]
 
 
 def _insert(s: tir.Stmt, around: tuple[tir.For, ...], regions: Sequence[Region]) -> tir.Stmt:
-    """Insert requests into the innermost loop of `s` that runs most; `around` are outer loops."""
+    """Insert requests into the innermost loop with the most iterations; `around` encloses `s`."""
     match s:
         case tir.For(_, extent, body, kind) if kind == "serial" and isinstance(extent, int):
             return replace(s, body=_insert(body, (*around, s), regions))
@@ -119,7 +119,7 @@ def _insert(s: tir.Stmt, around: tuple[tir.For, ...], regions: Sequence[Region])
 
 
 def _iterations(s: tir.Stmt) -> int:
-    """Return how many iterations the innermost loop of `s` runs in all; 0 if there is no loop."""
+    """Return the total iterations of the innermost loop that runs most; 0 if `s` has no loop."""
     match s:
         case tir.For(_, extent, body, kind):
             count = isinstance(extent, int) and kind == "serial"

@@ -69,7 +69,7 @@ def sum_of(a: Number, b: Number) -> tuple[Number, Number]:
 
 
 def with_distant(name: str, near: Callable[[Number], Number], x: Number) -> Number:
-    """Return near(x); if any lane is beyond LIMIT, a branch computes that lane by libm's `name`."""
+    """Return near(x), but in lanes with |x| > LIMIT the result of libm's function `name`."""
     c, v = x.code, x.value
     result = near(x)
     beyond = absolute(x) > LIMIT[x.dtype]

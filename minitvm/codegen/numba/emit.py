@@ -99,7 +99,7 @@ def to_uint64(x):
 def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
     """Return Python source that defines `name(params...)` for numba, where name is clean(f.name).
 
-    Parameters are those of emit_python(). With `parallel`, the outermost parallel loops run on
+    Parameters are as in emit_python(). With `parallel`, the outermost parallel loops run on
     numba's threads; otherwise they are plain loops.
 
     Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors and float16.

@@ -34,13 +34,13 @@ def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Ar
 
 
 def _aligned(area: accel.Area, kinds: list[accel.Memory], config: accel.Config) -> accel.Area:
-    """Return the area moved to the next address at which elements of all these kinds may begin."""
+    """Return the area moved to the next address at which elements of all `kinds` may begin."""
     step = lcm(*(config.element_bytes(kind) for kind in kinds)) // config.element_bytes(area.memory)
     return replace(area, base=-(-area.base // step) * step)
 
 
 def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
-    """Return, for each argument, the element kinds of its transfers; OUT first if it is stored."""
+    """Return the element kinds of each argument's transfers; OUT comes first if it is stored."""
     found: dict[tir.Buffer, list[accel.Memory]] = {}
     for n in tir.walk(func.body):
         if isinstance(n, tir.Call) and n.name.endswith(f".{COPY}"):
@@ -54,7 +54,7 @@ def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
 
 
 def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:
-    """Return the kind of elements a transfer moves in main memory: OUT if it is a store."""
+    """Return the kind of elements in main memory that a transfer moves; a store moves OUT."""
     memory = lowering.memory_of(to)
     if memory is None:
         return accel.Memory.OUT

@@ -60,7 +60,7 @@ class Compute:
         return self.operations[id(s)]
 
     def find_operation(self, s: tir.Stmt) -> Operation | None:
-        """Return what `kind` returns, computed without the cache."""
+        """Return the operation of `s`, or None, without using the cache of `kind`."""
         match s:
             case tir.For(body=body):
                 return self.kind(body)
@@ -80,7 +80,7 @@ class Compute:
     def emit(self, s: tir.Stmt, kind: Operation, stream: Stream) -> None:
         """Add one GEMM or ALU instruction to `stream`.
 
-        Two outer loops of `s` become its loops, the inner ones its micro-operations.
+        Up to two outer loops of `s` become loops of the instruction, inner loops micro-operations.
         """
         site = self.site(s)
         work = self.loops_of(s, kind, site)
@@ -113,7 +113,7 @@ class Compute:
         return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
 
     def loops_of(self, s: tir.Stmt, kind: Operation, site: Site) -> MicroLoops:
-        """Return the loops of `s` in this iteration, cached by `site`."""
+        """Return the loops and micro-operations of `s` in this iteration, cached by `site`."""
         if site not in self.loops:
             self.loops[site] = find_loops(s, kind, self.now.inside())
         return self.loops[site]
@@ -163,7 +163,7 @@ def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
 
 
 def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
-    """Return how many elements (dst, src, wgt) advance per iteration; None if this varies."""
+    """Return by how many elements dst, src and wgt advance per iteration; None if this varies."""
     found: set[tuple[int, ...]] = set()
     for n in tir.walk(loop.body):
         if isinstance(n, tir.For) and not tir.free_of(n.extent, [loop.var]):
@@ -176,7 +176,7 @@ def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
 
 
 def _step(view: tir.View, var: tir.Var, now: Now) -> int | None:
-    """Return how many elements a view advances when `var` increases by 1; None if this varies."""
+    """Return by how many elements a view advances if `var` grows by 1; None if this varies."""
     at = view.first.indices[0]
     factor = sum(c for a, c in tir.split_terms(at)[0] if a is var)
     even = tir.free_of(tir.sub(at, tir.mul(var, factor)), [var])

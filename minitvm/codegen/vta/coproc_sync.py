@@ -69,8 +69,8 @@ def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
                                                   ex.push_dep_to(ld)
                                                 ld.pop_dep_from(ex)
 
-    Runs before `inject_virtual_thread`: the tokens inserted here are those of one thread, and each
-    thread then gets its own. Raises LoweringError if a load would have to wait for a store, because
+    Runs before `inject_virtual_thread`: the tokens inserted here are for one thread, and that
+    pass copies them. Raises LoweringError if a load would have to wait for a store, because
     there is no queue between those units.
     """
     sections, build = _sections(s)
@@ -79,7 +79,7 @@ def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
 
 
 def _close(sections: list[Section]) -> None:
-    """Push the tokens that the first section needs; pop those that the last one leaves over."""
+    """Push the tokens that the first section needs; pop the tokens that the last section leaves."""
     if sections:
         first, last = sections[0], sections[-1]
         first.before[:0] = [_push(p) for p, n in first.pops.items() for _ in range(n)]
@@ -163,7 +163,7 @@ def _branches(s: tir.If) -> tuple[list[Section], Build]:
 
 
 def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
-    """Make `after` wait for `before`; return the tokens that all threads push, and those they pop.
+    """Make `after` wait for `before`; return the tokens that all threads push, and that they pop.
 
     Tokens that a loop leaves over are popped after it; those that it needs are pushed before it. If
     the numbers of threads differ, the section with fewer threads pushes or pops several tokens:

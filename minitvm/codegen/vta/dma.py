@@ -219,7 +219,7 @@ def _check_compact(copy: Copy, box: Box) -> None:
         raise LoweringError(
             copy.what,
             f"the {' x '.join(map(str, shape))} elements are not contiguous in {local.name}"
-            f"[{', '.join(map(tir.text, local.shape))}], as those of a transfer must be",
+            f"[{', '.join(map(tir.text, local.shape))}]; a transfer needs contiguous elements",
             f"compute_at an outer loop, so that all of {local.name} is copied at once",
         )
 
@@ -246,7 +246,7 @@ def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], li
     for d, (first, n) in enumerate(zip(box.begins, box.counts, strict=True)):
         if (d in lows or d in ends) and box.steps[d] > 1:
             source, step = tir.text(copy.source), box.steps[d]
-            why = f"it pads {source}, an index of which has step {step}; a transfer cannot do both"
+            why = f"it pads dimension {d} of {source}, with step {step}; a transfer cannot do both"
             raise LoweringError(copy.what, why, "load all of the rows, or pad a copy of the data")
         before = tir.maximum(0, tir.sub(lows[d], first)) if d in lows else 0
         after = tir.maximum(0, tir.sub(tir.add(first, n), ends[d])) if d in ends else 0

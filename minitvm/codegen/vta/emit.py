@@ -123,7 +123,7 @@ class _Emitter:
     # --- transfers ---
 
     def transfer(self, call: tir.Call, unit: accel.Unit) -> None:
-        """Emit a LOAD, or a STORE; several if the box has more than two dimensions."""
+        """Emit a LOAD or STORE, or several of them if the box has more than two dimensions."""
         to, source, *pads = call.args
         assert isinstance(to, tir.View)
         assert isinstance(source, tir.View)
@@ -161,7 +161,7 @@ class _Emitter:
 
 
 def _move(kind: accel.Memory, sram: int, dram: int, part: Rows) -> accel.Load | accel.Store:
-    """Return the instruction that moves rows between a box at dram and a buffer at sram."""
+    """Return the instruction that moves rows between `dram` in a box and `sram` in a buffer."""
     to, source, y, x = sram + part.sram, dram + part.dram, part.y, part.x
     if kind is accel.Memory.OUT:
         return accel.Store(sram=to, dram=source, y=y.n, x=x.n, stride=y.stride)

@@ -20,7 +20,7 @@ class Now:
     base: dict[tir.Buffer, int] = field(default_factory=dict[tir.Buffer, int])
 
     def inside(self) -> Now:
-        """Return a copy, in which inner loops can set their variables without changing self."""
+        """Return a copy; inner loops can set their variables in it without changing self."""
         return replace(self, env=dict(self.env))
 
     def value(self, e: tir.Index) -> int:

@@ -17,7 +17,7 @@ Site: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The micro-operations of one call site; as in VTA's runtime, each site has its own copy.
+    """The micro-operations of one statement; as in VTA's runtime, each statement has its own copy.
 
     site   the statement's id, and the values that its micro-operations depend on
     """

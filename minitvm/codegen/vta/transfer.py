@@ -35,7 +35,7 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A 2-D transfer of y rows of x elements; it begins at `dram` in the box, `sram` on chip."""
+    """A 2-D transfer of y rows of x elements, from `dram` on in the box and from `sram` on chip."""
 
     sram: int
     dram: int
@@ -77,7 +77,7 @@ def is_zeros(dims: tuple[Dim, ...]) -> bool:
 
 
 def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
-    """Convert dims from numbers to elements of `size` numbers.
+    """Convert dims that count numbers into dims that count elements of `size` numbers.
 
     For size 16, the dims (n, stride) = (16, 16), (16, 1) become (16, 1).
     """

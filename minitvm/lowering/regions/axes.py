@@ -21,8 +21,8 @@ def is_one(extent: tir.Index) -> bool:
 def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index]) -> None:
     """Add the extents of axes made by splits and fuses to the extents of the root axes.
 
-    An axis shorter than the factor gets a single part of its own length, unless that part is bound
-    to threads: their number stays as declared.
+    An axis shorter than the factor becomes one part of its own length, unless the part is bound to
+    threads. The number of threads stays as declared.
     """
     threads = _thread_axes(stage)
     for r in stage.relations:

@@ -116,8 +116,8 @@ def _resolve_reduce_ranges(
 ) -> None:
     """Express the ranges of reduce axes in loop variables: 0 .. i  ->  0 .. io*4 + ii.
 
-    Their loops get new variables, without a symbolic upper bound `top`: it would name the data
-    loops, whose variables passes may replace.
+    The reduce loops get new variables without a symbolic upper bound `top`. A bound would mention
+    variables of data loops, and passes may replace those variables.
     """
     here = {a: tir.add(start[a], values[a]) for a in op.axis}
     for k in op.reduce_axis:

@@ -25,7 +25,7 @@ class Context:
     in_scan_result: frozenset[tensor.Tensor]  # tensors stored in the result of a scan
 
     def place(self, t: tensor.Tensor, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
-        """Return the indices of t[indices] in the buffer of `t`, which holds the region of `t`."""
+        """Return the indices of t[indices] in the buffer of `t`, where its region is stored."""
         stage = self.state.owner(t)
         if not isinstance(stage.op, tensor.ComputeOp) or t in self.in_scan_result:
             return indices
@@ -40,7 +40,7 @@ class Context:
         return schedule.layout_index(stage.layout[1], stage.layout[0], local)
 
     def read(self, e: tir.Expr, values: dict[tensor.Axis, tir.Index]) -> tir.Expr:
-        """Substitute `values` for the axes in the formula `e`, and make it load from buffers."""
+        """Substitute `values` for the axes in the formula `e`, and buffers for the tensors."""
         return tir.rewrite_expr(tir.substitute(e, values), self.redirect)
 
     def redirect(self, n: tir.Expr) -> tir.Expr:
@@ -68,7 +68,7 @@ def allocate(
 
 
 def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
-    """Map the updates and states of scans to the results of the scans, which hold them."""
+    """Map each update and state of a scan to the scan's result, in which it is stored."""
     found: dict[tensor.Tensor, tensor.Tensor] = {}
     for stage in state.stages:
         if isinstance(stage.op, tensor.ScanOp):
@@ -98,7 +98,7 @@ def _shape(
 ) -> tuple[tir.Index, ...]:
     """Return the shape of the buffer of the stage's output `t`.
 
-    Its extents are those of the region, or larger if store_at, registers or a layout need more.
+    The buffer is as large as the region, or larger if store_at, registers or a layout need it.
     """
     if not isinstance(stage.op, tensor.ComputeOp):
         return t.shape

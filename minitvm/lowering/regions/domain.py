@@ -60,8 +60,8 @@ class Domain:
     guards    the conditions under which a point is computed, without redundant ones
     demand    what the readers need: where start and extents come from
     stored    where each dimension lies in memory, if store_at keeps it for an outer loop
-    no_reuse  why a store_at has no effect, so that each iteration computes its whole window; ""
-              if it has one. Messages append the name of the loop: "its parts do not overlap along"
+    no_reuse  why store_at has no effect, so that each iteration computes its whole window; "" if
+              it has an effect. Messages append a loop's name: "its parts do not overlap along"
     """
 
     start: dict[tensor.Axis, tir.Index]

@@ -17,7 +17,7 @@ def guards_of(
     extents: dict[tensor.Axis, tir.Index],
     values: dict[tensor.Axis, tir.Index],
 ) -> tuple[Guard, ...]:
-    """Return the guards that no other implies, and then the conditions that the user asked for.
+    """Return the guards that no other guard implies, then the conditions that the user added.
 
     An axis has a guard if a split does not divide its extent, even if a step made the axis.
     A data axis that may leave its tensor has guards for the ends of the tensor.

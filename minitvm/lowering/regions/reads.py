@@ -62,7 +62,7 @@ def _rows(
     fixed: set[tir.Var],
     domains: dict[str, Domain],
 ) -> Iterator[Read]:
-    """Yield the scan's read of the current row of each update of the scan that `op` computes."""
+    """For each update of the scan that `op` computes, yield the scan's read of its current row."""
     for t in scan.updates:
         if t.op is op:
             now = sweep(domains[reader.name].values[scan.scan_axis], fixed)

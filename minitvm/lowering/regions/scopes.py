@@ -57,7 +57,7 @@ def shared_loops(
 def check_scope(
     state: schedule.State, stage: schedule.Stage, loops: Mapping[tensor.Axis, tir.Var]
 ) -> None:
-    """Raise LoweringError if the stage is computed by or for threads that cannot see its memory.
+    """Raise LoweringError if a thread that computes or reads the stage cannot access its memory.
 
     loops: the stage's loops with more than one iteration; only these distribute its work.
     """

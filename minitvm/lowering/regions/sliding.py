@@ -38,7 +38,7 @@ def check_attached(stage: schedule.Stage) -> None:
 def storage_for(
     window: tuple[tir.Index, tir.Index], hull: tuple[tir.Index, tir.Index], may_fold: bool
 ) -> StoredDimension:
-    """Return how to store a dimension: one iteration needs `window`, all iterations `hull`.
+    """Return how to store a dimension of which one iteration needs `window`, and the loop `hull`.
 
     Both are (start, extent). A window of 3 elements in rows of 100 is stored in 4: as the window
     moves, element i + 4 replaces element i, which is no longer in the window.
@@ -69,7 +69,7 @@ def slide(
     """
     moving = [a for a, (lo, _) in windows.items() if not tir.free_of(lo, (loop,))]
     if any(n.intrin is not None for n in stage.notes.values()):
-        return "a tensor intrinsic computes it, always as much"
+        return "a tensor intrinsic computes equally many elements in each iteration of"
     if len(moving) != 1:
         names = " and ".join(a.name for a in moving)
         return f"{names} move together with" if moving else "its part is the same in all of"
