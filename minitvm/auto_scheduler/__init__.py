@@ -2,7 +2,7 @@
 
 To add        write
 a sketch rule its condition and its effect, and a Rule in RULES (rules.py)
-a decision    a function in annotate.py that returns a state for each choice
+a decision    a function in annotate.py that returns or yields a state for each choice
 an objective  a function of the latencies, in objectives.py
 """
 

@@ -1,4 +1,4 @@
-"""Tuning of several tasks, round by round: the state of each, and which one is next."""
+"""Tune several tasks, round by round: keep the state of each task, and choose the next task."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class Settings:
 class Allocation:
     """A run of the task scheduler: call start(), run(measurers) and outcome().
 
-    searches   a search of each task, not started
-    batch      trials of a round
-    patience   trials without an improvement, after which objective "early-stop" leaves a task
-    begin      when it began, by the timer of the searches
+    searches   a search for each task, not started yet
+    batch      the number of trials in a round
+    patience   objective "early-stop" leaves a task after this many trials without an improvement
+    begin      when the run began, by the timer of the searches
     """
 
     settings: Settings
@@ -95,13 +95,13 @@ class Allocation:
     refused: dict[int, str] = field(default_factory=dict[int, str])
     rounds: list[TaskRound] = field(default_factory=list[TaskRound])
     best: float = math.inf  # lowest objective so far
-    improved: int = 0  # trials when the lowest was found
+    improved: int = 0  # the number of trials when `best` was found
     ended: End = "exhausted"
 
     # --- the state of each task ------------------------------------------------------------------
 
     def latency(self, n: int) -> float:
-        """Return the latency of a task: that of its default until a candidate is faster."""
+        """Return the lowest latency so far of a task's default schedule and its candidates."""
         search = self.searches[n]
         found = search.reference if search.best is None else search.best.seconds
         return 0.0 if n in self.refused else min(found, search.reference)
@@ -112,11 +112,11 @@ class Allocation:
 
     @property
     def trials(self) -> int:
-        """Return the trials of all tasks, including those that the logs had."""
+        """Return the number of trials of all tasks, including trials that the logs already had."""
         return sum(len(s.trials) for s in self.searches)
 
     def alive(self) -> list[int]:
-        """Return the tasks that can still be tuned."""
+        """Return the numbers of the tasks that can still be tuned."""
         return [
             n
             for n, s in enumerate(self.searches)
@@ -133,7 +133,7 @@ class Allocation:
         return Progress(self.latency(n), len(trials) / self.batch, before, flops)
 
     def objective(self) -> Objective:
-        """Return the objective as it is now: f4 depends on how long the tasks have stalled."""
+        """Return the current objective; f4 changes when tasks have stalled for long."""
         given, weights = self.settings.objective, self.settings.weights
         match given:
             case "sum":
@@ -152,7 +152,7 @@ class Allocation:
     # --- choosing --------------------------------------------------------------------------------
 
     def over(self) -> End | None:
-        """Return why tuning ends; None if it goes on."""
+        """Return why tuning ends; None if it continues."""
         if self.searches[0].stop.is_set():
             return "stopped"
         limits, first = self.limits, self.searches[0]
@@ -166,14 +166,14 @@ class Allocation:
         return None if self.alive() else "exhausted"
 
     def chosen(self) -> tuple[int, tuple[float, ...]] | End:
-        """Return the next task, and the gradients if they decided; or why tuning ends."""
+        """Return the next task and the gradients, () if they were not used; or why tuning ends."""
         alive = self.alive()
         if self.settings.strategy == "sequential":
             return self._in_order(alive), ()
         if self.settings.strategy == "round-robin":
             return min(alive, key=lambda n: len(self.searches[n].trials)), ()
         untried = [n for n in alive if not self.searches[n].trials]
-        if untried:  # a short budget is best spent on large tasks
+        if untried:  # first the tasks with the most operations, as the budget may be short
             return max(untried, key=self._work), ()
         gradients = self.gradients(alive)
         if min(gradients) >= 0:
@@ -183,7 +183,7 @@ class Allocation:
         return int(np.argmin(gradients)), gradients
 
     def gradients(self, alive: Sequence[int]) -> tuple[float, ...]:
-        """Return the change of the objective expected from a round of each task; 0 if not alive."""
+        """Return how a round of each task should change the objective; 0 if not in `alive`."""
         s, objective, latencies = self.settings, self.objective(), self.latencies
         tasks = [self.progress(n) for n in range(len(self.searches))]
         similar = [sorted(each) for each in self.similar]
@@ -194,11 +194,11 @@ class Allocation:
         )
 
     def _work(self, n: int) -> float:
-        """Return the operations of a task in all calls of all networks."""
+        """Return how many operations all calls of a task in all networks take together."""
         return sum(row[n] for row in self.settings.weights) * self.settings.tasks[n].flops
 
     def _in_order(self, alive: Sequence[int]) -> int:
-        """Return the first task that has not had its share of the budget."""
+        """Return the first task that has not used up its equal share of the budget."""
         count, share = len(self.searches), 0
         if self.limits.seconds is not None:
             used = self.searches[0].timer() - self.begin
@@ -224,7 +224,7 @@ class Allocation:
             self.on(TasksStarted(s.tasks, calls, limits.trials, limits.seconds, self.trials))
 
     def run(self, measurers: Callable[[tune.Task], tune.Measures]) -> None:
-        """Tune a task in each round until a limit is reached; then measure the best again."""
+        """Tune one task in each round until a limit is reached; then measure the best again."""
         while True:
             end = self.over()
             choice = end or self.chosen()
@@ -243,7 +243,7 @@ class Allocation:
     def _measurer(
         self, n: int, measurers: Callable[[tune.Task], tune.Measures]
     ) -> tune.Measures | None:
-        """Return the measurer of a task; None if its default cannot be measured."""
+        """Return the measurer of a task; None if the task's default schedule cannot be measured."""
         search = self.searches[n]
         if n not in self.measurers and n not in self.refused:
             try:
@@ -288,7 +288,7 @@ class Allocation:
             self.on(event)
 
     def _improve(self) -> None:
-        """Record the objective and the number of trials if the objective has become lower."""
+        """Update `best` and `improved` if the objective is lower than before."""
         now = self.objective()(self.latencies)
         if now < self.best or math.isinf(now):
             self.best, self.improved = now, self.trials

@@ -1,8 +1,8 @@
-"""What the sketch rules ask about a stage: where its data is reused, what may be inlined into what.
+"""Properties of a stage that the sketch rules depend on, such as reuse of data.
 
-The questions are those of Ansor (Zheng et al., "Ansor: Generating High-Performance Tensor Programs
-for Deep Learning", 2020, section 4.1). They are asked about a schedule state, whose operations may
-have been rewritten by earlier steps, such as cache_write.
+The properties are defined by Ansor (Zheng et al., "Ansor: Generating High-Performance Tensor
+Programs for Deep Learning", 2020, section 4.1). They are derived from a schedule state, in which
+earlier steps, such as cache_write, may have rewritten operations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BRANCHES = (tir.Where, tir.IfThenElse)
 
 
 def extent(a: tensor.Axis) -> int:
-    """Return the extent of an axis; 1 if data decides it. ComputeDAG refuses symbolic sizes."""
+    """Return the extent of an axis; 1 if it depends on data. ComputeDAG refuses symbolic sizes."""
     return a.extent if isinstance(a.extent, int) else 1
 
 
@@ -30,14 +30,14 @@ def terms(op: tensor.ComputeOp) -> int:
 
 
 def is_ragged(op: tensor.ComputeOp) -> bool:
-    """Return whether the number of terms that `op` reduces depends on data: it is not tiled."""
+    """Return whether the number of terms that `op` reduces depends on data, which forbids tiles."""
     return any(not isinstance(a.extent, int) for a in op.reduce_axis)
 
 
 def has_data_reuse(op: tensor.ComputeOp) -> bool:
     """Return whether several iterations read the same elements, so that it pays to tile `op`.
 
-    This is so if an input is read without one of the output's axes, and there is a second such
+    This is so if the indices of an input lack an axis of the output, and `op` has a second such
     input or a reduction (NeedsMultiLevelTiling).
     """
     if is_ragged(op):
@@ -91,9 +91,9 @@ def reads_elementwise(reader: tensor.Operation, read: tensor.Operation) -> bool:
 
 
 def elementwise_consumer(state: schedule.State, name: str) -> str | None:
-    """Return the only stage that reads a stage, if it does so elementwise; None otherwise.
+    """Return the only stage that reads the stage `name`, or None if it does not read elementwise.
 
-    Inlined stages between the two must read elementwise, too.
+    Inlined stages between the two stages must read elementwise too.
     """
     direct, at = schedule.readers(state), name
     while len(direct[at]) == 1:
@@ -109,8 +109,8 @@ def elementwise_consumer(state: schedule.State, name: str) -> str | None:
 def is_small_space(op: tensor.ComputeOp, cores: int) -> bool:
     """Return whether the output is too small for tiles or cores, so that the sum must be split.
 
-    (NeedsRfactor: for an operation with data reuse, no more elements than terms and than 16 for
-    each core; without data reuse, more terms than cores.)
+    Ansor calls this NeedsRfactor. With data reuse: the output has no more elements than terms, and
+    no more than 16 elements for each core. Without data reuse: there are more terms than cores.
     """
     if op.reduction is None or is_ragged(op):
         return False
@@ -120,11 +120,11 @@ def is_small_space(op: tensor.ComputeOp, cores: int) -> bool:
 
 
 def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
-    """Return the inputs that can be stored as panels as wide as a tile, and the dimension to split.
+    """Return the inputs that can be stored as panels as wide as a tile, and the dimension of each.
 
-    The last data axis indexes this dimension. The other dimensions are indexed by other axes, one
-    of them a reduce axis. Some data axis indexes no dimension, so each tile along it reads the
-    input again. Examples are the weights of a product and of a convolution in NHWC.
+    Panels split this dimension, and the last data axis indexes it. Other axes, one of them a reduce
+    axis, index the other dimensions. Some data axis indexes no dimension, so each tile along it
+    reads the input again. Examples: the weights of a product and of a convolution in NHWC.
     """
     found = list[tuple[tensor.Tensor, int]]()
     last, long = op.axis[-1], {a for a in op.axis if extent(a) > 1}

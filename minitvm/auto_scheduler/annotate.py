@@ -1,12 +1,12 @@
-"""Annotation: the decisions that change the steps of a sketch, beside its tile sizes.
+"""Annotation: the decisions, besides tile sizes, that change the steps of a sketch.
 
     unroll      whether the rows of a register tile are unrolled
     location    where stages that are neither tiled nor inlined are computed
     grain       how many of the outermost loops run in parallel
     vectorize   the innermost data loop of each stage
 
-Each combination is a sketch of its own, with the same genes: a row of one sketch is a row of its
-siblings. (In Ansor these decisions are drawn for each program.)
+Each combination of decisions is a separate sketch with the same genes, so a row of one sketch is
+also a row of its siblings. (Ansor draws these decisions for each program.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import analysis
 from .state import State
 
 UNROLLS = (0, 16, 64, 512)
-FEW_STAGES = 2  # up to this many stages without tiles, each gets a location of its own
+FEW_STAGES = 2  # up to this many stages without tiles get locations independently
 SHORTEST = 4  # iterations of the shortest loop that is worth vectorizing
 VECTORS = (1, 2, 4)  # registers of a vectorized loop of stages without tiles
 
@@ -43,7 +43,7 @@ def annotated(state: State, target: Target) -> list[State]:
 
 
 def _open_sizes(state: State, target: Target) -> None:
-    """Add the genes that all siblings have."""
+    """Add the genes that all sketches made from this state have."""
     if any(analysis.terms(state.op(s)) > 1 for s in _computed(state)):
         state.gene(tune.number_gene("auto_unroll", UNROLLS))
     for name in _untiled(state):
@@ -65,7 +65,7 @@ def _computed(state: State) -> list[str]:
 
 
 def _is_partial(name: str) -> bool:
-    """Return whether rfactor made the stage: a gene decides how many partial results there are."""
+    """Return whether rfactor made the stage; then a gene decides the number of partial results."""
     return name.endswith(".rf")
 
 
@@ -86,7 +86,7 @@ def _untiled(state: State) -> list[str]:
 
 
 def _split_by_user(state: State) -> list[str]:
-    """Return the stages whose loops a rule of the user has split."""
+    """Return the stages whose loops were split by a sketch rule of the user."""
     tiled = {*state.tiles, *_hosts(state)}
     stages = [state.s.state.stage(name) for name in _computed(state) if name not in tiled]
     return [s.name for s in stages if s.relations and s.layout is None]
@@ -117,7 +117,7 @@ def _locations(state: State) -> list[State]:
 
 
 def _last_choice(new: State, old: State) -> str:
-    """Return the kind of location that was chosen last; "" for root."""
+    """Return the kind of location that was chosen for the last stage; "" for root."""
     return "" if new is old else new.choices[-1].split()[-1]
 
 
@@ -141,7 +141,7 @@ def _placed(state: State, name: str) -> Iterator[State]:
 
 
 def _kind_of_loop(state: State, stage: str, loop: str) -> str:
-    """Return "outer" or "tile" for a loop that stages are computed in; "" for any other."""
+    """Return "outer" or "tile" if stages may be computed in this loop; "" for other loops."""
     now = state.s.state.stage(stage)
     tiles = next((t for t in state.tiles.values() if t.host == stage), None)
     if tiles is None:
@@ -157,7 +157,7 @@ def _kind_of_loop(state: State, stage: str, loop: str) -> str:
 
 
 def _grains(state: State, target: Target) -> Iterator[State]:
-    """Yield states in which stages at root run in parallel, with tasks of different sizes."""
+    """Yield states in which stages at root run in parallel, each with another size of tasks."""
     if target.num_cores == 1:
         yield state
         return
@@ -170,7 +170,7 @@ def _grains(state: State, target: Target) -> Iterator[State]:
 
 
 def _parallel(state: State, name: str, grain: str) -> None:
-    """Run the outermost data loops of a stage in parallel: all of the first level, or one."""
+    """Run the outermost data loops of a stage in parallel: all loops of the first level, or one."""
     stage = state.s[name]
     now = state.s.state.stage(name)
     tiles = next((t for t in state.tiles.values() if t.host == name), None)
@@ -225,7 +225,7 @@ def _unroll_rows(state: State) -> None:
     for name, t in state.tiles.items():
         for a in t.inner[:-1]:
             state.s[name].unroll(a)
-        for a in t.copied[:-1] if t.level == 2 else ():  # or the tile would stay in memory
+        for a in t.copied[:-1] if t.level == 2 else ():  # otherwise the tile stays in memory
             state.s[t.host].unroll(a)
     state.choices = (*state.choices, "rows")
 

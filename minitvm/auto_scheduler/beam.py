@@ -1,14 +1,14 @@
-"""Beam search, as Halide's auto-scheduler does it: programs are built decision by decision.
+"""Beam search, as in Halide's auto-scheduler: build programs decision by decision.
 
 policy = BeamPolicy(task, rng, beam=32)
 tune.run(task, policy, trials=64)
 print(policy.searches[-1])                   which prefixes were kept and pruned, with their scores
-policy.pruned(best)                          where each search lost the prefix of a candidate
+policy.pruned(best)                          where each search pruned the prefix of a candidate
 
-A cost model scores programs of which only the first decisions are known. It has learned from
-complete programs, so that its scores of prefixes are wrong in a way that it cannot know; the best
-program is lost as soon as one of its prefixes is pruned (Adams et al., "Learning to Optimize Halide
-with Tree Search and Random Programs", 2019; Zheng et al., 2020, section 7.2).
+A cost model scores prefixes: programs whose first decisions alone are known. It has learned only
+from complete programs, so its scores of prefixes can be wrong. The best program is lost as soon as
+one of its prefixes is pruned (Adams et al., "Learning to Optimize Halide with Tree Search and
+Random Programs", 2019; Zheng et al., 2020, section 7.2).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Node(NamedTuple):
     score: float = 0.0
 
     def begins(self, candidate: tune.Candidate) -> bool:
-        """Return whether the candidate begins with these decisions."""
+        """Return whether this prefix is a prefix of the candidate."""
         same = self.options == candidate.row[: len(self.options)]
         return self.sketch == candidate.sketch and same
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The prefixes that one decision gave, best first.
+    """All prefixes after one decision, best first.
 
-    known   the number of genes that they fill; a sketch with fewer genes is complete
+    known   the number of genes that the prefixes fill; a sketch with fewer genes is complete
     """
 
     known: int
@@ -60,7 +60,7 @@ class BeamTrace:
     def pruned_at(self, candidate: tune.Candidate) -> int | None:
         """Return how many genes were known when the prefix of a candidate was pruned or not drawn.
 
-        Returns None if the candidate was kept to the end.
+        Returns None if the search kept the candidate to the end.
         """
         for decision in self.decisions:
             if not any(node.begins(candidate) for node in decision.kept):
@@ -78,22 +78,22 @@ class BeamTrace:
         return "\n".join(lines)
 
     def _text(self, node: Node) -> str:
-        """Return a prefix for people: "sketch 0, level 1: tile_i 8x4x4x4"."""
+        """Format a prefix for people: "sketch 0, level 1: tile_i 8x4x4x4"."""
         sketch = self.task.sketches[node.sketch]
         known = tune.Space(sketch.space.genes[: len(node.options)])
         return f"{sketch.name}: {known.text(node.options)}".removesuffix(": ")
 
 
 class BeamPolicy:
-    """Proposes the complete programs that a beam search under a cost model ends with.
+    """Proposes the complete programs that a beam search with a cost model finds.
 
     model    learns from the complete programs that were measured; by default trees that correct the
              analytic model. Until enough are measured, the analytic model gives the scores
-    beam     prefixes that each decision keeps
-    branch   the most options of a gene that are tried; of a gene with more, these are random ones
-    draws    0: a prefix is scored with all other genes at their first options, which split no
-             loop; n: its score is the mean of n programs that complete it at random
-    If all programs that the beam ends with are known, a random one is proposed.
+    beam     the number of prefixes to keep after each decision
+    branch   the most options of a gene to try; if a gene has more options, random ones are tried
+    draws    0: score a prefix with all other genes at their first options, which split no loop;
+             n: score a prefix by the mean of n programs that complete it at random
+    If all found programs are known already, a random program is proposed.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class BeamPolicy:
         self.searches = list[BeamTrace]()
 
     def propose(self, count: int) -> list[tune.Candidate]:
-        """Return up to `count` programs, those with the highest scores first."""
+        """Return up to `count` programs, highest score first."""
         self.searches.append(self.search())
         last = self.searches[-1].decisions[-1]
         found = list[tune.Candidate]()
@@ -133,7 +133,7 @@ class BeamPolicy:
         return found or self.random.propose(1)
 
     def search(self) -> BeamTrace:
-        """Build programs decision by decision, and keep the best prefixes of each."""
+        """Build programs decision by decision, and keep the best prefixes after each decision."""
         genes = [sketch.space.genes for sketch in self.task.sketches]
         nodes = [Node(n, ()) for n in range(len(genes))]
         decisions = [self._decided(0, nodes)]
@@ -143,7 +143,7 @@ class BeamPolicy:
         return BeamTrace(self.task, tuple(decisions))
 
     def _longer(self, node: Node, known: int) -> Iterator[Node]:
-        """Yield the prefixes with one more gene, or the node itself if it is complete."""
+        """Yield the prefixes that extend a node by one gene; a complete node yields itself."""
         genes = self.task.sketches[node.sketch].space.genes
         if known > len(genes):
             yield node
@@ -154,7 +154,7 @@ class BeamPolicy:
             yield Node(node.sketch, (*node.options, option))
 
     def _decided(self, known: int, nodes: Sequence[Node]) -> Decision:
-        """Score prefixes, and keep the best of them."""
+        """Score prefixes, and mark the best of them as kept."""
         scores = self.scores(nodes)
         scored = [n._replace(score=s) for n, s in zip(nodes, scores.tolist(), strict=True)]
         scored.sort(key=lambda node: -node.score)
@@ -184,7 +184,7 @@ class BeamPolicy:
         return self.rng.random(len(features), np.float32)
 
     def learn(self, trials: Sequence[tune.Trial]) -> float | None:
-        """Train the model from all trials; return the accuracy of its guesses of the new ones."""
+        """Train the model on all trials; return how accurately it had predicted the new ones."""
         if not trials:
             return None
         new = self.columns.of_candidates([trial.candidate for trial in trials])
@@ -199,12 +199,12 @@ class BeamPolicy:
         return None if scores is None else tune.pairwise_accuracy(scores, labels[-len(new) :])
 
     def pruned(self, candidate: tune.Candidate) -> list[int | None]:
-        """Return for each search after how many genes the prefix of a candidate was dropped."""
+        """Return for each search how many genes were known when it dropped a candidate's prefix."""
         return [trace.pruned_at(candidate) for trace in self.searches]
 
 
 def completed(task: tune.Task, nodes: Sequence[Node]) -> tune.Rows:
-    """Return prefixes of one sketch as rows, with all other genes at their first options."""
+    """Complete prefixes of one sketch to rows: set all other genes to their first options."""
     rows = np.zeros((len(nodes), len(task.sketches[nodes[0].sketch].space.genes)), np.int32)
     for row, node in zip(rows, nodes, strict=True):
         row[: len(node.options)] = node.options
@@ -217,10 +217,10 @@ def accuracy_by_completeness(
     trials: Sequence[tune.Trial],
     shares: Sequence[float] = (0, 0.25, 0.5, 0.75, 1),
 ) -> list[tuple[float, float | None]]:
-    """Return how well a model orders trials of which it knows only a share of the genes.
+    """Return how well a model orders trials when it knows only a share of their genes.
 
-    The first genes are known; the others are at their first options. Each entry is a share and the
-    pairwise accuracy: 0.5 is as good as guessing.
+    The first genes are known; the others are set to their first options. Each entry is a share and
+    the pairwise accuracy; guessing has accuracy 0.5.
     """
     columns, labels = tune.columns_of(task), tune.labels_of(trials)
     found = list[tuple[float, float | None]]()

@@ -1,4 +1,4 @@
-"""The formulas of a computation, with what a search asks about them."""
+"""The formulas of a computation, and facts about them that a search needs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ComputeDAG:
         return tuple(t for t in self.tensors if not isinstance(t.op, te.PlaceholderOp))
 
     def get_init_state(self) -> LoopState:
-        """Return the state without steps, whose schedule can be written by hand."""
+        """Return the state without steps, so that a user can add steps by hand."""
         return LoopState(State(self.initial), self)
 
     def apply_steps_from_state(
@@ -67,7 +67,7 @@ class ComputeDAG:
     ) -> tuple[te.Schedule, list[te.Tensor]]:
         """Return the schedule of a state, and the arguments of its program.
 
-        Raises ArgumentError for a sketch, whose sizes are open.
+        Raises ArgumentError if sizes are open, as in the state of a sketch.
         """
         state = state.state_object if isinstance(state, LoopState) else state
         check_kind("state", state, State, fix="dag.get_init_state()")
@@ -81,7 +81,7 @@ class ComputeDAG:
         return self.apply_steps_from_state(state)[0].python()
 
     def workload_key(self) -> str:
-        """Return a key that is the same for equal formulas: a hash of them, and the shapes."""
+        """Return a key made of a hash of the formulas and the shapes; equal formulas share it."""
         text = "\n".join(line for op in self.ops for line in exact(op))
         digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         return json.dumps([digest, *([*map(int, t.shape)] for t in self.tensors)])  # pyright: ignore[reportArgumentType]

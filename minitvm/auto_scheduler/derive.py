@@ -1,4 +1,4 @@
-"""The sketches of a computation: states derived by rules, then annotated."""
+"""Derive the sketches of a computation: derive states by rules, then annotate them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .annotate import annotated
 from .rules import RULES, Rule
 from .state import State
 
-MOST = 10_000  # steps of a derivation: the largest known takes some hundreds
+MOST = 10_000  # the most steps of a derivation; the largest known derivation takes some hundreds
 
-# watch(state, stage, rule, new state): a rule made a new state, or returned the same one to skip
+# watch(state, stage, rule, new) is called for each state that a rule returns; `new` may be `state`
 Watch: TypeAlias = Callable[[State, str, Rule, State], None]
 
 
@@ -24,10 +24,10 @@ def derived(
     rules: Sequence[Rule] = RULES,
     watch: Watch | None = None,
 ) -> list[State]:
-    """Return the states that the rules derive, from the output to the inputs.
+    """Return the states that the rules derive, visiting stages from the output to the inputs.
 
     watch   is called with each step of the derivation
-    Raises ArgumentError after 10,000 steps: then a rule most likely repeats itself.
+    Raises ArgumentError after 10,000 steps, because then a rule most likely applies forever.
     """
     first = State(initial)
     waiting, found, steps = [(first, len(first.stages) - 1)], list[State](), 0
@@ -35,8 +35,8 @@ def derived(
         state, at = waiting.pop()
         steps += 1
         if steps > MOST:
-            why = f"{MOST:,} steps of the derivation did not end it"
-            fix = "a condition that no longer holds for the states that its rule returns"
+            why = f"the derivation has not ended after {MOST:,} steps"
+            fix = "a rule whose condition does not hold for the states that the rule returns"
             raise ArgumentError(f"sketch rules at stage {state.stages[at]!r}", why, fix)
         if at < 0:
             found.append(state)
@@ -48,7 +48,7 @@ def derived(
 def _branches(
     state: State, at: int, target: Target, rules: Sequence[Rule], watch: Watch | None
 ) -> list[tuple[State, int]]:
-    """Apply all rules that hold at a stage, until one is exclusive."""
+    """Apply all rules whose condition holds at a stage, up to the first exclusive rule."""
     found, stage = list[tuple[State, int]](), state.stages[at]
     if not isinstance(state.s.state.stage(stage).op, tensor.ComputeOp):
         return [(state, at - 1)]
@@ -82,5 +82,5 @@ def sketches(
     target: Target,
     rules: Sequence[Rule] = RULES,
 ) -> tuple[tune.Sketch, ...]:
-    """Return the sketches of a computation; args are what its programs take."""
+    """Return the sketches of a computation; `args` are the arguments of its programs."""
     return tuple(new.sketch(name, args) for name, new in states(initial, target, rules))

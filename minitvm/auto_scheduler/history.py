@@ -18,7 +18,7 @@ from .workload_registry import known
 
 
 def load_records(filename: str | Path) -> Iterator[tune.Record]:
-    """Yield the records of a log; lines that this version cannot read are skipped."""
+    """Yield the records of a log; skip lines that this version cannot read."""
     yield from log_at(filename).records()
 
 
@@ -61,9 +61,9 @@ def is_default_faster(record: tune.Record) -> bool:
 
 
 class ApplyHistoryBest:
-    """A context in which topi.schedule uses the best programs of a log, for equal formulas.
+    """A context in which topi.schedule uses the best programs of a log for equal formulas.
 
-    The default schedule is used where it was faster at the end of the search.
+    It uses the default schedule if that was faster in the final measurement of the search.
     """
 
     def __init__(self, records: str | Path, include_compatible: bool = False) -> None:
@@ -77,7 +77,7 @@ class ApplyHistoryBest:
         self._hooks = list[ExitStack]()
 
     def scheduled(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
-        """Return the schedule of the best record; None where the default is to be used."""
+        """Return the schedule of the best record; None to use the default schedule."""
         ops = tensor.producers_first([t.op for t in outs])
         inputs = [op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)]
         try:
@@ -100,7 +100,7 @@ class ApplyHistoryBest:
 
 
 def replayed(record: tune.Record, dag: ComputeDAG) -> te.Schedule:
-    """Return the schedule of a record: its steps, applied to equal formulas."""
+    """Apply the steps of a record to the formulas of `dag`; return the schedule."""
     s = te.Schedule(dag.initial)
     for step in schedule.from_json(json.dumps(record.steps)):
         s.apply(step)
@@ -108,7 +108,7 @@ def replayed(record: tune.Record, dag: ComputeDAG) -> te.Schedule:
 
 
 def _formulas(task: str) -> str | None:
-    """Return the key of a task's formulas; None if its function is not registered."""
+    """Return the key of a task's formulas; None if the task's function is not registered."""
     name, *_ = json.loads(task)
     if name in known():
         return ComputeDAG(task).workload_key()

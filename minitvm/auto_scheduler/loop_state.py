@@ -1,7 +1,7 @@
-"""States under TVM's names, as sketch rules of users rewrite them.
+"""States with TVM's methods, for sketch rules that users write.
 
 s0 = auto_scheduler.loop_state.State(state, task.compute_dag)     a copy
-i0, i1 = s0.split(C, s0[C].iters[0], [None])                      the length is left open
+i0, i1 = s0.split(C, s0[C].iters[0], [None])                      the search chooses the length
 s0.compute_at(C, D, s0[D].iters[1])
 s0.state_object                                                   what a rule returns
 """
@@ -34,9 +34,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SplitStep:
-    """A split into several loops: the lengths of all but the outermost.
+    """A split into several loops, with the lengths of all loops but the outermost.
 
-    gene   the number of the gene that decides the lengths; None if they are fixed
+    gene   the number of the gene that decides the lengths; None if the lengths are fixed
     """
 
     lengths: tuple[int, ...]
@@ -45,17 +45,17 @@ class SplitStep:
 
 @dataclass(slots=True, init=False)
 class LoopState:
-    """A copy of a state, which methods with TVM's names change.
+    """A copy of a state, with TVM's methods to change it.
 
     state_object      the copy
-    transform_steps   the splits, which follow_split refers to by their number
+    transform_steps   the splits; follow_split refers to a split by its number in this list
     """
 
     state_object: SketchState
     transform_steps: list[SplitStep] = field(default_factory=list[SplitStep])
 
     def __init__(self, state_object: SketchState | LoopState, compute_dag: object = None) -> None:
-        """Copy a state; compute_dag is accepted as in TVM, but a state has its own formulas."""
+        """Copy a state. `compute_dag` is accepted as in TVM, but not used."""
         del compute_dag
         given = state_object.state_object if isinstance(state_object, LoopState) else state_object
         fix = "the state that a rule is given"
@@ -73,7 +73,7 @@ class LoopState:
         return [s.op for s in self.stages]
 
     def __getitem__(self, key: StageKey) -> Stage:
-        """Return a stage, by its number, name, tensor or (possibly earlier) operation."""
+        """Return the stage with this number, name, tensor or (possibly earlier) operation."""
         for n, s in enumerate(self.state_object.s.state.stages):
             match key:
                 case int() | str():
@@ -99,7 +99,7 @@ class LoopState:
     ) -> list[tensor.Axis]:
         """Split a loop, and return all parts, outermost first.
 
-        lengths   of all parts but the outermost; if all are None, the search chooses them
+        lengths   the lengths of all parts but the outermost; if all are None, the search chooses
         """
         name = self[stage_id].name
         raise_first(ArgumentError, f"split of {name}", _about_lengths(iterator, lengths))
@@ -115,11 +115,11 @@ class LoopState:
     def follow_split(
         self, stage_id: StageKey, iterator: tensor.Axis, src_step_id: int, n_split: int
     ) -> list[tensor.Axis]:
-        """Split a loop like an earlier split, into n_split + 1 parts; the last one is the rest."""
+        """Split a loop like an earlier split, into n_split + 1 parts; the last part is the rest."""
         steps = self.transform_steps
         known = src_step_id in range(-len(steps), len(steps))
         if not known or n_split not in range(1, len(steps[src_step_id].lengths) + 1):
-            why = f"step {src_step_id} is no split into more than {n_split} parts"
+            why = f"step {src_step_id} is not a split into more than {n_split} parts"
             raise ArgumentError(f"follow_split of {self[stage_id].name}", why)
         return self._split(self[stage_id].name, iterator, steps[src_step_id], n_split)
 
@@ -143,15 +143,15 @@ class LoopState:
         return [*found, axis]
 
     def reorder(self, stage_id: StageKey, order: Sequence[tensor.Axis]) -> None:
-        """Put loops in an order, outermost first."""
+        """Nest loops in the given order, outermost first."""
         self._view(stage_id).reorder(*listed("order", order, "a list of loops"))
 
     def fuse(self, stage_id: StageKey, iters: Sequence[tensor.Axis]) -> tensor.Axis:
-        """Fuse neighbouring loops, outermost first."""
+        """Fuse neighbouring loops, given outermost first; return the fused loop."""
         return self._view(stage_id).fuse(*listed("iters", iters, "a list of loops"))
 
     def parallel(self, stage_id: StageKey, iterator: tensor.Axis) -> tensor.Axis:
-        """Run a loop on several cores."""
+        """Run a loop on several cores, and return it."""
         self._view(stage_id).parallel(iterator)
         return iterator
 
@@ -175,34 +175,34 @@ class LoopState:
     def compute_at(
         self, stage_id: StageKey, target_stage_id: StageKey, target_iter: tensor.Axis
     ) -> None:
-        """Compute a stage inside a loop of another one."""
+        """Compute a stage inside a loop of another stage."""
         self._view(stage_id).compute_at(self._view(target_stage_id), target_iter)
 
     def compute_inline(self, stage_id: StageKey) -> None:
-        """Inline a stage into those that read it."""
+        """Inline a stage into the stages that read it."""
         self._view(stage_id).compute_inline()
 
     def compute_root(self, stage_id: StageKey) -> None:
-        """Compute a stage before all that read it."""
+        """Compute a stage completely, before all stages that read it."""
         self._view(stage_id).compute_root()
 
     # --- new stages ---
 
     def cache_write(self, stage_id: StageKey, scope_name: str) -> tensor.Operation:
-        """Compute a stage in a buffer of its own, and return the operation that does so."""
+        """Compute a stage in a separate buffer; return the operation that computes this buffer."""
         return self.state_object.s.cache_write(self[stage_id].op.output(0), scope_name).op
 
     def cache_read(
         self, stage_id: StageKey, scope_name: str, reader_stage_ids: Sequence[StageKey]
     ) -> tensor.Operation:
-        """Let readers read a copy of a stage, and return the operation that copies."""
+        """Copy a stage to a buffer that the readers read instead; return the copying operation."""
         readers = [self._view(r) for r in listed("readers", reader_stage_ids, "a list of stages")]
         return self.state_object.s.cache_read(self[stage_id].op.output(0), scope_name, readers).op
 
     def rfactor(
         self, stage_id: StageKey, iterator: tensor.Axis, factor_iter_id: int
     ) -> tensor.Operation:
-        """Sum partial results first, one for each iteration of a loop; return their operation."""
+        """Compute a partial sum for each iteration of a loop first; return this operation."""
         made = self.state_object.s.rfactor(self[stage_id].op.output(0), iterator, factor_iter_id)
         return as_tuple(made)[0].op
 
@@ -211,7 +211,7 @@ class LoopState:
 
 
 def _label(state: SketchState, axis: tensor.Axis) -> str:
-    """Return the name of a loop without the numbers of its parts, for genes and sketches."""
+    """Return the name of a loop without the numbers of its parts, to name genes in sketches."""
     return state.names[axis][0] if axis in state.names else axis.name
 
 

@@ -1,12 +1,12 @@
-"""What a task scheduler minimises, and how fast each task would lower it.
+"""Objectives that a task scheduler minimises, and their gradients by the latencies of tasks.
 
     f1  sum            sum_j sum_i w_ji g_i                          the latency of all networks
-    f2  requirements   sum_j max(sum_i w_ji g_i, L_j)                until each is fast enough
+    f2  requirements   sum_j max(sum_i w_ji g_i, L_j)                until all meet their bounds
     f3  geomean        -(prod_j B_j / sum_i w_ji g_i)^(1/m)          the mean speed-up
-    f4  early-stop     sum_j sum_i w_ji max(g_i, ES_i)               without tasks that stopped
+    f4  early-stop     sum_j sum_i w_ji max(g_i, ES_i)               without stalled tasks
 
-g_i is the latency of task i in seconds, w_ji how often network j calls it, m the number of networks
-(equations of the Ansor paper, section 6).
+g_i is the latency of task i in seconds, w_ji how often network j calls it, m the number of
+networks; L_j, B_j and ES_i are bounds, reference latencies and floors (Ansor paper, section 6).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 from minitvm import tensor, tune
 
-Objective: TypeAlias = Callable[[Sequence[float]], float]  # of the latency of each task
+Objective: TypeAlias = Callable[[Sequence[float]], float]  # objective(latency of each task)
 Weights: TypeAlias = Sequence[Sequence[float]]  # [network][task]: calls of the task
 
 STEP = 1e-4  # relative change of a latency, for the derivative of an objective
-ALIKE = math.log(1.618)  # similar tasks differ less in the logarithm of their operations
-PATIENCE = 5  # a slow task with this many rounds more than any similar task counts as different
+ALIKE = math.log(1.618)  # log(operations) of similar tasks differs by less than this
+PATIENCE = 5  # a slow task with this many more rounds than any similar task counts as different
 
 
 def network_latencies(weights: Weights, latencies: Sequence[float]) -> list[float]:
@@ -37,7 +37,7 @@ def total(weights: Weights) -> Objective:
 
 
 def requirements(weights: Weights, bounds: Sequence[float]) -> Objective:
-    """Return f2: a network that is as fast as its bound need not become faster."""
+    """Return f2, the sum of the latencies of all networks, each raised at least to its bound."""
 
     def objective(latencies: Sequence[float]) -> float:
         found = network_latencies(weights, latencies)
@@ -58,7 +58,7 @@ def geomean(weights: Weights, references: Sequence[float]) -> Objective:
 
 
 def early_stop(weights: Weights, floors: Sequence[float]) -> Objective:
-    """Return f4: below its floor, a task does not count; the floor of a task that goes on is 0."""
+    """Return f4, which is f1 with each latency raised at least to its floor; 0 means no floor."""
     f1 = total(weights)
     return lambda latencies: f1([*map(max, latencies, floors)])
 
@@ -67,8 +67,8 @@ def early_stop(weights: Weights, floors: Sequence[float]) -> Objective:
 class Progress:
     """The progress of a task, from which its gradient is computed.
 
-    latency   the shortest so far, in seconds
-    rounds    of measurements; the last one may be part of a round
+    latency   the shortest latency so far, in seconds
+    rounds    the number of rounds of measurements; it may have a fraction
     before    the latency `backward_window` rounds ago; None if there were fewer rounds
     flops     the arithmetic operations of a call
     """
@@ -80,7 +80,7 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Return the operations per second."""
+        """Return the speed in operations per second."""
         return self.flops / self.latency if self.latency else 0.0
 
 
@@ -94,7 +94,7 @@ def slopes(
 ) -> list[float]:
     """Return how the latency of each task is expected to change in a round.
 
-    alpha     the weight of the mean change in the last `window` rounds; a guess has the rest
+    alpha     the weight of the mean change in the last `window` rounds; a guess has the other part
     beta      a task should reach at least 1/beta of the speed of the fastest similar task
     similar   the numbers of the tasks that are similar to each task
     The guess is the lower of two changes: the latency falls to 0 in as many rounds as there were so
@@ -113,7 +113,7 @@ def slopes(
 
 
 def derivative(objective: Objective, latencies: Sequence[float], n: int) -> float:
-    """Return the derivative of the objective by the latency of task n, from below."""
+    """Return the derivative of the objective with respect to the latency of task n, from below."""
     step = STEP * latencies[n]
     less = [*latencies]
     less[n] -= step
@@ -124,7 +124,7 @@ def derivative(objective: Objective, latencies: Sequence[float], n: int) -> floa
 
 
 def neighbours(tasks: Sequence[tune.Task]) -> list[set[int]]:
-    """Return the other tasks with the same operators and about as many operations as each task."""
+    """Return for each task the others with the same operators and about as many operations."""
     names, sizes = [_operators(t) for t in tasks], [math.log(t.flops + 1) for t in tasks]
     return [
         {
@@ -144,7 +144,7 @@ def _operators(task: tune.Task) -> tuple[str, ...]:
 def part_from(
     similar: Sequence[set[int]], tasks: Sequence[Progress], n: int, *, beta: float
 ) -> None:
-    """Remove task n from the tasks similar to it if it stays slow in many more rounds than they."""
+    """Make task n similar to no task if it stays slow although it had many more rounds."""
     others = similar[n]
     if not others:
         return

@@ -1,4 +1,4 @@
-"""How long to tune and how to measure, under TVM's names."""
+"""Options for tuning and measuring, under TVM's names."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class RecordToFile:
 
 @dataclass(frozen=True, slots=True)
 class TuningOptions:
-    """How to tune.
+    """Options of a search.
 
-    num_measure_trials       programs to measure; those in the log of RecordToFile count
-    early_stopping           programs without an improvement, after which to stop
-    num_measures_per_round   programs that are proposed at a time
+    num_measure_trials       programs to measure; programs in the log of RecordToFile count too
+    early_stopping           stop after this many programs without an improvement
+    num_measures_per_round   programs that the search proposes at a time
     verbose                  whether to draw a progress bar
     builder, runner          "local", or a LocalBuilder and a LocalRunner
     measure_callbacks        [RecordToFile(log)], or none
@@ -60,18 +60,18 @@ class TuningOptions:
 
     @property
     def log(self) -> str | Path | None:
-        """Return the log that measurements are written to."""
+        """Return the log to which measurements are written; None if there is none."""
         return next((c.filename for c in self.measure_callbacks), None)
 
     @property
     def measure(self) -> tune.MeasureOptions:
-        """Return how to measure, for tune.run."""
+        """Return the options for measuring, as tune.run takes them."""
         return tune.measure_options(*tune.local(self.builder, self.runner))
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareParams:
-    """Facts of the machine that sketches depend on; None for that of the target."""
+    """Facts about the machine on which sketches depend; None means the target's value."""
 
     num_cores: int | None = None
     vector_unit_bytes: int | None = None

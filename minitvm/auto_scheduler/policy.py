@@ -23,8 +23,8 @@ from .task import SearchTask
 class XGBModel:
     """Boosted trees that learn from measurements.
 
-    seed   of the trees
-    logs   logs whose measurements of the task the search knows from the start
+    seed   the seed of the trees
+    logs   logs; the search learns from their measurements of the task at the start
     base   trees of an earlier search, whose predictions are corrected; a task that has only the
            columns of its genes cannot use them
     """
@@ -32,7 +32,7 @@ class XGBModel:
     seed: int | None = None
     logs: list[Path] = field(default_factory=list[Path])
     base: tune.Trees | None = None
-    search: tune.GuidedPolicy | None = None  # the last one that uses this model
+    search: tune.GuidedPolicy | None = None  # the last policy that uses this model
 
     def policy(self, task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
         """Return a policy that uses this model."""
@@ -46,13 +46,13 @@ class XGBModel:
         return self.search
 
     def save(self, file_name: str | Path) -> None:
-        """Write trees that are trained on the trials of the last search to a file."""
+        """Train trees on the trials of the last search, and write them to a file."""
         search = self.search
         if search is None or not search.trials:
             fix = "task.tune(options, SketchPolicy(task, model)) first"
             raise ArgumentError("XGBModel.save", "no search has trained it", fix)
         if search.columns.draft is None:
-            why = "its columns are those of the task's genes, which no other task has"
+            why = "it was trained on columns of the task's genes, which other tasks do not have"
             fix = "the log of the search, which init_search_callbacks reads"
             raise ArgumentError("XGBModel.save", why, fix)
         trees = tune.Trees(seed=self.seed or 0, prior=search.columns.draft)
@@ -60,11 +60,11 @@ class XGBModel:
         tune.save_trees(trees, file_name)
 
     def load(self, file_name: str | Path) -> None:
-        """Start from the trees in a file; where they mislead, they are dropped."""
+        """Start from the trees in a file; a search stops using them if they predict badly."""
         self.base = tune.load_trees(file_at("model", file_name))
 
     def update_from_file(self, file_name: str | Path, n_lines: int | None = None) -> None:
-        """Learn from the measurements in a log; those of other tasks are ignored.
+        """Learn from the measurements in a log, ignoring other tasks.
 
         n_lines   accepted as in TVM: all lines are read
         """
@@ -74,7 +74,7 @@ class XGBModel:
 
 @dataclass(frozen=True, slots=True)
 class RandomModel:
-    """Choose no cost model: candidates are drawn uniformly."""
+    """Use no cost model: draw candidates uniformly."""
 
 
 CostModel: TypeAlias = XGBModel | RandomModel
@@ -89,12 +89,12 @@ class PreloadMeasuredStates:
 
 @dataclass(frozen=True, slots=True)
 class PreloadCustomSketchRule:
-    """Derive sketches with a rule of the user's own, before the others.
+    """Derive sketches with a rule of the user, applied before the built-in rules.
 
     meet_condition_func   meet_condition_func(policy, state, stage_id) returns PASS, APPLY, or
-                          APPLY_AND_SKIP_REST, after which no other rule is applied
+                          APPLY_AND_SKIP_REST to skip all later rules
     apply_func            apply_func(policy, state, stage_id) returns the new states, each with the
-                          number of the stage that is next: [[state, stage_id - 1], ...]
+                          number of the stage to visit next: [[state, stage_id - 1], ...]
     """
 
     PASS: ClassVar[int] = 0
@@ -110,7 +110,7 @@ class PreloadCustomSketchRule:
 
         def meets(wanted: int) -> Callable[[State, str, Target], bool]:
             def check(state: State, stage: str, target: Target) -> bool:
-                if stage in state.tiles:  # is visited again, for packing
+                if stage in state.tiles:  # a tiled stage is visited again, for packing
                     return False
                 n = state.stages.index(stage)
                 return self.meet_condition_func(policy, LoopState(state), n) == wanted
@@ -140,7 +140,7 @@ SearchCallback: TypeAlias = PreloadMeasuredStates | PreloadCustomSketchRule
 
 
 class SketchPolicy:
-    """A search strategy: an evolution of the candidates of a task under a cost model.
+    """A search strategy: evolution of the candidates of a task, guided by a cost model.
 
     search_task   the task, with the rules of the callbacks
     """
@@ -154,14 +154,14 @@ class SketchPolicy:
         verbose: int = 1,
         init_search_callbacks: Sequence[SearchCallback] = (),
     ) -> None:
-        """Choose the cost model, by default XGBModel(), and what is done before the search."""
+        """Set the cost model, by default XGBModel(), and the callbacks to run before the search."""
         model = XGBModel() if program_cost_model is None else program_cost_model
         callbacks = listed("init_search_callbacks", init_search_callbacks, "a list")
         for kind, given in ((CostModel, [model]), (SearchCallback, callbacks)):
             for one in given:
                 if not isinstance(one, kind):
                     names = " or ".join(k.__name__ for k in kind.__args__)
-                    raise ArgumentError(f"SketchPolicy: {one!r}", f"it is no {names}")
+                    raise ArgumentError(f"SketchPolicy: {one!r}", f"expected {names}")
         self.search_task = task
         self.model, self.seed, self.verbose = model, seed, verbose
         self.logs = [Path(c.filename) for c in callbacks if isinstance(c, PreloadMeasuredStates)]
@@ -171,9 +171,9 @@ class SketchPolicy:
             self.search_task = task.with_rules((*added, *task.rules))
 
     def policy(self, log: str | Path | None) -> tuple[tune.Policy, np.random.Generator, int]:
-        """Return the policy of a search, its random numbers, and how many trials do not count.
+        """Return the policy of a search, its random generator, and how many trials do not count.
 
-        log   the log that the search reads itself; its trials do not count if it was preloaded
+        log   the log that the search itself reads; its trials do not count if it was preloaded too
         """
         task, rng = self.search_task, np.random.default_rng(self.seed)
         if isinstance(self.model, RandomModel):

@@ -1,4 +1,4 @@
-"""What a task scheduler reports while it runs, and what it returns."""
+"""The events that a task scheduler reports while it runs, and the result that it returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS: dict[End, str] = {
     "exhausted": "no task is left that can be improved",
     "objective reached": "no task can lower the objective",
 }
-STEPS = 1000  # of the progress bar
+STEPS = 1000  # steps of the progress bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class TasksStarted:
     """An event: tuning begins.
 
     weights            how often the networks call each task
-    trials, seconds    the budget; trials include those that the log had; None for no limit
-    earlier            the number of trials that the logs had
+    trials, seconds    the budget, None for no limit; earlier trials count towards `trials`
+    earlier            the number of trials that the logs already had
     """
 
     tasks: tuple[tune.Task, ...]
@@ -44,14 +44,14 @@ class TasksStarted:
 class TaskRound:
     """An event: a task has been tuned for a round.
 
-    number      of the round, from 1
+    number      the number of the round, from 1
     task        the number of the task
-    gradients   how the objective was expected to change by a round of each task, before this one;
-                () if the task was chosen in another way
-    trials      of each task so far
-    latencies   of each task, in seconds: the default's until a candidate is faster
-    latency     of the networks: the weighted sum of the latencies
-    objective   what is minimised
+    gradients   for each task, the expected change of the objective by a round, as estimated before
+                this round; () if the task was chosen in another way
+    trials      the number of trials of each task so far
+    latencies   the lowest latency of each task so far, in seconds; the default schedule counts
+    latency     the latency of the networks: the weighted sum of the latencies
+    objective   the value of the objective
     elapsed     seconds since tuning began
     """
 
@@ -69,11 +69,11 @@ class TaskRound:
 class TasksOutcome:
     """The result of tuning several tasks; print shows a table.
 
-    outcomes   of each task
+    outcomes   the outcome of each task
     weights    how often the networks call each task
     ended      why tuning ended
     rounds     all rounds, in order
-    refused    the tasks whose default cannot be measured, with the message
+    refused    the tasks whose default schedule cannot be measured, with the error message
     """
 
     outcomes: tuple[tune.Outcome, ...]
@@ -127,7 +127,7 @@ TasksListener: TypeAlias = Callable[[TasksEvent], None]
 
 
 class TasksLine:
-    """A listener that draws a progress bar with tqdm: latency, trials, the task, time left."""
+    """A listener that draws a progress bar with tqdm: latency, trials, current task, time left."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file or sys.stderr
@@ -135,7 +135,7 @@ class TasksLine:
         self.started: TasksStarted | None = None
 
     def __call__(self, event: TasksEvent) -> None:
-        """Draw an event."""
+        """Update the bar for an event."""
         match event:
             case TasksStarted():
                 self._open(event)

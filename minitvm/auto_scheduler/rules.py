@@ -1,11 +1,11 @@
-"""The sketch rules of Ansor: a literal list of (condition, effect) pairs.
+"""The sketch rules of Ansor: a list of (condition, effect) pairs.
 
 A state is derived stage by stage, from the output to the inputs. At each stage every rule whose
-condition holds gives new states, until a rule is exclusive: then the rules after it are skipped.
-A rule returns each new state with the number of the stage that is next.
+condition holds gives new states. If such a rule is exclusive, the rules after it are skipped.
+A rule returns each new state with the number of the stage to visit next.
 
-To add a rule, write the two functions and put a Rule into RULES, or pass it to a search: the rules
-of the user come first.
+To add a rule, write the two functions and put a Rule into RULES, or pass it to a search. Rules of
+the user come first.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from minitvm.base import Target
 from . import analysis
 from .state import State, Tiles, data_gene, sum_gene
 
-Branch: TypeAlias = tuple[State, int]  # a new state, and the number of the stage that is next
-LEVELS = 4  # loops that a data axis is split into: S S _ S _ S; a reduce axis into 2
+Branch: TypeAlias = tuple[State, int]  # a new state, and the number of the stage to visit next
+LEVELS = 4  # how many loops a data axis is split into: S S _ S _ S (a reduce axis: 2 loops)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A way to derive states from a state at one of its stages.
 
-    meets      whether it applies
-    apply      the new states
-    exclusive  whether the rules after it are skipped where it applies
+    meets      meets(state, stage, target) returns whether the rule applies
+    apply      apply(state, stage, target) returns the new states
+    exclusive  whether to skip the rules after this rule if it applies
     """
 
     name: str
@@ -72,7 +72,7 @@ def inline(state: State, stage: str, target: Target) -> Iterator[Branch]:
 
 
 def can_tile(state: State, stage: str, target: Target) -> bool:
-    """Return whether a stage reuses its inputs, and is not tiled yet."""
+    """Return whether a stage reuses elements of its inputs, and is not tiled yet."""
     if not _is_computed(state, stage) or stage in state.tiles:
         return False
     return analysis.has_data_reuse(state.op(stage))
@@ -97,7 +97,7 @@ def can_fuse(state: State, stage: str, target: Target) -> bool:
 
 
 def can_fuse_copy(state: State, stage: str, target: Target) -> bool:
-    """Return whether the stage that could be fused is the copy that cache_write made."""
+    """Return whether a stage can be fused, and its consumer is the copy that cache_write made."""
     consumer = analysis.elementwise_consumer(state.s.state, stage)
     return can_fuse(state, stage, target) and stage == f"{consumer}.local"
 
@@ -126,7 +126,7 @@ def _label(a: tensor.Axis) -> str:
 
 
 def _gene(state: State, stage: str, a: tensor.Axis, lanes: int = 1) -> int | None:
-    """Return the gene that splits an axis; None if the axis has one iteration."""
+    """Return the number of the gene that splits an axis; None if the axis has one iteration."""
     length, name = analysis.extent(a), f"tile_{_label(a)}"
     if length == 1:
         return None
@@ -139,7 +139,7 @@ def _gene(state: State, stage: str, a: tensor.Axis, lanes: int = 1) -> int | Non
 def _tile(
     state: State, stage: str, target: Target, consumer: str | None = None, level: int = 0
 ) -> None:
-    """Tile a stage in the structure S S R S R S, inside the tiles of a consumer if there is one."""
+    """Tile a stage in the structure S S R S R S; with a consumer, compute it inside the tiles."""
     op, host = state.op(stage), consumer or stage
     lanes = target.lanes(op.dtypes[0])
     *others, last = op.axis
@@ -170,7 +170,7 @@ def _levels(
     parts: Sequence[Sequence[int]],
     number: int | None = None,
 ) -> list[list[tensor.Axis]]:
-    """Split axes by genes; return the loops of each level. Axes of one iteration stay at the first.
+    """Split axes by genes; return the loops of each level. Axes of one iteration are in the first.
 
     number   how sketches number the loops of the last level, if it has several parts: "i.4"
     """
@@ -198,7 +198,7 @@ def can_cache_write(state: State, stage: str, target: Target) -> bool:
 
 
 def cache_write(state: State, stage: str, target: Target) -> Iterator[Branch]:
-    """Sum in a local buffer, so that the copy to the result can be fused with the tiles.
+    """Reduce into a local buffer, so that the tiles can be fused with the copy to the result.
 
     for i, j: C[i, j] += ...   ->   for i, j: C.local[i, j] += ...
                                     for i, j: C[i, j] = C.local[i, j]
@@ -221,7 +221,7 @@ def can_rfactor(state: State, stage: str, target: Target) -> bool:
 
 
 def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
-    """Sum partial results first, one for each iteration of the outer or the inner part of a split.
+    """Split a sum, and first compute a partial sum for each iteration of its outer or inner loop.
 
                                  for f: for k.1: B.rf[f] += A[f, k.1]
     for k: B += A[k]        ->   for f: B += B.rf[f]
@@ -249,7 +249,7 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
 
 
 def _reused(state: State, stage: str) -> list[tuple[tensor.Tensor, int]]:
-    """Return the inputs of a tiled stage that can be stored as panels, and their dimensions."""
+    """Return the inputs of a tiled stage that can be stored as panels; see analysis.packable."""
     if stage not in state.tiles or state.tiles[stage].spatial[-1] is None:
         return []
     return [(t, d) for t, d in analysis.packable(state.op(stage)) if not _is_copy(state, t)]
@@ -260,12 +260,12 @@ def _is_copy(state: State, t: tensor.Tensor) -> bool:
 
 
 def can_pack(state: State, stage: str, target: Target) -> bool:
-    """Return whether a tiled stage has inputs that each of its tiles reads again."""
+    """Return whether a tiled stage has inputs that can be packed, since many tiles read them."""
     return bool(_reused(state, stage))
 
 
 def can_pack_constants(state: State, stage: str, target: Target) -> bool:
-    """Return whether all those inputs are constant."""
+    """Return whether all inputs that can be packed are constant."""
     known = schedule.constants(state.s.state)
     reused = _reused(state, stage)
     return bool(reused) and all(t.op in known for t, _ in reused)
@@ -279,8 +279,8 @@ def pack(state: State, stage: str, target: Target) -> Iterator[Branch]:
       C[i, j] += A[i, k] * B[k, j]   ->   for i.0, ...:
                                             C[i, j] += A[i, k] * B.global[j // w, k, j % w]
 
-    A constant is packed before the calls. This rule is not Ansor's, which changes layouts only of
-    constants.
+    A constant is packed once, before all calls. Ansor does not have this rule: it changes only the
+    layouts of constants.
     """
     new = state.copy()
     tiles, reused = new.tiles[stage], _reused(state, stage)

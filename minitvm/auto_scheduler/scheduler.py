@@ -1,7 +1,7 @@
-"""The task scheduler of Ansor: which of several tasks to tune next.
+"""The task scheduler of Ansor: it decides which of several tasks to tune next.
 
     scheduler = auto_scheduler.TaskScheduler(tasks, task_weights)
-    print(scheduler.tune(seconds=300, log="network.jsonl"))     the same call resumes
+    print(scheduler.tune(seconds=300, log="network.jsonl"))     calling it again resumes
 
 In each round one task is tuned, namely the task that is expected to lower the objective most.
 """
@@ -39,11 +39,11 @@ from .objectives import Objective, Weights
 from .rounds import TasksLine, TasksListener, TasksOutcome
 
 MakePolicy: TypeAlias = Callable[[Task, np.random.Generator], Policy]
-STALLED = 64  # trials without an improvement, after which objective "early-stop" leaves a task
+STALLED = 64  # "early-stop" leaves a task after this many trials without an improvement
 
 
 class Options(Protocol):
-    """What `tune` reads of TuningOptions."""
+    """The attributes of TuningOptions that `tune` reads."""
 
     @property
     def num_measure_trials(self) -> int: ...
@@ -68,14 +68,14 @@ class TaskScheduler:
                       its bound (f2); "geomean" of the speed-ups (f3); "early-stop": tasks without
                       an improvement for `early_stopping_task` trials do not count (f4); or a
                       function of the latencies of all tasks, in seconds
-    bounds            the latency of each network that "requirements" asks for
-    references        the latency of each network that "geomean" compares with
+    bounds            for "requirements": the latency that each network should reach
+    references        for "geomean": the latency of each network to which it is compared
     strategy          "gradient"; "round-robin"; "sequential": one task after the other
-    alpha             the weight of the progress in the last rounds; a guess has the rest
-    beta              a task should reach at least 1/beta of the speed of the fastest similar one
-    backward_window   the number of these last rounds
+    alpha             the weight of the progress in the last rounds; a guess has weight 1 - alpha
+    beta              a task should reach at least 1/beta of the speed of the fastest similar task
+    backward_window   how many of the last rounds `alpha` refers to
     epsilon           the share of rounds in which a random task is tuned
-    load_log_file     a log to learn from, in addition to that of `tune`
+    load_log_file     a log to learn from, in addition to the log of `tune`
     model             model(task) returns the cost model of a task
     policy            policy(task, rng) returns the policy of a task; by default GuidedPolicy
     measurers         measurers(task) measures a task; by default, processes of this machine
@@ -141,12 +141,12 @@ class TaskScheduler:
         """Tune until a limit is reached.
 
         options               TVM's TuningOptions, in place of the other arguments up to `on`
-        trials                of all tasks together, including those that the logs had
+        trials                number for all tasks together, including trials in the logs
         seconds               wall time, without the final measurements
-        batch                 trials of a round; fewer if each task would not get a round
-        early_stopping        trials without a lower objective
-        early_stopping_task   trials of a task without an improvement, after which it is left
-        log                   each trial is appended to it; what it contains is known
+        batch                 trials in a round; fewer if otherwise some task would get no round
+        early_stopping        stop after this many trials without a lower objective
+        early_stopping_task   leave a task after this many trials without an improvement
+        log                   each trial is appended to it; its earlier trials count as trials
         measure               how to measure; cold=True applies to tasks with constants
         on                    is called with each event, in this thread
         stop                  ends tuning when it is set; so does Ctrl-C
@@ -186,7 +186,7 @@ class TaskScheduler:
         return found.outcome()
 
     def _loaded(self, task: Task, log: Log | None) -> list[Trial]:
-        """Return the trials of the log that was loaded, unless the search reads them anyway."""
+        """Return the trials of a task in load_log_file; none if `log` is the same file."""
         if self.loaded is None or (log is not None and log.path == self.loaded.path):
             return []
         return [*self.loaded.read(task).trials]
@@ -201,14 +201,14 @@ def _networks(given: Sequence[float] | Weights | None, count: int) -> Weights:
 
 
 class _Machines:
-    """Makes measurers; those for the same target share their processes."""
+    """Makes measurers; measurers for the same target share their processes."""
 
     def __init__(self, options: MeasureOptions | None, opened: ExitStack) -> None:
         self.options, self.opened = options or MeasureOptions(), opened
         self.processes = dict[str, Processes]()
 
     def measurer(self, task: Task) -> Measures:
-        """Return a measurer of a task; MeasureError if its default cannot be measured."""
+        """Return a measurer of a task; MeasureError if its default schedule cannot be measured."""
         key, default = repr(task.target), task.default()
         if key not in self.processes:
             made = Processes(task.target, self.options.memory)

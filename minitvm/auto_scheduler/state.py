@@ -1,4 +1,4 @@
-"""States: schedules whose tile sizes are left open, on the way to a sketch."""
+"""States: schedules with open tile sizes, from which sketches are made."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from minitvm import schedule, te, tensor, tune
 
 from . import text
 
-LONGEST = 64  # iterations of an innermost loop
-RICH = 6  # with this many sizes of an innermost loop that divide the length, others add little
+LONGEST = 64  # the most iterations of an innermost loop
+RICH = 6  # if this many innermost sizes divide the length, other sizes are not offered
 WASTE = 1.3  # the most iterations of loops that do not divide the length, relative to the length
-UNEVEN = range(1, 15)  # innermost loops that do not divide the length, in vectors or iterations
-FEW = (1, 2, 4)  # iterations of the two loops around them
+UNEVEN = range(1, 15)  # innermost sizes that need not divide the length, in vectors or iterations
+FEW = (1, 2, 4)  # iterations of the two loops around such an innermost loop
 
 
 class Tiles(NamedTuple):
@@ -25,11 +25,11 @@ class Tiles(NamedTuple):
 
     spatial   the genes of the data axes; None for an axis of one iteration
     levels    data loops, outermost level first, of the stage that writes the result; the last level
-              is the innermost one of the tiled stage itself
+              has the innermost data loops of the tiled stage itself
     host      the stage that writes the result: a consumer, in whose loops of level `level` the
               tiled stage is computed; or the tiled stage itself, with level 0
     inner     the loops in a register tile of the tiled stage
-    copied    the consumer's loops over the elements computed at a time; () without a consumer
+    copied    the consumer's loops over the elements of one tile; () without a consumer
     """
 
     spatial: tuple[int | None, ...]
@@ -43,14 +43,14 @@ class Tiles(NamedTuple):
 class State:
     """A schedule with open tile sizes: what sketch rules rewrite.
 
-    s       the schedule; an open size has an example in it
-    genes   the decisions that are open; holes: the fields of steps that they fill
+    s       the schedule; it has an example in place of each open size
+    genes   the open decisions; holes: the fields of steps that they fill
     rules   the names of the rules that were applied
     names   how sketches print a loop and its extent: "i.0", "TILE_I0"
     tiles   the loops of tiled stages
-    choices what was decided where there was a choice, such as "level 2"
+    choices the decisions that rules have made, such as "level 2"
     layouts the layouts with open sizes, by the number of the step
-    Rules change copies, never the state that they are given.
+    Rules must change copies of a state, not the state itself.
     """
 
     def __init__(self, initial: schedule.State) -> None:
@@ -65,7 +65,7 @@ class State:
         self.layouts: dict[int, tuple[str, ...]] = {}
 
     def copy(self) -> Self:
-        """Return a copy, which has the same genes."""
+        """Return a copy with the same genes."""
         new = type(self)(self.initial)
         new.s = te.Schedule(self.s.state)
         new.genes, new.holes, new.rules = self.genes, self.holes, self.rules
@@ -74,7 +74,7 @@ class State:
         return new
 
     def chose(self, choice: str) -> Self:
-        """Return a copy for which a choice was made."""
+        """Return a copy with `choice` added to its choices."""
         new = self.copy()
         new.choices = (*self.choices, choice)
         return new
@@ -99,14 +99,14 @@ class State:
         return len(self.genes) - 1
 
     def open(self, field: str, *parts: tuple[int, int]) -> None:
-        """Leave a field of the last step open: the product of `parts` (gene, part) goes there."""
+        """Make a field of the last step a hole, which the product of `parts` (gene, part) fills."""
         step = len(self.s.steps) - len(self.initial.steps) - 1
         self.holes = (*self.holes, tune.Hole(step, field, parts))
 
     def split(
         self, stage: str, axis: tensor.Axis, gene: int, parts: Sequence[Sequence[int]]
     ) -> list[tensor.Axis]:
-        """Split a loop, by parts of a gene; the sizes of a loop's parts are multiplied.
+        """Split a loop by parts of a gene; each new loop has the product of its parts as size.
 
         state.split("C", i, 0, [(0,), (1,), (2, 3)])    three loops, the last one of size 2 x 3
         """
@@ -143,7 +143,7 @@ class State:
         self.layouts[self.holes[-1].step] = layout
 
     def sketch(self, name: str, args: Sequence[tensor.Tensor]) -> tune.Sketch:
-        """Return the sketch: the steps with holes, and the space of the open decisions."""
+        """Return the sketch of this state: steps with holes, and the space of open decisions."""
         steps = list(self.s.steps[len(self.initial.steps) :])
         for n, layout in self.layouts.items():
             steps[n] = replace(steps[n], layout=layout)  # pyright: ignore[reportCallIssue]
@@ -183,8 +183,8 @@ class State:
 def data_gene(name: str, length: int, lanes: int) -> tune.Gene:
     """Return the ways to split a data axis into four loops (GetFactorizationSchemes).
 
-    The innermost loop has at most 64 iterations. If few of its sizes divide the length, there are
-    also tiles that do not, the last of which is cut off.
+    The innermost loop has at most 64 iterations. If few of its sizes divide the length, other sizes
+    are offered too; then the last tile is cut off.
 
     lanes   the lanes of a vector if the innermost loop will be vectorized, otherwise 1; sizes that
             do not divide the length are multiples of it

@@ -32,7 +32,7 @@ class SearchPolicy(Protocol):
     verbose: int
 
     def policy(self, log: str | Path | None) -> tuple[Policy, np.random.Generator, int]:
-        """Return a policy, its random numbers, and how many trials of the log do not count."""
+        """Return a policy, its random generator, and how many trials of the log do not count."""
         ...
 
 
@@ -47,10 +47,10 @@ class SearchTask(Task):
 
     compute_dag   the formulas
     rules         the rules that derived the sketches
-    states        the states of the sketches: print(task.states[n]), or for a candidate of this
-                  sketch, print(task.states[n].program(row))
-    inputs        arrays that programs are measured with, by the name of the input
-    tune.run(task) searches it, too.
+    states        the states of the sketches; print(task.states[n]) shows sketch n, and
+                  print(task.states[n].program(row)) a candidate of it
+    inputs        arrays for measuring programs, by the name of the input
+    tune.run(task) also works.
     """
 
     compute_dag: ComputeDAG
@@ -77,8 +77,8 @@ class SearchTask(Task):
         compute_dag       the formulas; or else
         workload_key      what make_workload_key returned
         target            by default the current target
-        hardware_params   facts of the machine that replace those of the target
-        task_inputs       arrays to measure with, by the name of the input; the others are random
+        hardware_params   facts about the machine that replace the facts in the target
+        task_inputs       arrays to measure with, by the name of the input; other inputs are random
         rules             the rules that derive sketches, tried in this order
         """
         raise_first(ArgumentError, "SearchTask", _about(func, compute_dag, workload_key))
@@ -125,11 +125,11 @@ class SearchTask(Task):
 
     @property
     def workload_key(self) -> str:
-        """Return the key of the task; TVM's name of `key`."""
+        """Return the key of the task; `workload_key` is TVM's name for `key`."""
         return self.key
 
     def with_rules(self, rules: Sequence[Rule]) -> SearchTask:
-        """Return this task with the sketches that other rules derive."""
+        """Return the same task with the sketches that `rules` derive."""
         new = object.__new__(SearchTask)
         new._set(self.name, self.workload, self.target, self.compute_dag, tuple(rules), self.inputs)
         return new
@@ -137,11 +137,11 @@ class SearchTask(Task):
     def tune(
         self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None
     ) -> Outcome:
-        """Search for the fastest program, and return all trials and the best one.
+        """Search for the fastest program; return all trials and the best trial.
 
         search_policy   by default SketchPolicy(task)
-        Programs in the log of RecordToFile are known: the same call resumes. They count as trials,
-        unless the policy loads this log by PreloadMeasuredStates.
+        Calling it again with the same log in RecordToFile resumes. Programs in the log count as
+        trials unless the policy loads this log by PreloadMeasuredStates.
         """
         task, policy, known, verbose = self, None, 0, tuning_options.verbose
         rng = np.random.default_rng()
@@ -172,7 +172,7 @@ class SearchTask(Task):
             )
 
     def _arrays(self, rng: np.random.Generator) -> list[Any]:
-        """Return the inputs to measure with."""
+        """Return the arrays to measure programs with: the given ones, and random ones."""
         inputs = [t for t in self.args if isinstance(t.op, te.PlaceholderOp)]
         return [
             np.asarray(self.inputs[t.name])
@@ -184,7 +184,7 @@ class SearchTask(Task):
     def apply_best(
         self, log_file: str | Path, include_compatible: bool = False
     ) -> tuple[te.Schedule, list[te.Tensor]]:
-        """Return the schedule of the fastest program of a log, and the arguments of its program.
+        """Return the schedule and the arguments of the fastest program in a log.
 
         include_compatible   whether measurements on other machines count
         Returns the default schedule if that was faster in the search's final measurement.
@@ -200,7 +200,7 @@ class SearchTask(Task):
     def print_best(
         self, log_file: str | Path, print_mode: Literal["schedule", "python"] = "schedule"
     ) -> str:
-        """Return the fastest program of a log, as its steps in Python.
+        """Return the schedule steps of the fastest program in a log, as Python code.
 
         print_mode   "schedule", as in TVM, or "python"
         """

@@ -34,7 +34,7 @@ def formula(op: tensor.Operation) -> list[str]:
 
 
 def exact(op: tensor.Operation) -> list[str]:
-    """Return an operation with all that its schedules depend on: types, ranges, constants."""
+    """Return an operation as lines with everything its schedules depend on: types, ranges, ..."""
     if not isinstance(op, tensor.ComputeOp):
         constant = isinstance(op, tensor.PlaceholderOp) and op.constant
         return [f"{line} {op.dtypes} {constant}" for line in formula(op)]
@@ -45,7 +45,7 @@ def exact(op: tensor.Operation) -> list[str]:
 
 
 def statement(op: tensor.ComputeOp) -> str:
-    """Return what one iteration computes, without indices: "C[...] += A[...] * B[...]"."""
+    """Return one iteration's statement without its indices: "C[...] += A[...] * B[...]"."""
     name, source = op.name.replace(".", "_"), tir.text(_source(op.body[0]))
     return f"{name}[...] {_sign(op.body[0])} {_elided(source)}"
 
@@ -55,7 +55,7 @@ def _source(body: tir.Expr) -> tir.Expr:
 
 
 def _sign(body: tir.Expr) -> str:
-    """Return "=", or for a reduction "+=", "max="."""
+    """Return the assignment sign of a statement: "=", or for a reduction "+=" or "max="."""
     if not isinstance(body, tensor.Reduce):
         return "="
     return INFIX.get(body.reducer.name, f"{body.reducer.name}=")
@@ -87,9 +87,9 @@ def _elided(text: str) -> str:
 def program(state: schedule.State, names: Names, factors: Factors | None) -> str:
     """Return the loops and statements of a schedule, stages nested in the loops that contain them.
 
-    names     label and size of a loop: "i.1", "TILE_I1"
-    factors   what splits with open sizes have as size, such as "TILE_J3", by stage and loop; None
-              if no size is open: then sizes are numbers, and loops of one iteration are left out
+    names     the label and the size of each loop: "i.1", "TILE_I1"
+    factors   (stage, loop) -> the text for an open size, such as "TILE_J3"; None if no size is
+              open: then sizes are numbers, and loops of one iteration are left out
     """
     whole = lowering.normalize(state)
     return "\n".join(_Printed(whole, names, factors).everything())
@@ -97,7 +97,7 @@ def program(state: schedule.State, names: Names, factors: Factors | None) -> str
 
 @dataclass(slots=True, init=False)
 class _Printed:
-    """A schedule that is being printed, with all that its lines depend on."""
+    """A schedule that is being printed, with the data that its lines depend on."""
 
     state: schedule.State
     names: Names
@@ -120,7 +120,7 @@ class _Printed:
         return [line for s in at_root for line in self.stage(s)]
 
     def stage(self, stage: schedule.Stage) -> list[str]:
-        """Return the lines of one stage and all in its loops."""
+        """Return the lines of one stage and of all stages in its loops."""
         if not isinstance(stage.op, tensor.ComputeOp):
             return []
         body = [statement(stage.op)]
@@ -140,7 +140,7 @@ class _Printed:
         return [*self.pragmas(stage), *body]
 
     def pragmas(self, stage: schedule.Stage) -> list[str]:
-        """Return a line for each limit of unrolling, as TVM prints it: "C auto_unroll: 16"."""
+        """Return a line for each pragma that limits unrolling, as in TVM: "C auto_unroll: 16"."""
         found = [v for a in stage.leaves for k, v in stage.note(a).pragmas if k == UNROLL]
         limit = (self.factors or {}).get((stage.name, UNROLL))
         return [f"{stage.name} auto_unroll: {limit or value}" for value in found if limit or value]

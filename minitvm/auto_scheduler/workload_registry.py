@@ -1,4 +1,4 @@
-"""Workloads: functions that define a computation for given arguments, by name.
+"""The registry of workloads: named functions that define a computation for given arguments.
 
 @auto_scheduler.register_workload
 def matmul(n, dtype):
@@ -6,7 +6,7 @@ def matmul(n, dtype):
     return [A, B, C]                    the inputs, then the outputs
 
 The computations of Ansor's evaluation have names without being registered (workloads.py). The name
-and the arguments are the key of the computation, by which logs find its records.
+and the arguments form the key of a computation; logs find records by this key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def register_workload(func_name: str, f: Workload) -> Workload: ...
 @overload
 def register_workload(func_name: str, f: None = None) -> Callable[[Workload], Workload]: ...
 def register_workload(func_name: str | Workload, f: Workload | None = None) -> Any:
-    """Register a function under its own name or a given one; this name is then used for it only.
+    """Register a function as a workload under its own or a given name; replace earlier ones.
 
     Use it as a decorator, @register_workload or @register_workload("name"), or call it.
     """
@@ -56,12 +56,12 @@ def clear() -> None:
 
 
 def known() -> dict[str, Workload]:
-    """Return the workloads of the user and those of Ansor's evaluation, by name."""
+    """Return the registered workloads and the workloads of Ansor's evaluation, by name."""
     return {**NAMED, **WORKLOADS}
 
 
 def make_workload_key(func: str | Workload, args: Sequence[Any]) -> str:
-    """Return the key of a computation: a registered function, or its name, and its arguments."""
+    """Return the key of a computation, given a registered function (or its name) and `args`."""
     given = func if isinstance(func, str) else None
     names = [name for name, f in known().items() if name == given or f is func]
     if not names:
@@ -79,12 +79,12 @@ def make_workload_key(func: str | Workload, args: Sequence[Any]) -> str:
 
 
 def tensors_of(workload_key: str) -> tuple[te.Tensor, ...]:
-    """Return the tensors that the function of a key defines."""
+    """Call the workload in a key with the arguments in the key; return the tensors it defines."""
     try:
         name, *args = json.loads(workload_key)
     except (ValueError, TypeError) as e:
         fix = "auto_scheduler.make_workload_key(func, args)"
-        raise ArgumentError(f"workload key {workload_key!r}", "it is no list in JSON", fix) from e
+        raise ArgumentError(f"workload key {workload_key!r}", "not a list in JSON", fix) from e
     make_workload_key(name, args)
     made = known()[name](*args)
     if not isinstance(made, Sequence) or not made:  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -107,7 +107,7 @@ WORKLOADS: Mapping[str, Callable[..., Tensors]] = {
     "T2D": t2d, "CAP": cap, "NRM": nrm, "ConvLayer": conv_layer, "TBS": tbs,
 }  # fmt: skip
 
-# The arguments of each function, with a batch of 1. The paper measures a batch of 16, too.
+# The arguments of each function, with a batch of 1. The paper also measures a batch of 16.
 SHAPES: Mapping[str, tuple[tuple[int, ...], ...]] = {
     "C1D": (
         (1, 256, 64, 128, 3, 2, 1), (1, 128, 128, 256, 1, 2, 0),

@@ -1,12 +1,12 @@
-"""Simulated annealing: chains of configurations that walk towards high scores of a cost model.
+"""Simulated annealing: chains of configurations that move towards high scores of a cost model.
 
-In a step, a chain changes one knob to another option, and keeps the change if the score rises, or
-with a probability that falls with the loss and with the temperature. The chains of the next search
-begin where those of the last one ended.
+In a step, a chain changes one knob to another option. It keeps the change if the score rises, or
+otherwise with a probability that falls with the loss of score and with the temperature. The chains
+of a search begin where the chains of the search before ended.
 
-A cost model predicts a thousand configurations in hardly more time than a hundred. Therefore the
-next few steps of all chains are scored at once, as if none of them were kept. A chain goes through
-its steps until it keeps one; later steps would have begun elsewhere, but may be among the best.
+A cost model scores a thousand configurations in hardly more time than a hundred. Therefore the next
+few steps of all chains are scored at once, as if no chain kept any of them. A chain tries its steps
+in order until it keeps one. The later steps are dropped, but may be among the best rows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ TINY = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """Settings: AutoTVM's defaults.
+    """Settings of simulated annealing; the defaults are those of AutoTVM.
 
     steps        the most steps of a search
     chains       the number of chains
     hot, cold    the temperature at the first and at the last step, in units of the score
-    patience     steps without a new configuration among the best, after which a search ends
+    patience     the search ends after this many steps without a new configuration among the best
     ahead        steps that are scored at once
     """
 
@@ -45,7 +45,7 @@ class Annealing:
 
 
 def walk(space: tune.Space, rng: np.random.Generator, rows: tune.Rows) -> tune.Rows:
-    """Change one knob of each row to a random other option; keep the row if that is not allowed."""
+    """Change one knob of each row to a random other option, if the changed row is allowed."""
     sizes = np.array([len(g) for g in space.genes])
     free = np.flatnonzero(sizes > 1)
     if not len(free):
@@ -61,7 +61,7 @@ class Best:
     """The best rows of a search: the `count` different rows with the highest scores.
 
     known    keys of the rows that are left out, because they have been measured
-    Any score may be among the best, also a negative one: a rank loss gives scores of both signs.
+    Negative scores may be among the best too, because a rank loss gives scores of both signs.
     """
 
     def __init__(self, count: int, known: set[int]) -> None:

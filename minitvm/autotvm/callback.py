@@ -1,4 +1,4 @@
-"""What a tuner does after each measurement: write a log, draw a progress bar, call a function."""
+"""Callbacks that a tuner calls after each measurement: write a log, or draw a progress bar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ProgressBar:
     """Draw a progress bar in the terminal."""
 
     def listener(self) -> tune.Listener:
-        """Return a new bar."""
+        """Return a listener that draws a new bar."""
         return tune.ProgressLine()
 
 
@@ -30,7 +30,7 @@ Callback: TypeAlias = LogToFile | ProgressBar | Callable[[Any, Any, Any], Any]
 
 
 def log_to_file(file_out: str | Path) -> LogToFile:
-    """Append each measurement to a file as a line of JSON; the same call of `tune` resumes."""
+    """Append each measurement to a file as a line of JSON; calling `tune` again resumes."""
     return LogToFile(Path(file_out))
 
 

@@ -1,8 +1,8 @@
-"""What a cost model sees of a configuration: AutoTVM's three types of features.
+"""The features by which a cost model describes a configuration: AutoTVM's three types.
 
 "itervar"   features of the loops and accesses of each statement, and the analytic model's estimate
-"knob"      the options of the knobs, which say nothing about another template
-"curve"     relations of loops: how much memory they touch by how often they run, and vice versa
+"knob"      the options of the knobs; a model trained on them is useless for other templates
+"curve"     relations between how much memory the loops touch and how often they run
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Floats: TypeAlias = npt.NDArray[Any]
 
 POINTS = 20  # thresholds of a curve: 2 ** 0, 2 ** 1, ...
 CURVES = ("count_reuse", "reuse_count", "count_topdown", "topdown_count")
-ACCESSES = 4  # accesses of the heaviest statement that have curves
+ACCESSES = 4  # the most accesses of the heaviest statement that have curves
 
 
 def columns_of(task: Task, kind: FeatureType) -> tune.Columns:
-    """Return the columns of a feature type; those of "knob" if the sketches' loops are unknown."""
+    """Return the columns of a feature type; fall back to "knob" if the loops are unknown."""
     if kind not in get_args(FeatureType):
         known = ", ".join(get_args(FeatureType))
         raise ArgumentError(f"feature_type {kind!r}", "no such type of features", known)
@@ -39,9 +39,9 @@ def columns_of(task: Task, kind: FeatureType) -> tune.Columns:
 
 
 def knob_columns(task: Task) -> tune.Columns:
-    """Return the options of the knobs as columns, the same ones for all sketches of the task.
+    """Return the options of the knobs as columns; all sketches of the task have the same columns.
 
-    Numbers and sizes of loops are logarithms; each option of another knob has a column with 0 or 1.
+    Numbers and loop sizes become logarithms; each option of other knobs has a column with 0 or 1.
     """
     genes = task.config_space.rows.genes
     tables = [tune.gene_table(g) for g in genes]
@@ -97,8 +97,8 @@ def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:
     """Return the relation features of candidates, float32[candidates, columns], as logarithms.
 
     For two quantities x and y of the loops around an access, a curve contains for each threshold
-    the largest y of a loop whose x is below it (Chen et al. 2018, R_t). The quantities: elements
-    touched inside (count), iterations per element (reuse), iterations outside (topdown).
+    the largest y of a loop whose x is below the threshold (Chen et al. 2018, R_t). The quantities:
+    elements touched inside (count), iterations per element (reuse), iterations outside (topdown).
     """
     extent = _heaviest(sketch, rows)[1].extent  # [loops, candidates]
     count = touched(sketch, rows)[2]
@@ -113,6 +113,6 @@ def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:
 
 
 def _curve(x: Floats, y: Floats) -> Floats:
-    """Return for each threshold the largest y whose x is below it, [candidates, POINTS]."""
+    """Return for each threshold t the largest y whose x is below t, [candidates, POINTS]."""
     below = x[:, :, None] < 2.0 ** np.arange(POINTS)
     return np.max(np.where(below, y[:, :, None], 0.0), axis=0)

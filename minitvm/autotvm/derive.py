@@ -1,13 +1,13 @@
-"""Sketches of a template: its steps with holes, found by comparing the steps of configurations.
+"""Derive the sketches of a template: compare the steps of configurations, and find the holes.
 
 A template is a Python function, and each call takes milliseconds. Most of its knobs only change
 numbers in its steps: the factor of a split, the value of a pragma. Such numbers become holes, which
 rows of integers fill without a call. Knobs that change the steps themselves (an order, an
 annotation, `if cfg["pack"].val:`) give one sketch for each combination of their options.
 
-A number that varies is taken to be a product of parts of knobs if that is so in all configurations
-that were compared; further configurations then check it. A template for which this fails is called
-for each candidate.
+A number that varies becomes a product of parts of knobs if it equals this product in all compared
+configurations; further configurations check the result. If that fails, candidates are made by
+calling the template.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from minitvm import schedule, te, tensor, tir, tune
 from minitvm.base import TVMError
 
 MOST_SKETCHES = 64  # if more combinations of options change steps, the template is called
-LISTED = 64  # up to this many options of a knob are all compared; of more, and of splits, FEW
+LISTED = 64  # a knob with more options than this, or a split, has only FEW options compared
 FEW = 6
-DRAWN = 32  # configurations among which those to compare are chosen
+DRAWN = 32  # configurations that are drawn, to choose SAMPLES from them
 SAMPLES = 5  # configurations that are compared, to find the holes of a sketch
-CHECKS = 2  # further configurations that must have the steps that the sketch gives
-ROUNDS = 4  # attempts; each one also compares the configurations of the checks before
+CHECKS = 2  # further configurations whose steps must equal the steps of the sketch
+ROUNDS = 4  # attempts; each one also compares the configurations of earlier checks
 DIGITS = re.compile(r"(?<![\w.])\d+")
 
 Row: TypeAlias = tuple[int, ...]
@@ -63,7 +63,7 @@ class CalledSketch(tune.Sketch):
 
     @property
     def traced(self) -> bool:
-        """Return False: only a call tells the steps of a candidate."""
+        """Return False, because the steps of a candidate are known only after a call."""
         return False
 
     def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
@@ -80,15 +80,15 @@ class CalledSketch(tune.Sketch):
 class Derived:
     """The sketches of a template.
 
-    sketches   one for each combination of classes, the class of the first knob counting fastest
-    classes    for each knob, lists of options; the steps of a list's options differ only in numbers
+    classes    for each knob, its options in lists (classes), whose steps differ only in numbers
+    sketches   one for each combination of classes; the class of the first knob varies fastest
     """
 
     sketches: tuple[tune.Sketch, ...]
     classes: tuple[tuple[tuple[int, ...], ...], ...]
 
     def candidate(self, row: Sequence[int]) -> tune.Candidate:
-        """Return the candidate of a row of the whole space."""
+        """Return the candidate that corresponds to a row of the whole space."""
         number, scale, places = 0, 1, list[int]()
         for option, lists in zip(row, self.classes, strict=True):
             which = next(n for n, options in enumerate(lists) if option in options)
@@ -98,7 +98,7 @@ class Derived:
         return tune.Candidate(number, tuple(places))
 
     def parts(self, rows: tune.Rows) -> Iterator[tuple[int, tune.Ints, tune.Rows]]:
-        """Yield (sketch number, positions in `rows`, rows of the sketch) for rows of the space."""
+        """Group rows of the space by sketch; yield (its number, positions in `rows`, its rows)."""
         number, scale = np.zeros(len(rows), np.int64), 1
         places = np.empty_like(rows)
         for n, lists in enumerate(self.classes):
@@ -111,11 +111,11 @@ class Derived:
             yield sketch, at, places[at]
 
     def row(self, candidate: tune.Candidate) -> Row:
-        """Return the row of the whole space of a candidate."""
+        """Return the row of the whole space that corresponds to a candidate."""
         return tuple(self.rows(candidate.sketch, np.array([candidate.row], np.int32))[0].tolist())
 
     def rows(self, sketch: int, rows: tune.Rows) -> tune.Rows:
-        """Return the rows of the whole space for rows of a sketch."""
+        """Convert rows of a sketch to rows of the whole space."""
         found, number = np.empty_like(rows), sketch
         for n, lists in enumerate(self.classes):
             number, which = divmod(number, len(lists))
@@ -135,9 +135,9 @@ def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[tune.Ints, tune.Ints]:
 def derive(
     name: str, space: tune.Space, first: Made, make: Make, rng: np.random.Generator
 ) -> Derived:
-    """Return the sketches of a template with this space; make(row) calls it.
+    """Return the sketches of a template with this space; make(row) calls the template.
 
-    first    what the template made while the space was collected
+    first    what the template made while it defined its knobs
     """
     bases = [tuple(r) for r in space.sample(rng, FEW).tolist()]
     base = next((r for r in bases if _try(make, r) is not None), bases[0])
@@ -162,7 +162,7 @@ def _try(make: Make, row: Row) -> Made | None:
 
 
 def _classes(space: tune.Space, gene: int, base: Row, make: Make) -> tuple[tuple[int, ...], ...]:
-    """Group the options of a gene by the steps that they give, apart from numbers."""
+    """Group the options of a gene whose steps differ only in numbers."""
     g = space.genes[gene]
     every = range(len(g))
     few = g.kind == "split" or len(g) > LISTED
@@ -231,7 +231,7 @@ class TraceError(TVMError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A part of a space, some options of each gene, that one sketch may describe."""
+    """A part of a space, with some options of each gene; one sketch may describe it."""
 
     name: str
     whole: tune.Space
@@ -288,8 +288,8 @@ def kept_of(gene: tune.Gene, kept: Sequence[int]) -> tune.Gene:
 
 
 def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made]) -> tune.Sketch:
-    """Return the sketch whose holes explain all numbers that differ."""
-    if len({skeleton(m) for m in made}) != 1:  # none, or several
+    """Return the sketch with a hole for each number that differs; TraceError if there is none."""
+    if len({skeleton(m) for m in made}) != 1:  # no skeleton, or several
         raise TraceError("sketch")
     known = list(_products(space, np.array(rows, np.int32)))
     steps, holes = list(made[0].steps), list[tune.Hole]()
@@ -310,7 +310,7 @@ def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made])
 
 
 def _marked(value: Any, marks: list[bool]) -> Any:
-    """Put {} in place of the numbers that vary; a field that is a number stays as it is."""
+    """Put {} in place of each marked number in a string field; return other fields unchanged."""
     if isinstance(value, int):
         return value
     left = iter(marks)
@@ -323,7 +323,7 @@ Parts: TypeAlias = tuple[tuple[int, int], ...]
 def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple[int, ...]]]:
     """Yield the products of neighbouring parts of each gene, innermost first, with their values.
 
-    Leaves out the outermost part of a split if it may be -1, "as many iterations as are needed".
+    Leaves out the outermost part of a split if it may be -1, "as many iterations as needed".
     """
     for n, gene in enumerate(space.genes):
         if gene.kind == "choice":
@@ -337,7 +337,7 @@ def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple
 
 
 def _samples(space: tune.Space, rows: tune.Rows) -> list[Row]:
-    """Choose a few of `rows` in which each product varies and different products are not equal."""
+    """Choose a few of `rows` in which each product varies and no two products are always equal."""
     products = np.array([values for _, values in _products(space, rows)], np.int64)
     if not products.size:
         return [tuple(r) for r in rows[:SAMPLES].tolist()]
@@ -353,7 +353,7 @@ def _samples(space: tune.Space, rows: tune.Rows) -> list[Row]:
 
 
 def _explained(values: tuple[int, ...], known: list[tuple[Parts, tuple[int, ...]]]) -> Parts:
-    """Return the parts whose product gives `values`: those of one gene, or of two."""
+    """Return parts of one gene or of two genes whose product gives `values`."""
     for parts, product in known:
         if product == values:
             return parts

@@ -1,10 +1,10 @@
-"""Which configuration a template gets: a stack of contexts, of which the innermost is asked first.
+"""Choose the configuration of a template: ask a stack of contexts, the innermost context first.
 
     with autotvm.apply_history_best("matmul.log"):
         s, args = matmul(512, 512, 512, "float32")     the best configuration of the log
 
-Each context answers for some workloads and leaves the others to the next one. The outermost one
-answers with the first option of every knob, and warns once for each workload.
+Each context has configurations for some workloads and leaves the others to the next context. The
+outermost context gives the first option of every knob, and warns once for each workload.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FallbackWarning(UserWarning):
 class DispatchContext(ABC):
     """A source of configurations; use it in a `with` statement.
 
-    It applies only in the thread that enters it; a new thread starts without contexts.
+    A context applies only in the thread that enters it; a new thread starts without contexts.
     """
 
     def __init__(self) -> None:
@@ -38,10 +38,10 @@ class DispatchContext(ABC):
 
     @abstractmethod
     def find(self, target: Target, workload: Workload) -> Config | None:
-        """Return the configuration of a workload; None leaves it to the next context."""
+        """Return the configuration of a workload; None leaves the workload to the next context."""
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
-        """Set the configuration of a workload; it replaces any other that this context has."""
+        """Set the configuration that this context has for a workload."""
         raise ArgumentError(f"{type(self).__name__}.update", "it has one configuration for all")
 
     def __enter__(self) -> Self:
@@ -56,7 +56,7 @@ _stack: ContextVar[tuple[DispatchContext, ...]] = ContextVar("contexts", default
 
 
 def query(target: Target, workload: Workload) -> Config:
-    """Return the configuration of a workload: the answer of the innermost context that has one."""
+    """Return the configuration of a workload from the innermost context that has one."""
     for context in reversed(_stack.get()):
         found = context.find(target, workload)
         if found is not None:
@@ -73,7 +73,7 @@ def get_config() -> Config:
 
 
 class ApplyConfig(DispatchContext):
-    """Answer with one configuration, whatever the workload is."""
+    """A context that gives every workload the same configuration."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class ApplyConfig(DispatchContext):
 
 
 class Tuned(Protocol):
-    """The part of a task that ApplyFixedConfig needs."""
+    """The attributes of a task that ApplyFixedConfig needs."""
 
     @property
     def name(self) -> str: ...
@@ -93,7 +93,7 @@ class Tuned(Protocol):
 
 
 class ApplyFixedConfig(DispatchContext):
-    """Answer for the tasks with the given names: each gets configuration 0 of its space."""
+    """A context that gives each task with one of the given names configuration 0 of its space."""
 
     def __init__(self, tasks: Sequence[Tuned], schedule_names: str | Sequence[str]) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class ApplyFixedConfig(DispatchContext):
 
 
 class FallbackContext(DispatchContext):
-    """Answer with the first option of every knob, and warn once for each workload."""
+    """A context that gives the first option of every knob, and warns once for each workload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class FallbackContext(DispatchContext):
         return FallbackConfigEntity()
 
     def clear(self) -> None:
-        """Forget which workloads a warning was given for."""
+        """Forget the warnings: warn about each workload once more."""
         with self._lock:
             self._warned.clear()
 

@@ -18,13 +18,13 @@ ANNOTATIONS = ("none", "vec", "unroll")
 
 
 class Errors(Protocol):
-    """The part of a configuration that records the errors that a template finds."""
+    """The method of a configuration that records an error found by a template."""
 
     def raise_error(self, message: str) -> None: ...
 
 
 class Stages(Protocol):
-    """The part of a schedule that options use: its stages."""
+    """The method of a schedule that options use: it finds a stage."""
 
     def __getitem__(self, key: Any) -> te.StageView: ...
 
@@ -33,7 +33,7 @@ class Stages(Protocol):
 class SplitEntity:
     """Split a loop into nested loops.
 
-    size    their numbers of iterations, outermost first; -1 stands for as many as are needed
+    size    the number of iterations of each loop, outermost first; -1 means as many as needed
     """
 
     size: tuple[int, ...]
@@ -80,7 +80,7 @@ class ReorderEntity:
 
 @dataclass(frozen=True, slots=True)
 class AnnotateEntity:
-    """Annotate loops: "none", "unroll" or "vec" for each; or the loops at which to compute caches.
+    """Annotate loops with "none", "unroll" or "vec", or choose loops at which to compute caches.
 
     anns    for the policy locate_cache, the numbers of loops, one for each cache
     """
@@ -113,7 +113,7 @@ class AnnotateEntity:
         max_unroll   the extent of the longest loop that may be unrolled
         vec_size     the lengths that vectors may have
         cfg          the configuration that records an error if max_unroll or vec_size is violated
-        source       a list of tensors for each cache: compute them at the chosen loops, no more
+        source       a list of tensors for each cache: only compute them at the chosen loops
         """
         if source is not None:
             for tensors, place in zip(source, self.anns, strict=True):
@@ -153,7 +153,7 @@ ENTITIES: dict[str, type[Entity]] = {
 
 
 def entity_from_json(tag: str, value: Any) -> Entity:
-    """Return the entity that `json` gave; raise ArgumentError if there is no such kind."""
+    """Return the entity with this tag and this value of `json`; ArgumentError for unknown tags."""
     if tag not in ENTITIES:
         why = "no such kind of knob"
         raise ArgumentError(f"knob of kind {tag!r}", why, f"one of {', '.join(ENTITIES)}")
@@ -161,7 +161,7 @@ def entity_from_json(tag: str, value: Any) -> Entity:
 
 
 def flat(entity: Entity) -> list[float]:
-    """Return an entity as numbers, TVM's feature type "knob"."""
+    """Return an entity as numbers, as TVM's feature type "knob" does."""
     match entity:
         case SplitEntity(size):
             return [float(n) for n in size]

@@ -23,15 +23,15 @@ from .templates import TEMPLATES
 
 Measured: TypeAlias = tuple[MeasureInput, MeasureResult]
 Records: TypeAlias = str | Path | tune.Log | Iterable[Measured]
-Key: TypeAlias = tuple[str, str]  # the target, or its kind, and the key of a task
+Key: TypeAlias = tuple[str, str]  # (the target or its kind, the key of a task)
 
 
 class ApplyHistoryBest(DispatchContext):
-    """Answer with the fastest configuration that a log has for a workload.
+    """A context that gives each workload the fastest configuration in a log.
 
     A configuration set by `update` comes first, then the fastest on this target, then the fastest
-    on a target of the same kind. Configurations of a template that has changed since then are not
-    used.
+    on a target of the same kind. If a template has changed since a configuration was measured, this
+    configuration is not used.
     """
 
     def __init__(self, records: Records | None = None) -> None:
@@ -55,9 +55,9 @@ class ApplyHistoryBest(DispatchContext):
         self._hooks.pop().close()
 
     def schedule(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
-        """Return the tuned schedule of topi operators; None where the default one is to be used.
+        """Return the tuned schedule of topi operators; None to use the default schedule.
 
-        That is the case if the log does not have the workload, or if the default was faster in the
+        Returns None if the log does not have the workload, or if the default was faster in the
         final measurement of the search.
         """
         found = recognised(outs)
@@ -123,7 +123,7 @@ class ApplyHistoryBest(DispatchContext):
                 return False
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
-        """Set the configuration of a workload, before those of the log."""
+        """Set the configuration of a workload; it takes precedence over the log."""
         self.set[str(target), json.dumps(workload)] = cfg
 
 
@@ -156,18 +156,18 @@ def config_of(record: tune.Record, target: Target, workload: Workload) -> Config
 
 
 def row_of(space: Any, record: tune.Record) -> tuple[int, ...]:
-    """Return the row of a record in a space; raise ArgumentError if it is of another space."""
+    """Return the row of a record in a space; raise ArgumentError if the record does not fit it."""
     found = list[int]()
     for name, knob in space.space_map.items():
         wanted = json.dumps(record.values.get(name))
         options = [json.dumps(e.json) for e in knob.entities]
         if wanted not in options:
-            why = f"knob {name!r} has no option {wanted}: it is of another space"
+            why = f"knob {name!r} has no option {wanted}, so the record is of another space"
             raise ArgumentError(f"record of {record.task}", why, "tune again")
         found.append(options.index(wanted))
     return tuple(found)
 
 
 def apply_history_best(records: Records) -> ApplyHistoryBest:
-    """Return a context that answers with the best configurations of a log."""
+    """Return a context that gives each workload the best configuration in a log."""
     return ApplyHistoryBest(records)

@@ -1,4 +1,4 @@
-"""How to measure, under AutoTVM's names, and what was measured."""
+"""Options for measuring and the results of measurements, under AutoTVM's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILED = 1e9  # the cost of a configuration that could not be measured
 
 
 class MeasureErrorNo(IntEnum):
-    """TVM's numbers of errors."""
+    """TVM's error numbers."""
 
     NO_ERROR = 0
     INSTANTIATION_ERROR = 1
@@ -53,7 +53,7 @@ class MeasureInput(NamedTuple):
 
 
 class MeasureResult(NamedTuple):
-    """What a measurement found.
+    """The result of a measurement.
 
     costs       seconds of one call, or the message of the error
     error_no    a MeasureErrorNo
@@ -69,7 +69,7 @@ class MeasureResult(NamedTuple):
 
 
 def result_of(trial: tune.Trial) -> MeasureResult:
-    """Return a trial as TVM reports it."""
+    """Return the result of a trial as TVM reports it."""
     r = trial.result
     number = ERRORS.get(r.error, MeasureErrorNo.UNKNOWN_ERROR)
     costs = r.seconds if not r.error else (FAILED,)
@@ -85,7 +85,7 @@ class MeasureOption:
 
     @property
     def options(self) -> tune.MeasureOptions:
-        """Return the options of tune.run."""
+        """Return the options as tune.run takes them."""
         return tune.measure_options(self.builder, self.runner)
 
 
@@ -93,5 +93,5 @@ def measure_option(
     builder: tune.LocalBuilder | Literal["local"] = "local",
     runner: tune.LocalRunner | Literal["local"] = "local",
 ) -> MeasureOption:
-    """Return how to measure; "local" stands for LocalBuilder() and LocalRunner()."""
+    """Return options for measuring; "local" stands for LocalBuilder() and LocalRunner()."""
     return MeasureOption(*tune.local(builder, runner))

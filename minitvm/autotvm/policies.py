@@ -28,9 +28,9 @@ ANNOTATES = (
 
 
 class VirtualAxis:
-    """A loop of which only the length is known: spaces are made before any schedule exists.
+    """A loop that only has a length, because spaces are made before any schedule exists.
 
-    length    None for the parts of a loop that a knob splits
+    length    None if the loop is a part of a loop that a knob splits
     """
 
     def __init__(self, var: int | te.Axis | VirtualAxis, name: str = "") -> None:
@@ -50,7 +50,7 @@ def part_of(name: str, number: int) -> VirtualAxis:
 
 
 def _length(var: int | te.Axis) -> int:
-    """Return the number of iterations; ArgumentError unless it is a constant of at least one."""
+    """Return the length of a loop; ArgumentError unless it is a constant of at least one."""
     n = var.extent if isinstance(var, te.Axis) else var
     if type(n) is not int or n < 1:
         why = "the length of a loop must be an integer of at least 1"
@@ -77,10 +77,10 @@ def split_options(
     """Enumerate the ways to split a loop; the innermost part changes slowest, as in AutoTVM.
 
     policy        "factors": parts are divisors of the length; "power2": powers of two; "verbose":
-                  both; "candidate": the given sizes
+                  divisors and powers of two; "candidate": the sizes in `candidate`
     num_outputs   the number of parts, two if it is not given
     max_factor    the largest part, except for the outermost, which is -1
-    filter        filter(entity) says whether a split is offered
+    filter        filter(entity) returns whether to offer a split
     no_tail       whether the parts must divide the length; by default, only those of "factors" must
     """
     raise_first(ArgumentError, f"define_split({name!r})", _about(axis, policy, candidate))
@@ -151,11 +151,11 @@ def reorder_options(
 ) -> list[ReorderEntity]:
     """Enumerate orders of the loops `axes`.
 
-    policy      "identity": as they are; "all": every order; "interval_all": every order of the
-                loops axes[interval[0] : interval[1]]; "candidate": the given lists of loops;
-                "interleave": loops of all chains alternate, those of a chain keep their order
-    spatial, reduce   chains for "interleave"; the last loops of spatial chains go inside, among
-                the loops of reduce chains
+    policy      "identity": the given order; "all": every order; "interval_all": every order of the
+                loops axes[interval[0] : interval[1]]; "candidate": the orders in `candidate`;
+                "interleave": loops of all chains alternate, and each chain keeps its order
+    spatial, reduce   chains (lists of loops) for "interleave"; the last loops of spatial chains are
+                interleaved with the loops of reduce chains
     """
     every = range(len(axes))
     match policy:
@@ -188,7 +188,7 @@ def reorder_options(
 def _order(
     name: str, axes: Sequence[Any], given: Sequence[Any], whole: bool = True
 ) -> ReorderEntity:
-    """Return the positions in `axes` of the loops `given`."""
+    """Return the order `given` as an entity; ArgumentError unless its loops are among `axes`."""
     places = {id(a): n for n, a in enumerate(axes)}
     if any(id(a) not in places for a in given):
         why = "an order contains a loop that is not among the axes"
@@ -205,7 +205,7 @@ def _checked_order(name: str, axes: Sequence[Any], perm: tuple[int, ...]) -> Reo
 
 
 def _alternating(chains: Sequence[tuple[int, ...]]) -> list[int]:
-    """Merge chains: the next loop is the first one of the longest chain that is left."""
+    """Merge chains: repeatedly take the first loop of the chain with the most loops left."""
     left, made = [list(c) for c in chains], list[int]()
     while any(left):
         made.append(max(left, key=len).pop(0))

@@ -19,8 +19,8 @@ from .task import Task, create
 def load_from_file(filename: str | Path) -> Iterator[Measured]:
     """Yield the measurements of a log as (MeasureInput, MeasureResult).
 
-    Broken lines and those of other versions, of this program or of a template, are skipped; at the
-    end a warning says how many. Raises ArgumentError for a template that does not exist.
+    Skips broken lines, and lines of another version of this program or of a template; a warning at
+    the end gives their number. Raises ArgumentError for a template that does not exist.
     """
     tasks: dict[tuple[str, str], Task] = {}
     skipped = Counter[str]()
@@ -37,7 +37,7 @@ def load_from_file(filename: str | Path) -> Iterator[Measured]:
 
 
 def _outdated(record: tune.Record, task: Task) -> str:
-    """Return why a record cannot be used for a task of its name, or ""."""
+    """Return why a record cannot be used for a task of the same name; "" if it can be used."""
     if f"@{task.template.code_hash}." not in record.sketch:
         return "lines of another version of a template"
     try:
@@ -48,7 +48,7 @@ def _outdated(record: tune.Record, task: Task) -> str:
 
 
 def _task(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Task:
-    """Return the task of a record; `tasks` are those that were made before."""
+    """Return the task of a record; `tasks` caches tasks that were made before."""
     key = record.task, record.target
     if key not in tasks:
         name, *workload = json.loads(record.task)
@@ -65,7 +65,7 @@ def _measured(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Measur
 
 
 def encode(inp: MeasureInput, result: MeasureResult) -> str:
-    """Return a measurement as a line of a log."""
+    """Encode a measurement as a line of a log."""
     kinds: list[tune.ErrorKind] = [
         kind for kind, number in ERRORS.items() if number == result.error_no
     ]
@@ -77,7 +77,7 @@ def encode(inp: MeasureInput, result: MeasureResult) -> str:
 
 
 def decode(row: str) -> Measured | None:
-    """Return the measurement of a line; None if this version cannot read it."""
+    """Decode a line of a log to a measurement; None if this version cannot read the line."""
     try:
         record = tune.from_line(row)
     except ValueError:
@@ -86,7 +86,7 @@ def decode(row: str) -> Measured | None:
 
 
 def pick_best(in_file: str | Path, out_file: str | Path) -> None:
-    """Write the best record of each task and target of one log to another one."""
+    """Write the best record of each task and target in the log `in_file` to the log `out_file`."""
     log = tune.Log(in_file)
     if not log.path.exists():
         raise ArgumentError(f"log {str(in_file)!r}", "there is no such file")

@@ -19,7 +19,7 @@ from minitvm.base import ArgumentError, TVMError, divisors
 from .entities import Entity, OtherOptionEntity, SplitEntity, entity_from_json, flat
 from .policies import VirtualAxis, annotate_options, part_of, reorder_options, split_options
 
-COUNTED = 1 << 22  # the most configurations that a filter is asked about, to count them
+COUNTED = 1 << 22  # len() applies filters to at most this many configurations
 
 
 class InstantiationError(TVMError):
@@ -43,10 +43,10 @@ class Knob:
 
 
 class Config:
-    """What a template sees: options by the name of their knob, and the calls that define knobs.
+    """The configuration that a template gets: it defines knobs, and has an option for each knob.
 
-    While a space is collected, the calls add knobs; later they only return axes. cfg["tile_x"] is
-    the option of the knob "tile_x".
+    While a space is collected, the define_... methods add knobs; later they only return axes.
+    cfg["tile_x"] is the option of the knob "tile_x".
     """
 
     is_fallback = False
@@ -59,7 +59,7 @@ class Config:
 
     @staticmethod
     def axis(var: int | te.Axis | VirtualAxis) -> VirtualAxis:
-        """Return a loop with the length of an axis, or with an integer as its length."""
+        """Return a loop that has the length of an axis, or the given length."""
         return VirtualAxis(var)
 
     reduce_axis = axis
@@ -77,7 +77,7 @@ class Config:
                       "verbose": both; "candidate": the sizes candidate=[[-1, 8], [-1, 16]]
         num_outputs   the number of parts, two if it is not given
         max_factor    the largest part, except for the outermost, which is -1
-        filter        filter(entity) says whether a split is offered
+        filter        filter(entity) returns whether to offer a split
         no_tail       whether the parts must divide the length; by default only with "factors"
         """
         whole = axis if isinstance(axis, VirtualAxis) else VirtualAxis(axis)
@@ -98,7 +98,7 @@ class Config:
             cfg.define_reorder("order", [ko, yi, ki], "interval_all", interval=(0, 2))
             cfg["order"].apply(s, C, [ko, yi, ki])
 
-        policy     "identity": as they are; "all": every order; "interval_all": every order of the
+        policy     "identity": same order; "all": every order; "interval_all": every order of the
                    loops axes[interval[0] : interval[1]]; "candidate": the orders
                    candidate=[[ko, yi, ki], [yi, ko, ki]]; "interleave": the loops of the chains
                    spatial=[[y0, y1], [x0, x1]] and reduce=[[k0, k1]] alternate
@@ -142,7 +142,7 @@ class Config:
         """Allow only configurations for which keep(cfg) is true."""
 
     def add_flop(self, flop: float) -> None:
-        """Add operations of one call; if none are added, they are counted in the formulas."""
+        """Add `flop` to the operations of one call; without any, the formulas are counted."""
         self.flop += float(flop)
 
     def raise_error(self, message: str) -> None:
@@ -150,7 +150,7 @@ class Config:
         self.errors.append(message)
 
     def valid(self) -> bool:
-        """Return whether no error is recorded; call it after the template."""
+        """Return whether no error is recorded; call this after the template has run."""
         return not self.errors
 
     def _add(self, name: str, about: str, options: Callable[[], Sequence[Entity]]) -> None:
@@ -175,7 +175,7 @@ class Config:
 
 
 class ConfigEntity(Config):
-    """A configuration: one option for each knob, and its number in the space it is from."""
+    """A configuration: an option for each knob, and the configuration's number in its space."""
 
     def __init__(self, index: int, code_hash: str | None, chosen: Mapping[str, Entity]) -> None:
         super().__init__(chosen)
@@ -188,7 +188,7 @@ class ConfigEntity(Config):
 
     @staticmethod
     def from_json_dict(given: Mapping[str, Any]) -> ConfigEntity:
-        """Return the configuration that to_json_dict gave; raise ArgumentError for other values."""
+        """Make a configuration from the result of to_json_dict; ArgumentError for other values."""
         try:
             found = {name: entity_from_json(tag, value) for name, tag, value in given["entity"]}
             return ConfigEntity(int(given["index"]), given.get("code_hash"), found)
@@ -196,7 +196,7 @@ class ConfigEntity(Config):
             raise ArgumentError("configuration from JSON", f"not a configuration ({e})") from e
 
     def get_flatten_feature(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Return all options as one vector, the feature type "knob"."""
+        """Return all options as one vector, as the feature type "knob" does."""
         numbers = [n for e in self.chosen.values() for n in flat(e)]
         return np.array(numbers, np.float32)
 
@@ -216,7 +216,7 @@ class ConfigEntity(Config):
 
 
 class ConfigSpace(Config):
-    """The knobs of a template, which collects them if it gets this space as its configuration.
+    """The knobs of a template. A template adds its knobs if it gets this as its configuration.
 
     space_map      knobs by name, in the order of their definition
     range_length   the number of configurations, including those that a filter rejects
@@ -244,7 +244,7 @@ class ConfigSpace(Config):
             raise ArgumentError(f"knob {name!r}", why, "another filter, max_factor or candidate")
         self.space_map[name] = Knob(name, found, about, _gene(name, found))
         self.chosen[name] = found[0]
-        self.__dict__.pop("rows", None)  # it is cached
+        self.__dict__.pop("rows", None)  # the cached property is out of date
 
     @cached_property
     def rows(self) -> tune.Space:
@@ -262,8 +262,8 @@ class ConfigSpace(Config):
         if not self.filters:
             return self.range_length
         if self.range_length > COUNTED:
-            why = f"a filter has to be asked about {self.range_length:,} configurations"
-            raise ArgumentError("length of the space", why, "range_length, which counts all")
+            why = f"a filter would have to check {self.range_length:,} configurations"
+            raise ArgumentError("length of the space", why, "range_length, without filters")
         return sum(self.is_index_valid(i) for i in range(self.range_length))
 
     def allowed(self, rows: tune.Rows) -> tune.Mask:
@@ -281,13 +281,13 @@ class ConfigSpace(Config):
         return self.entity(self.rows.row(index))
 
     def entity(self, row: Sequence[int]) -> ConfigEntity:
-        """Return the configuration that a row of option numbers stands for."""
+        """Return the configuration with the option numbers `row`."""
         named = zip(self.space_map.values(), row, strict=True)
         chosen = {knob.name: knob.entities[option] for knob, option in named}
         return ConfigEntity(self.rows.index(row), self.code_hash, chosen)
 
     def row(self, cfg: Config) -> tuple[int, ...]:
-        """Return a configuration as option numbers; ArgumentError if it is of another space."""
+        """Return the option numbers of a configuration; ArgumentError if it is of another space."""
         strange = [n for n in cfg.chosen if n not in self.space_map]
         if strange:
             why = f"the space has no knob {strange[0]!r}"
@@ -319,7 +319,7 @@ def _gene(name: str, entities: tuple[Entity, ...]) -> tune.Gene:
 
 
 class Measured(Protocol):
-    """The part of a MeasureInput that a fallback configuration needs."""
+    """The attributes of a MeasureInput that a fallback configuration needs."""
 
     @property
     def task(self) -> tune.Task: ...
@@ -328,7 +328,7 @@ class Measured(Protocol):
 
 
 class Outcome(Protocol):
-    """The part of a MeasureResult that a fallback configuration needs."""
+    """The attributes of a MeasureResult that a fallback configuration needs."""
 
     @property
     def costs(self) -> tuple[float, ...]: ...
@@ -361,13 +361,13 @@ class FallbackConfigEntity(Config):
         self.chosen.setdefault(name, self.space.chosen[name])
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Choose a split whose parts are at most `constraints`; -1 stands for any size.
+        """Choose a split whose parts are at most `constraints`; -1 means any size.
 
-        From the innermost part on, each takes the largest divisor of what is left.
+        From the innermost part outwards, each part is the largest divisor of the remaining length.
         """
         now, left, sizes = self[name], self.lengths.get(name), list[int]()
         if left is None or len(constraints) != len(now.size):
-            why = f"{name!r} is no split of a loop into {len(constraints)} parts"
+            why = f"knob {name!r} does not split a loop into {len(constraints)} parts"
             raise ArgumentError("fallback_split", why)
         for limit in reversed(constraints):
             most = left if limit == -1 else limit
@@ -376,15 +376,15 @@ class FallbackConfigEntity(Config):
         self.chosen[name] = SplitEntity(tuple(reversed(sizes)))
 
     def fallback_with_reference_log(self, ref_log: Iterable[tuple[Measured, Outcome]]) -> None:
-        """Take the options of the measured configuration that fits best; call it after the knobs.
+        """Take the options of the best-fitting measured configuration; call this after the knobs.
 
             if cfg.is_fallback:
                 cfg.fallback_with_reference_log(autotvm.record.load_from_file("other.log"))
 
         ref_log   measurements of the same template, mostly of other workloads; others are ignored
-        A configuration fits best if most of its options are options here too, and among such ones
-        if it is the fastest in operations per second. Splits that are not options here are taken as
-        upper bounds, as by `fallback_split`.
+        The best-fitting configuration has the most options that exist here too; operations per
+        second decide between equal ones. A split that does not exist here becomes an upper bound,
+        as in `fallback_split`.
         """
         found = [(i, r) for i, r in ref_log if not r.error_no and self._has_knobs_of(i.config)]
         if not found:
@@ -402,6 +402,6 @@ class FallbackConfigEntity(Config):
         return here == there
 
     def _fit(self, given: Measured) -> int:
-        """Return how many options of a configuration are options here too."""
+        """Return how many options of a measured configuration exist in these knobs too."""
         knobs = self.space.space_map
         return sum(e in knobs[name].entities for name, e in given.config.chosen.items())

@@ -31,11 +31,11 @@ class Task(tune.Task):
 
     @property
     def flop(self) -> float:
-        """Return the operations of one call; TVM's name of `flops`."""
+        """Return the operations of one call; `flop` is TVM's name for `flops`."""
         return self.flops
 
     def instantiate(self, config: Config) -> tuple[te.Schedule, list[te.Tensor]]:
-        """Return the schedule and the arguments that a configuration gives.
+        """Return the schedule and the arguments that the template makes from a configuration.
 
         Raises InstantiationError if the template rejects it.
         """
@@ -51,7 +51,7 @@ class Task(tune.Task):
 
     def lowered(self, candidate: tune.Candidate) -> tir.PrimFunc:
         sketch = self.sketches[candidate.sketch]
-        if not isinstance(sketch, CalledSketch):  # then the tensors are always the same
+        if not isinstance(sketch, CalledSketch):  # all candidates have the same tensors
             return driver.lower(sketch.scheduled(candidate.row), sketch.args, target=self.target)
         made = sketch.make(candidate.row)
         return driver.lower(made.taken, made.args, target=self.target)
@@ -89,20 +89,20 @@ def create(
 
 
 class Extracted(Protocol):
-    """A kernel of a program; `task` is None if there is no template for it."""
+    """A kernel of a program; `task` is None if the kernel has no template."""
 
     @property
     def task(self) -> Task | None: ...
 
 
 class Program(Protocol):
-    """What extract_from_program reads, such as graph.extract_tasks(net, target)."""
+    """The argument of extract_from_program, such as graph.extract_tasks(net, target)."""
 
     def tasks(self) -> Iterable[Extracted]: ...
 
 
 def extract_from_program(program: Program) -> list[Task]:
-    """Return the tasks of a network's kernels that have a template, each once.
+    """Return the distinct tasks of the kernels of a network that have a template.
 
     program   the kernels: graph.extract_tasks(net, target)
     """
@@ -116,7 +116,7 @@ def extract_from_program(program: Program) -> list[Task]:
 def collected(
     template: Template, workload: Sequence[Any], target: Target
 ) -> tuple[ConfigSpace, Made]:
-    """Return the knobs of a template, and what it made while they were collected."""
+    """Call a template to collect its knobs; return the knobs, and what the template made."""
     space = ConfigSpace()
     with target:
         s, tensors = template.instantiate(space, workload)

@@ -1,4 +1,4 @@
-"""Templates: functions that make a schedule, as a configuration says.
+"""Templates: functions that make a schedule from a configuration.
 
 @autotvm.template("lesson/matmul")
 def matmul(n):
@@ -30,7 +30,7 @@ class Template:
     """A function that returns a schedule and the arguments of its program.
 
     A call uses the configuration that the dispatch contexts have for its arguments.
-    code_hash    identifies the source of the function, for which alone configurations are valid
+    code_hash    identifies the source of the function; configurations of other sources are invalid
     """
 
     def __init__(self, name: str, make: Callable[..., Any]) -> None:
@@ -62,7 +62,7 @@ TEMPLATES: dict[str, Template] = {}
 
 
 def template(name: str) -> Callable[[Callable[..., Any]], Template]:
-    """Register a function as the template `name`, in place of any earlier one of that name."""
+    """Register a function as the template `name`; replace any earlier template of that name."""
 
     def registered(make: Callable[..., Any]) -> Template:
         TEMPLATES[name] = Template(name, make)
@@ -85,7 +85,7 @@ def clear() -> None:
 
 
 def args_to_workload(args: Sequence[Any]) -> Workload:
-    """Return the arguments of a template as JSON values; a tensor gives its shape and type."""
+    """Return the arguments of a template as JSON values; a tensor becomes its shape and type."""
     return tuple(map(_plain, args))
 
 

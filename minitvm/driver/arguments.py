@@ -32,7 +32,7 @@ def listed(args: Any) -> tuple[Any, ...]:
 
 
 def _check_binds(binds: Any) -> None:
-    """Raise ArgumentError if a tensor is bound to a buffer whose layout no argument can have."""
+    """Raise ArgumentError unless `binds` maps tensors to contiguous buffers of their shape."""
     check_kind("binds", binds, Mapping, fix="binds={A: buffer}")
     for t, b in cast("Mapping[Any, Any]", binds).items():
         if not isinstance(t, tensor.Tensor) or not isinstance(b, tir.DeclaredBuffer):

@@ -28,14 +28,14 @@ def lower(
 ) -> tir.PrimFunc:
     """Lower a schedule to a loop program whose parameters are `args`, in that order.
 
-    Stages that depend on constants alone are in the program's `prepack`, which runs before it.
+    Stages that depend only on constants go to the program's `prepack`, which runs first.
 
-    args         all input and output tensors, and scalar variables other than their sizes
+    args         all input and output tensors, and scalar variables that are not sizes of tensors
     target       by default the current one: Target.current()
     passes       the passes to run; by default those of the target's kind
     until        stop after the pass of this name; "nest" stops before the first pass
     watch        a function that is called with (pass name, program) after "nest" and every pass
-    simple_mode  stop before loops are partitioned, vectorized and unrolled
+    simple_mode  leave out the passes that partition, vectorize and unroll loops
     binds        tensor -> buffer, as in TVM; only contiguous buffers in main memory
 
     Raises ArgumentError if a tensor is missing from args or repeated. The schedule is not changed.
@@ -76,7 +76,7 @@ def build(
     target_host  the target that calls the function, as in TVM; here it can only be `target`
     binds        as in lower
     isolate      compile in another process, so that a crash of LLVM becomes a BuildError
-    Raises ArgumentError for args that do not fit, BuildError for programs the target cannot run.
+    Raises ArgumentError if args do not fit, BuildError if the target cannot run the program.
     """
     start = time.perf_counter()
     args = listed(args)

@@ -21,7 +21,7 @@ class Builder:
         net = b.graph(b.softmax(h))
 
     Every operator of graph.OPERATORS is a method: its tensors come first, then its other arguments.
-    Each returns a Node, whose `type` is known at once; GraphError if the arguments do not fit.
+    Each method returns a Node with a known `type`, or raises GraphError if arguments do not fit.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -41,7 +41,7 @@ class Builder:
         return node
 
     def unknown(self, name: str, shape: Iterable[int], dtype: str = "float32") -> Node:
-        """Add a parameter whose value graph.compile will get."""
+        """Add a parameter without a value; pass the value to graph.compile later."""
         return self._leaf(PARAM, name, shape, dtype)
 
     def call(self, op: str, *inputs: Node, name: str = "", **attrs: Any) -> Node:
@@ -60,7 +60,7 @@ class Builder:
         if not name:
             raise GraphError(f"{op} without a name", "inputs and parameters have names")
         if name in self._leaves:
-            raise GraphError(what, "the network has one of that name already")
+            raise GraphError(what, "the network already has one of this name")
         try:
             kind = tensor_type(shape, dtype)
         except TVMError as e:

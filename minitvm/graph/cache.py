@@ -24,10 +24,10 @@ MOST = 256 << 20  # the most bytes of all files; least recently used files are r
 
 
 def key_of(text: str, target: Target, steps: str) -> str:
-    """Return a key of all that the code of a kernel depends on.
+    """Return a key that identifies everything on which the code of a kernel depends.
 
-    text    the kernel, printed
-    steps   the steps of its schedule if it is not the default one
+    text    the printed kernel
+    steps   the steps of its schedule; "" for the default schedule
     """
     machine = host()
     facts = (_sources(), repr(target), machine.cpu, sorted(machine.features), text, steps)
@@ -50,14 +50,14 @@ def read(path: Path) -> runtime.Function | None:
     """Return the kernel in a file; None if there is no such file or if it cannot be used."""
     try:
         found = runtime.load(path)
-        os.utime(path)  # it was used now
+        os.utime(path)  # mark the file as used now
     except (TVMError, OSError):
         return None
     return found
 
 
 def write(path: Path, kernel: runtime.Function) -> None:
-    """Write a kernel to a file, which appears when it is complete; do nothing if that fails."""
+    """Write a kernel to a file; other processes see only complete files. Ignore errors."""
     part = path.with_name(f"{uuid.uuid4().hex}.part")
     try:
         kernel.export(part)
@@ -68,7 +68,7 @@ def write(path: Path, kernel: runtime.Function) -> None:
 
 
 def trim(most: int = MOST) -> None:
-    """Remove the least recently used files until the others have at most `most` bytes."""
+    """Remove the least recently used files until the remaining files have at most `most` bytes."""
     found = [(s.st_mtime, s.st_size, path) for path, s in _files()]
     left = sum(size for _, size, _ in found)
     for _, size, path in sorted(found):

@@ -28,16 +28,16 @@ def compile(
     watch: Watch | None = None,
     progress: KernelWatch | None = None,
 ) -> runtime.NetworkModule:
-    """Compile a network to one function: module(x) returns its output, or a tuple of several.
+    """Compile a network to a module: module(x) returns its output, or a tuple of several outputs.
 
     target     by default the current one
     params     values of parameters that the graph does not have
-    pick       pick(outputs, target) returns the schedule of a kernel, or None for the default one
+    pick       pick(outputs, target) returns a kernel's schedule, or None for the default schedule
     winograd   whether convolutions may be computed by Winograd's formulas, which multiply less and
                round more
     passes     the passes to run; by default graph.PASSES
     watch      is called with (name, graph) before and after each pass
-    progress   is called with (name, number, of how many) after each kernel that is compiled
+    progress   is called with (name, number, number of kernels) after each kernel is compiled
 
     Raises GraphError if a parameter has no value or does not fit.
     """
@@ -69,8 +69,8 @@ def build(
 ) -> tuple[runtime.NetworkPlan, runtime.Library, dict[str, Array]]:
     """Return the plan of a network, its kernels and its parameters: runtime.create(plan, lib).
 
-    The arguments are those of `compile`. The parameters are those that the kernels read: weights
-    with other layouts and scales than those that were given.
+    The arguments are the same as in `compile`. The returned parameters are the arrays that kernels
+    read; their layouts and scales may differ from the given parameters.
     """
     to = Target(target)
     whole = with_values(graph, params or {})
@@ -106,7 +106,7 @@ def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
 
 
 def _planned(fused: Graph, kernels: Sequence[runtime.Function]) -> runtime.NetworkPlan:
-    """Return the calls of a network of kernels, and where their arguments are."""
+    """Return the plan of a network of kernels: its calls, and the places of their arguments."""
     params = [node for node in fused.nodes if node.op == PARAM]
     memory = offset_plan(fused)
     places = {node: runtime.Place("input", k) for k, node in enumerate(fused.inputs)}
@@ -134,7 +134,7 @@ def _planned(fused: Graph, kernels: Sequence[runtime.Function]) -> runtime.Netwo
 
 
 def _scratch(f: runtime.Function, start: int) -> tuple[list[runtime.Place], int]:
-    """Return places from `start` for the temporary arrays of a kernel, and where they end."""
+    """Return places after offset `start` for the temporary arrays of a kernel, and their end."""
     found = list[runtime.Place]()
     for b in f.func.scratch:
         found.append(runtime.Place("arena", start))

@@ -1,4 +1,4 @@
-"""Count what a network costs, so that two versions of it can be compared."""
+"""Count the operators, bytes and multiplications of a network, to compare versions of it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .passes import best_formula
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a network costs; print it to see a line.
+    """The costs of a network; print shows them in one line.
 
-    operators         the operators, also those inside kernels
-    kernels           the calls: an operator that is not in a kernel is a call of its own
-    transposes        the transposes among the operators
-    bytes             what all calls read and write, if each reads each of its inputs once
-    multiplications   those of convolutions and matrix products
+    operators         the number of operators, also inside kernels
+    kernels           the number of calls: of kernels, and of operators that are not in a kernel
+    transposes        the number of transposes among the operators
+    bytes             the bytes that all calls read and write, if each reads each input once
+    multiplications   the multiplications of convolutions and matrix products
     """
 
     operators: int
@@ -35,7 +35,7 @@ class Counts:
 
 
 def counts(graph: Graph, target: str | Target | None = None) -> Counts:
-    """Return what a network costs; the target decides which tiles Winograd's formulas have."""
+    """Return the costs of a network; the target decides the tile sizes of Winograd's formulas."""
     to = Target(target)
     inner = [each for node in graph.calls for each in operators_of(node)]
     return Counts(
@@ -48,7 +48,7 @@ def counts(graph: Graph, target: str | Target | None = None) -> Counts:
 
 
 def operators_of(node: Node) -> tuple[Node, ...]:
-    """Return the operators of a kernel; of another node, the node itself."""
+    """Return the operators in a kernel; for any other node, return the node itself."""
     return node.body.calls if node.op == KERNEL else (node,)
 
 

@@ -31,7 +31,7 @@ def evaluate(graph: Graph, *inputs: Any, dtype: str = "") -> tuple[Array, ...]:
 
 
 def value_of(node: Node, inputs: Sequence[Array], dtype: str = "") -> Array:
-    """Return the value of one node from those of its inputs."""
+    """Compute the value of one node from the values of its inputs."""
     if node.op == KERNEL:
         (value,) = _outputs(node.body, inputs, {}, dtype)
     else:

@@ -1,4 +1,4 @@
-"""Read the models of other programs: Keras, by its JSON and its weights."""
+"""Import models of Keras, from their JSON and their weights."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PLACE = {0: 0, 1: 2, 2: 3, 3: 1}  # dimension of NHWC -> dimension of NCHW
 
 
 class KerasModel(Protocol):
-    """The part of a Keras model that from_keras reads."""
+    """The methods of a Keras model that from_keras calls."""
 
     def to_json(self) -> str: ...
     def get_weights(self) -> Sequence[Any]: ...
 
 
 def from_keras(model: KerasModel, *, batch: int = 1) -> tuple[Graph, dict[str, Array]]:
-    """Return a Keras model as a network without values, and its parameters.
+    """Convert a Keras model; return the network, without values, and the values of its parameters.
 
     model   a Sequential or functional model with channels last, or any object with its methods
             to_json() and get_weights(). No other method is called
-    batch   the first size of the inputs, which models leave open
+    batch   the first size of the inputs; models do not define it
 
     Inputs keep their names and their layout, [N, H, W, C]; inside, images are [N, C, H, W]. Raises
     GraphError, with the name of the layer, for layers and options that graphs do not have.
@@ -63,7 +63,7 @@ def from_keras(model: KerasModel, *, batch: int = 1) -> tuple[Graph, dict[str, A
 class _Layer:
     """A layer: its class, its options, the names of the layers that it reads, how often it is used.
 
-    Sequential models do not store the last two.
+    Sequential models store only the class and the options.
     """
 
     kind: str
@@ -93,7 +93,7 @@ class _Layer:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return the names of the layers in a reference, ["conv", 0, 0], or in a list of references."""
+    """Return the layer names in a reference, such as ["conv", 0, 0], or in a list of references."""
     match value:
         case [str() as name, int(), int(), *_]:
             return (name,)
@@ -111,7 +111,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the layers of one model; `weights` are those that no layer has taken yet."""
+    """Reads the layers of one model; `weights` has the weights that no layer has taken yet."""
 
     b: Builder
     batch: int
@@ -119,7 +119,7 @@ class _Reader:
     params: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def sequence(self, layers: Sequence[_Layer]) -> list[Node]:
-        """Add layers of which each reads the one before; return the output."""
+        """Add layers, each of which reads the previous layer; return the output."""
         found: list[Node] = []
         for layer in layers:
             if not found and layer.kind != "InputLayer":
@@ -128,7 +128,7 @@ class _Reader:
         return found
 
     def network(self, layers: Sequence[_Layer], outputs: Sequence[str]) -> list[Node]:
-        """Add layers that name those they read; return the outputs."""
+        """Add layers that name the layers they read; return the outputs."""
         known: dict[str, Node] = {}
         for layer in layers:
             missing = [name for name in layer.sources if name not in known]
@@ -169,11 +169,11 @@ class _Reader:
         return self.b.transpose(x, NCHW) if len(x.type.shape) == 4 else x
 
     def channels_last(self, x: Node) -> Node:
-        """Return x in the layout of Keras."""
+        """Return x with channels last, as in Keras."""
         return self.b.transpose(x, NHWC) if len(x.type.shape) == 4 else x
 
     def weight(self, layer: _Layer, part: str, rank: int, axes: Sequence[int] = ()) -> Node:
-        """Take the next weight of the model, which is `part` of a layer; permute it by `axes`."""
+        """Take the next weight of the model as `part` of a layer; permute its axes by `axes`."""
         if not self.weights:
             raise layer.error(f"the model has no weight for its {part}")
         value = self.weights.pop(0)
@@ -203,7 +203,7 @@ class _Reader:
 
 
 def _channels(x: Node, axis: Any = -1) -> int:
-    """Return the dimension of x that is `axis` in Keras."""
+    """Return the dimension of x that corresponds to `axis` in Keras."""
     rank = len(x.type.shape)
     (d,) = as_tuple(axis)
     at = int(d) % rank
@@ -242,7 +242,7 @@ def _conv(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
 def _padding(
     layer: _Layer, x: Node, kernel: Sequence[int], dilation: Sequence[int]
 ) -> tuple[int, int, int, int]:
-    """Return (top, left, bottom, right) for "same" or "valid"; the odd pixel is at the end."""
+    """Return (top, left, bottom, right) for "same" or "valid"; an odd pixel goes to the end."""
     if layer.config["padding"] == "valid":
         return 0, 0, 0, 0
     if layer.config["padding"] != "same":

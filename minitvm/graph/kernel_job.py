@@ -13,7 +13,7 @@ from .parse import parse
 
 
 def answer(request: workers.Message) -> workers.Message:
-    """Compile the kernel in `request` and write its file, which is missing if that fails."""
+    """Compile the kernel in `request` and write its file; write no file if that fails."""
     given = request.value
     try:
         kernel = built(parse(given["body"]), Target(given["target"]), given["steps"])

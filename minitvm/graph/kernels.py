@@ -1,6 +1,6 @@
 """Compile the kernels of a network: each distinct body once, and only if it is not stored yet.
 
-Kernels are kept in memory and in files (cache.py), by their text, target, CPU and version.
+Kernels are kept in memory and in files (cache.py). Text, target, CPU and version identify a kernel.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .operators import OPERATORS
 
 JOB = "minitvm.graph.kernel_job"
 SECONDS = 600.0  # the time limit of one kernel
-FEW = 3  # up to this many kernels are compiled here: other processes take a second to start
+FEW = 3  # up to this many kernels are compiled in this process: others take a second to start
 KEPT = 1000  # kernels in memory
 Pick: TypeAlias = Callable[[list[te.Tensor], Target], te.Schedule | None]
-Watch: TypeAlias = Callable[[str, int, int], None]  # (name of a kernel, number, of how many)
+Watch: TypeAlias = Callable[[str, int, int], None]  # (kernel name, its number, number of kernels)
 _known: OrderedDict[str, runtime.Function] = OrderedDict()  # the last one used is at the end
 
 
 def tensors(body: Graph) -> tuple[list[te.Tensor], te.Tensor]:
-    """Return a kernel's inputs as placeholders, constant ones for parameters, and its result."""
+    """Return a kernel's inputs as placeholders (constant for parameters), and its result."""
     values: dict[Node, te.Tensor] = {
         leaf: te.placeholder(
             leaf.type.shape, leaf.type.dtype, name=leaf.name, constant=leaf.op == PARAM
@@ -57,10 +57,10 @@ def compiled_all(
     pick: Pick | None = None,
     watch: Watch | None = None,
 ) -> list[runtime.Function]:
-    """Return the functions of kernels; those that print the same are compiled once.
+    """Return the functions of kernels; compile kernels that print the same only once.
 
-    pick    may choose a schedule, as a dispatcher of topi.schedule does; by default the current one
-    watch   is called with (name, number, of how many) after each kernel that is compiled
+    pick    may choose schedules, as a dispatcher of topi.schedule; default: the current dispatcher
+    watch   is called with (name, number, number of kernels) after each kernel is compiled
     """
     to = Target(target)
     jobs = [_job(body, to, pick) for body in bodies]
@@ -94,7 +94,7 @@ def clear() -> None:
 class Job:
     """A kernel to be compiled.
 
-    steps   the steps of its schedule as JSON; "" for the default one
+    steps   the steps of its schedule as JSON; "" for the default schedule
     path    the file for the code; None if it is not stored
     build   compiles it in this process
     alone   whether it must be compiled in this process
@@ -135,7 +135,7 @@ def built(body: Graph, target: Target, steps: str = "") -> runtime.Function:
     if steps:
         s = te.Schedule.from_json(steps, out.op)
     else:
-        with topi.dispatch.using(lambda outputs, to: None):  # not the caller's dispatcher
+        with topi.dispatch.using(lambda outputs, to: None):  # turns off the caller's dispatcher
             s = topi.schedule(out, target)
     return _built(s, [*inputs, out], target, body.name)
 
@@ -143,13 +143,13 @@ def built(body: Graph, target: Target, steps: str = "") -> runtime.Function:
 def _built(
     s: te.Schedule, args: Sequence[te.Tensor], target: Target, name: str
 ) -> runtime.Function:
-    """Compile a kernel that allocates nothing: its caller provides the temporary arrays."""
+    """Compile a kernel that allocates nothing: the caller passes temporary arrays to it."""
     func = driver.lower(s, args, name, target=target)
     return driver.build(codegen.lifted(func, target), target=target)
 
 
 def _take(job: Job) -> bool:
-    """Load a kernel from its file into memory; return whether that is possible."""
+    """Load a kernel from its file into memory; return whether that succeeded."""
     found = None if job.path is None else cache.read(job.path)
     if found is not None:
         _known[job.key] = found

@@ -45,11 +45,11 @@ class Node:
     """One tensor of a network.
 
     op      INPUT; PARAM, whose value is known before the calls; KERNEL; or the name of an operator
-    inputs  the nodes that it is computed from
+    inputs  the nodes from which it is computed
     attrs   the other arguments of the operator. A kernel has "body", the graph that it computes;
             its inputs are the values of the body's inputs, in that order
     type    its shape and element type
-    name    of an input or a parameter; for others the place in the network, such as "layer1.conv2"
+    name    the name of an input or a parameter; for other nodes the place, such as "layer1.conv2"
     """
 
     op: str
@@ -87,7 +87,7 @@ class Graph:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes; each comes after those that it is computed from, and the inputs come first."""
+        """All nodes: the inputs first, and each node after the nodes that it reads."""
         return ordered(self.outputs, self.inputs)
 
     @property
@@ -96,7 +96,7 @@ class Graph:
         return tuple(node for node in self.nodes if not node.is_leaf)
 
     def readers(self) -> dict[Node, list[Node]]:
-        """Return the nodes that read each node, once for each time that they read it."""
+        """Return for each node the nodes that read it; a node that reads it twice occurs twice."""
         found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in found:
             for source in node.inputs:
@@ -115,14 +115,14 @@ class Graph:
         return hash(str(self))
 
     def with_params(self, more: Mapping[str, Array]) -> Graph:
-        """Return the graph with the values of more parameters."""
+        """Return this graph with values of more parameters added."""
         return replace(self, params={**self.params, **more})
 
 
 def ordered(outputs: Iterable[Node], first: Iterable[Node] = ()) -> tuple[Node, ...]:
-    """Return `first` and all nodes that `outputs` need, each after those that it is computed from.
+    """Return `first` and then all nodes that `outputs` need, each after the nodes that it reads.
 
-    Works without recursion: networks may be deep.
+    Works without recursion, because networks may be deep.
     """
     found = dict.fromkeys(first)
     for output in outputs:
@@ -162,10 +162,10 @@ def as_array(what: str, value: Any) -> Array:
 
 
 def rewritten(graph: Graph, change: Callable[[Node, Node], Node]) -> Graph:
-    """Return a graph in which change(node, old) takes the place of each node `old`.
+    """Return a graph in which change(node, old) replaces each node `old`.
 
-    Goes from inputs to outputs: `node` is `old` with inputs that have been replaced already. The
-    result is `graph` itself if nothing changed.
+    Works from inputs to outputs: `node` is `old` with inputs that have already been replaced.
+    Returns `graph` itself if nothing changed.
     """
     new: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -181,7 +181,7 @@ def rewritten(graph: Graph, change: Callable[[Node, Node], Node]) -> Graph:
 def kernel(body: Graph, inputs: tuple[Node, ...], name: str = "") -> Node:
     """Return a node that computes `body` from `inputs`."""
     if [n.type for n in inputs] != [n.type for n in body.inputs]:
-        raise GraphError(f"kernel {body.name}", "its inputs have other types than its body's")
+        raise GraphError(f"kernel {body.name}", "its inputs differ in type from the body's inputs")
     return Node(KERNEL, inputs, body.outputs[0].type, {"body": body}, name)
 
 
@@ -217,7 +217,7 @@ def _lines(graph: Graph, indent: str) -> Iterator[str]:
 
 
 def _declared(node: Node) -> str:
-    """Return the type of an input of a function; a kernel's parameters are inputs of its body."""
+    """Return the printed type of a function's input, as param[...] for a kernel's parameter."""
     return f"param[{node.type}]" if node.op == PARAM else str(node.type)
 
 
@@ -231,14 +231,14 @@ def _identifier(name: str) -> str:
 
 
 class _Names:
-    """Names of nodes in a printed function, no two alike."""
+    """Unique names of the nodes in a printed function."""
 
     def __init__(self) -> None:
         self.taken = set[str]()
         self.known: dict[Node, str] = {}
 
     def of(self, node: Node, function: str = "") -> str:
-        """Return the name of a node, which is computed by `function` if it is not a leaf."""
+        """Return the name of a node; base a new name on `function` if the node is not a leaf."""
         if node not in self.known:
             base = _identifier(node.name) if node.is_leaf else f"{function}_"
             self.known[node] = self.fresh(base)

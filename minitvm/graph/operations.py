@@ -15,11 +15,11 @@ from .operators import OPERATORS
 
 @lru_cache(maxsize=1000)  # a profile is made of each call, and many calls have the same kernel
 def operations_of(body: Graph) -> int:
-    """Return how many arithmetic operations a kernel takes: two for each multiply-add.
+    """Return how many arithmetic operations a kernel takes; a multiply-add counts as two.
 
-    A convolution counts as its textbook formula, so that Winograd's, which multiplies less, shows a
-    higher rate and not less work. Other stages count one operation for each element that they
-    compute or reduce, and none for an element that they only move.
+    A convolution counts as in its textbook formula. So Winograd's algorithm, which multiplies less,
+    shows a higher rate instead of less work. Other stages count one operation for each element that
+    they compute or reduce, and none for an element that they only move.
     """
     return sum(map(_of_node, body.calls))
 
@@ -53,7 +53,7 @@ def _is_arithmetic(e: tir.Expr) -> bool:
 
 
 def _parts(e: tir.Expr) -> Iterator[tir.Expr]:
-    """Yield `e` and the expressions that it is computed from, without indices."""
+    """Yield `e` and all its subexpressions, except for indices."""
     yield e
     for c in tir.children(e):
         if isinstance(c, tir.Expr) and not isinstance(e, tir.Load):

@@ -23,9 +23,9 @@ from .operators import call
 
 
 def parse(source: str) -> Graph:
-    """Return the network that print(graph) shows; its parameters have no values.
+    """Parse the text that print(graph) shows; return the network, without values of parameters.
 
-    Raises GraphError, with the line, for text that is not a network.
+    Raises GraphError with the line number if the text is not a network.
     """
     try:
         module = ast.parse(source)

@@ -30,7 +30,7 @@ Watch: TypeAlias = Callable[[str, Graph], None]
 
 
 def _alone(change: Callable[[Graph], Graph]) -> Pass:
-    """Return a pass that needs no settings."""
+    """Return `change`, a function of a graph alone, as a pass."""
 
     @wraps(change)
     def run(graph: Graph, _: Settings) -> Graph:
@@ -50,7 +50,7 @@ def _choose_formulas(graph: Graph, settings: Settings) -> Graph:
 
 
 def separate_outputs(graph: Graph) -> Graph:
-    """Copy outputs that are inputs, parameters or other outputs, so that a kernel writes each.
+    """Copy outputs that are inputs, parameters or other outputs, so that a kernel writes them.
 
     before   return x, y, y
     after    a = identity(x); b = identity(y); return a, y, b
@@ -88,12 +88,12 @@ def optimized(
     passes: tuple[tuple[str, Pass], ...] = PASSES,
     watch: Watch | None = None,
 ) -> Graph:
-    """Return the network after all passes; watch(name, graph) is called before and after each.
+    """Return the network after all passes; call watch(name, graph) before and after each pass.
 
     target     by default the current one
     winograd   whether convolutions may be computed by Winograd's formulas, whose rounding errors
                are larger
-    passes     other passes; PASSES is a tuple of (name, function)
+    passes     the passes to run, as a tuple of (name, function); by default PASSES
     """
     check_graph(graph, "optimized")
     settings = Settings(Target(target), winograd)

@@ -1,7 +1,7 @@
-"""Plan memory: where each intermediate tensor of a fused network lies in one arena.
+"""Plan memory: choose the offset of each intermediate tensor of a fused network in one arena.
 
-Tensors that are not in use at the same time may lie in the same place. Inputs, parameters and
-outputs of the network are not in the arena.
+Tensors that are not in use at the same time may overlap. Inputs, parameters and outputs of the
+network are not in the arena.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .node import KERNEL, Graph, Node
 from .operators import OPERATORS, Fusion
 
 ALIGNED = 64  # bytes: a line of a cache, and the widest vector
-RANGE = 16  # how much larger or smaller a block of a pool may be than the tensor that takes it
+RANGE = 16  # a block of a pool is at most this factor larger or smaller than the tensor taking it
 VIEWS = ("identity", "reshape")  # operators that keep all elements in order
 
 
@@ -27,7 +27,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The numbers of the call that computes a tensor and of the last that reads it; its size."""
+    """The numbers of the first and last call that use a tensor, and the size of the tensor."""
 
     first: int
     last: int
@@ -39,12 +39,12 @@ class Life:
 
 
 def naive_bytes(graph: Graph) -> int:
-    """Return the bytes of all intermediate tensors together: each has its own memory."""
+    """Return the bytes of all intermediate tensors together, if each has its own memory."""
     return own_plan(graph).bytes
 
 
 def live_bytes(graph: Graph, in_place: bool = False) -> int:
-    """Return the most bytes that are in use during a call: no plan needs less."""
+    """Return the most bytes in use during a call; every plan needs at least as many."""
     found = [0] * (len(graph.calls) + 1)
     for life in _lives(graph, hosts(graph, in_place)).values():
         for n in range(life.first, life.last + 1):
@@ -62,13 +62,12 @@ def own_plan(graph: Graph) -> Plan:
 
 
 def pool_plan(graph: Graph, in_place: bool = False) -> Plan:
-    """Return the plan of TVM's GraphPlanMemory: blocks are taken from a pool and put back.
+    """Return the plan of TVM's GraphPlanMemory: take blocks from a pool and put them back.
 
-    A tensor takes the smallest free block that is at least as large, or else the largest smaller
-    one, which grows; both only within a factor of RANGE. A block that is put back after a call
-    can be taken for the next one, as no result may lie over an input.
-
-    in_place   whether results of elementwise kernels may lie over inputs: see `hosts`
+    A tensor takes the smallest free block that is large enough. Without such a block, it takes the
+    largest smaller block, and the block grows. Both are limited by the factor RANGE. A block that
+    is put back after a call can be taken for the next call, because no result may overlap an input.
+    in_place   whether results of elementwise kernels may overwrite inputs: see `hosts`
     """
     host = hosts(graph, in_place)
     lives = _lives(graph, host)
@@ -104,10 +103,10 @@ def offset_plan(graph: Graph, in_place: bool = False) -> Plan:
 
 
 def hosts(graph: Graph, in_place: bool = False) -> dict[Node, Node]:
-    """Return in whose memory each intermediate tensor lies: its own, or an earlier tensor's.
+    """Return for each intermediate tensor whose memory it uses: its own, or an earlier tensor's.
 
-    The result of a view, which only reshapes, is its input. With `in_place`, the result of an
-    elementwise kernel lies over an input of the same type that nothing reads afterwards.
+    The result of a view (only a reshape) uses its input's memory. With `in_place`, the result of an
+    elementwise kernel overwrites an input of the same type that nothing reads afterwards.
     """
     host: dict[Node, Node] = {}
     inside, last = set(_intermediate(graph)), _last_reads(graph)
@@ -133,13 +132,13 @@ def hosts(graph: Graph, in_place: bool = False) -> dict[Node, Node]:
 def is_view(node: Node) -> bool:
     """Return whether a kernel only gives its input another shape, so that it need not be called.
 
-    Its result can then lie in the memory of its input, as it does in all plans if both are in them.
+    All plans put its result into the memory of its input if both tensors are in the plan.
     """
     return node.op == KERNEL and all(each.op in VIEWS for each in node.body.calls)
 
 
 def _may_overwrite(node: Node, source: Node) -> bool:
-    """Return whether a kernel reads each element of `source` before it writes the same place.
+    """Return whether a kernel reads each element of `source` before it writes to the same place.
 
     This is so if all operators that depend on `source` are elementwise and have its shape: they
     neither move its elements nor broadcast them.
@@ -171,7 +170,7 @@ def _last_reads(graph: Graph) -> dict[Node, int]:
 
 
 def _lives(graph: Graph, host: Mapping[Node, Node]) -> dict[Node, Life]:
-    """Return the life of each tensor that has its own memory, with all tensors that lie in it."""
+    """Return the life of each tensor that has its own memory, with all tensors in that memory."""
     number, last = {node: n for n, node in enumerate(graph.calls)}, _last_reads(graph)
     found: dict[Node, Life] = {}
     for node, over in host.items():
@@ -186,7 +185,7 @@ def _rounded(size: int) -> int:
 
 
 def _take(size: int, free: list[int], sizes: list[int]) -> int:
-    """Take a block of `size` bytes out of the pool `free`; add one to `sizes` if none fits."""
+    """Take a block of `size` bytes from the pool `free`; add a block to `sizes` if none fits."""
     larger = [b for b in free if size <= sizes[b] <= size * RANGE]
     smaller = [b for b in free if sizes[b] < size <= sizes[b] * RANGE]
     if not larger and not smaller:
@@ -199,9 +198,9 @@ def _take(size: int, free: list[int], sizes: list[int]) -> int:
 
 
 def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
-    """Return the start of the smallest gap for `size` bytes between the (start, size) in `taken`.
+    """Return the start of the smallest gap for `size` bytes between the blocks `taken`.
 
-    Returns the end of all of them if no gap is large enough.
+    Blocks are (start, size). Returns the end of the last block if no gap is large enough.
     """
     end, best = 0, (float("inf"), 0)
     for start, length in taken:

@@ -1,4 +1,4 @@
-"""What there is to tune in a network: its distinct kernels, and how often each is called."""
+"""List the distinct kernels of a network, for tuning, with the number of calls of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ COLUMNS = f"{'kernel':32} {'output':28} {'calls':>5} {'MFLOP':>9} {'share':>6}  
 class GraphTask:
     """A kernel of a network.
 
-    body        what it computes, with layouts and constants
+    body        the graph that it computes, with layouts and constants
     count       how often the network calls it: the weight of its time
     operations  the arithmetic operations of one call, as profiles count them
-    target      what it is compiled for
+    target      the target for which it is compiled
     """
 
     body: Graph
@@ -34,12 +34,12 @@ class GraphTask:
 
     @property
     def name(self) -> str:
-        """The operators, such as "conv2d_add_relu"."""
+        """The names of its operators, such as "conv2d_add_relu"."""
         return self.body.name
 
     @property
     def args(self) -> tuple[te.Tensor, ...]:
-        """The inputs, constant ones for parameters, and the output, as tensor expressions."""
+        """The inputs (constant for parameters) and the output, as tensor expressions."""
         inputs, output = tensors(self.body)
         return *inputs, output
 
@@ -51,7 +51,7 @@ class GraphTask:
 
     @property
     def task(self) -> autotvm.Task | None:
-        """The task of tuning this kernel by its template, or None without one."""
+        """The task of tuning this kernel by its template; None if no template fits."""
         name, *args = self.workload or ("",)
         return autotvm.task.create(name, args, self.target) if name else None
 
@@ -91,7 +91,7 @@ def extract_tasks(
 ) -> Tasks:
     """Return the distinct kernels that graph.compile makes of a network.
 
-    Kernels are alike if they print the same: the same operators, shapes, layouts and constants.
+    Kernels are equal if they print the same: the same operators, shapes, layouts and constants.
     """
     to = Target(target)
     counts = Counter(node.body for node in optimized(graph, to, winograd=winograd).calls)

@@ -1,6 +1,6 @@
-"""Tune the kernels of a network: those that take longest, and may become faster, get most trials.
+"""Tune the kernels of a network: slow kernels that may become faster get the most trials.
 
-tuned = graph.tune(net, seconds=300, log="resnet.jsonl")      the same call resumes
+tuned = graph.tune(net, seconds=300, log="resnet.jsonl")      calling it again resumes
 module = graph.compile(net, pick=tuned.pick)
 """
 
@@ -27,9 +27,9 @@ class Tuned:
     """Tuned kernels of a network; print shows a table.
 
     tasks     all kernels of the network
-    outcome   of those that were tuned
-    chosen    the steps of the kernels that became faster, by the key of their formulas
-    untuned   the kernels that no sketch describes, with the reason: they keep their default
+    outcome   the outcome of tuning the kernels that have sketches
+    chosen    key of a kernel's formulas -> the steps of its schedule, if it became faster
+    untuned   the kernels without sketches, with the reason; they keep their default schedule
     """
 
     tasks: Tasks
@@ -39,7 +39,7 @@ class Tuned:
     untuned: Sequence[tuple[str, str]]
 
     def pick(self, outputs: list[te.Tensor], target: Target) -> te.Schedule | None:
-        """Return the schedule of a kernel; None where the default is to be used.
+        """Return the schedule of a kernel; None to use the default schedule.
 
         Use it in graph.compile(net, target, pick=tuned.pick), with the target that was tuned.
         """
@@ -74,16 +74,16 @@ def tune(
     on: auto_scheduler.TasksListener | None = None,
     rng: np.random.Generator | None = None,
 ) -> Tuned:
-    """Search for faster kernels of a network, until the time or the trials are over.
+    """Search for faster kernels of a network until the time or the trials are used up.
 
-    target, winograd   as in graph.compile, which must get the same
-    trials             of all kernels together, including those that the log has
+    target, winograd   as in graph.compile; pass the same values to graph.compile
+    trials             number for all kernels together, including trials in the log
     batch              trials of a kernel in a round
     strategy           which kernel is tuned next: "gradient", "round-robin", "sequential"
-    measure            how to measure; by default with constants that are in no cache, as in a
-                       network
+    measure            how to measure; by default, constants are in no cache when a kernel starts,
+                       as in a network
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
-    A kernel is used if it beat its default when both were measured alternately at the end.
+    A tuned kernel is used if it is faster than its default when both are measured alternately.
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)

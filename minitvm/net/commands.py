@@ -47,7 +47,7 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
     if page is not None and not page.parent.is_dir():
         raise ArgumentError(f"--report {page}", f"there is no folder {page.parent}")
     if given.log and given.tune is None:
-        raise ArgumentError(f"--log {given.log}", "nothing is tuned", "--tune SECONDS, too")
+        raise ArgumentError(f"--log {given.log}", "only --tune writes a log", "--tune SECONDS too")
     net = network(given.name, given.size)
     target, winograd = Target(f"llvm -num-cores={given.threads}"), not given.no_winograd
     pick = None
@@ -115,7 +115,7 @@ class _Bar:
 
 
 def summary(found: Measured) -> str:
-    """Return the table of kernels, and lines about memory, accuracy and time."""
+    """Return a table of the kernels, and lines about memory, accuracy and time."""
     memory, profile = found.memory, found.profile
     share = profile.outside / profile.seconds if profile.seconds else 0.0
     sizes = {"naive": memory.naive, "pool": memory.pool, "offsets": memory.offsets}

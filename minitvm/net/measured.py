@@ -35,7 +35,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The bytes of all intermediate tensors under each memory plan, and those of the parameters.
+    """The bytes of all intermediate tensors under each memory plan, and the bytes of parameters.
 
     naive     the plan in which each tensor has its own memory
     pool      TVM's plan: a pool of blocks that tensors share

@@ -118,7 +118,7 @@ class AcceleratorFunction(Function):
         """Return a message for each fault that vta.verify finds but build accepts.
 
         Hazards: an accumulator is updated again less than three steps after its last update, so
-        that hardware reads the old value. Like VTA, build refuses such updates within a list of
+        the hardware reads the old value. Like VTA, build refuses such updates within a list of
         micro-operations, but not between iterations of the two loops around the list, because VTA's
         tutorial on blocking has the reduction innermost.
         Uninitialised reads, as in a program whose transfers are skipped to time the rest.
@@ -143,8 +143,8 @@ class AcceleratorFunction(Function):
     ) -> Callable[..., SimulatedTimes]:
         """Return a function that takes the same arguments and returns the simulated seconds.
 
-        Cycles do not vary, so one simulation without data is enough; the result has `repeat` equal
-        entries. dev, number, min_repeat_ms and timer are accepted as for other targets.
+        One simulation without data is enough, because cycles do not vary; the result has `repeat`
+        equal entries. dev, number, min_repeat_ms and timer are accepted as for other targets.
         """
         del dev, number, min_repeat_ms, timer
         if name not in (None, self.name, "main") or not is_count(repeat):

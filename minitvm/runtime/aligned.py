@@ -1,4 +1,4 @@
-"""Memory that starts at a cache line, where whole vectors are loaded fastest."""
+"""Arrays that start at a cache line, so that whole vectors are loaded fastest."""
 
 from __future__ import annotations
 

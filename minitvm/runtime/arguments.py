@@ -22,7 +22,7 @@ class Arguments:
         self._func = func
         self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
         self._fixed = [_fixed(p) for p in func.params]
-        self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
+        self._symbolic = None in self._fixed  # some size or scalar is known only at the call
         self._temporary = tir.symbolic_buffers(func)
 
     def checked(self, args: tuple[Any, ...]) -> list[Any]:
@@ -102,7 +102,7 @@ def _is_in(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
 def _fixed(p: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
     """Return the required shape and dtype, or None if the shape is not constant.
 
-    Only temporary arrays have gaps between their rows; they are passed as one row, gaps included.
+    Only temporary arrays have gaps between rows. They are passed as a single row with the gaps.
     """
     if not isinstance(p, tir.Buffer) or not all(isinstance(n, int) for n in p.shape):
         return None
@@ -119,7 +119,7 @@ def as_array(name: str, a: Any) -> Array:
     """Return `a`, an array of numpy or another library, as a numpy array, without copying it."""
     if isinstance(a, np.ma.MaskedArray):
         why = "is a masked array, whose mask compiled code would ignore"
-        raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data as it is")
+        raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data")
     if isinstance(a, np.ndarray):
         return np.asarray(cast("Array", a))
     if hasattr(a, "__dlpack__"):

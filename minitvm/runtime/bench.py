@@ -27,9 +27,9 @@ from .packed import failure
 Call: TypeAlias = Callable[[], int]  # returns 0, or 1 for a failure
 SAMPLE = 2e-4  # seconds of the shortest measurement; shorter calls are measured together
 LONG = 1e-3  # seconds; a shorter first call may be slow because it accesses new memory
-FIRST = 3  # times the limit of later calls that the first one may take; slower ones run only once
+FIRST = 3  # a first call that takes more than FIRST times the limit of later calls is the only call
 WARM = 1.5  # size of all copies of the constants, relative to the cache that must not keep them
-COPIES = 4096  # the most copies; if these stay in a cache, the constants are small and cost little
+COPIES = 4096  # the most copies; if a cache keeps them all, reading constants costs little
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to run, and how long.
+    """A program to run and measure, and the limits of the measurement.
 
     entry, calls      the function to call, and the functions that its code needs
     constants         the numbers of the parameters that are constants
-    packed            dtype and size of the buffers that a second object file computes from them
+    packed            dtype and size of the buffers that a second object file packs constants into
     pack, pack_calls  entry and calls of that object file
     tolerance         the largest error, relative to the largest expected element of an output;
-                      None if nothing is to be compared
+                      None to compare nothing
     outputs           whether to return the outputs
     cpu_clock         whether to measure the CPU time of one thread instead of wall time
     best, early_stop  stop after a timed call that takes more than best * early_stop seconds; the
@@ -84,7 +84,7 @@ class Job:
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Return the clock that measures calls, a function that returns seconds."""
+        """Return the function that reads the clock, in seconds, to measure calls."""
         return time.thread_time if self.cpu_clock else time.perf_counter
 
 
@@ -100,9 +100,9 @@ class Outcome:
 
 
 class Bench:
-    """The arguments of the programs that are to be compared, in guarded memory.
+    """The arguments of all programs to be compared, in guarded memory.
 
-    data   the bytes of the inputs, then those of the expected outputs if they are known
+    data   the bytes of each input, then of each expected output if the outputs are known
     """
 
     def __init__(self, arguments: Sequence[Argument], data: Sequence[bytes]) -> None:
@@ -151,10 +151,10 @@ class Bench:
         return Outcome(seconds, count, outputs=outputs)
 
     def _values(self) -> list[Any]:
-        """Return the arguments in order; the outputs are allocated when they are first needed.
+        """Return the arguments in order; allocate the outputs in the first call.
 
-        The outputs are not shared with the process that this one was forked from, so that none of
-        their pages is copied while code is measured.
+        A forked process allocates its own outputs. Otherwise their pages would be copied while code
+        is measured.
         """
         if not self._outputs:
             self._outputs = [guarded(a.shape, np.dtype(a.dtype)) for a in self._wanted]
@@ -171,7 +171,7 @@ class Bench:
         return found
 
     def _spoil(self) -> None:
-        """Fill the outputs with wrong elements, to erase the results of the previous program."""
+        """Overwrite the outputs with wrong elements, to erase the previous program's results."""
         for n, a in enumerate(self._outputs):
             if a.dtype.kind == "f":
                 a.fill(np.nan)
@@ -179,7 +179,7 @@ class Bench:
                 a[...] = ~self._expected[n]
 
     def _difference(self, tolerance: float) -> str:
-        """Describe the first output that differs from the expected one; "" if there is none."""
+        """Describe the first output that differs from the expected output; "" if all are right."""
         for a, got, expected in zip(self._wanted, self._outputs, self._expected, strict=True):
             if damaged(got):
                 return f"{a.name}: elements past the end were written"
@@ -190,7 +190,7 @@ class Bench:
 
 
 def difference(got: Array, expected: Array, tolerance: float) -> str:
-    """Describe the largest error of `got` if it is too large; return "" if it is not.
+    """Describe the largest error of `got` if it is too large, or return "".
 
     Integers must be equal. Floats may differ by `tolerance` times the largest expected element.
     """
@@ -239,7 +239,7 @@ def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:
 
 
 def _cold(code: NativeCode, job: Job, values: list[Any], packed: list[Array]) -> Iterator[Call]:
-    """Return an endless cycle of calls, each of which reads its own copy of the constants."""
+    """Return an endless iterator of calls; each call reads the next copy of the constants."""
     at = [*job.constants, *range(len(values), len(values) + len(packed))]
     values = [*values, *packed]
     size = sum(values[n].nbytes for n in at)
@@ -265,7 +265,7 @@ def _bound(
 ) -> partial[int]:
     """Return a function that calls `entry` in the machine code with the arrays and ints `values`.
 
-    kept   other arrays that stay in memory as long as the returned function
+    kept   other arrays to keep in memory as long as the returned function exists
     """
     kinds = [ctypes.c_int64 if isinstance(v, int) else ctypes.c_void_p for v in values]
     function: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(code.address(entry))

@@ -9,7 +9,7 @@ from .jit import LLVMSource
 
 
 def answer(request: workers.Message) -> workers.Message:
-    """Return the code that is compiled from each IR in `request`, or the parts of a BuildError."""
+    """Compile each IR in `request`; return the codes, or the parts of a BuildError."""
     options = dict(request.value)
     form = options.pop("form")
     try:

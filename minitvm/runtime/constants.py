@@ -1,4 +1,4 @@
-"""Calls of functions with constants: a separate program computes what depends on these alone.
+"""Calls of functions with constants; a separate program packs the constants.
 
 f(a, w, c)          prepack(w, packed); main(a, w, c, packed)         at each call
 g = f.bind(W=w)     prepack(w, packed)                                once
@@ -22,7 +22,7 @@ CONSTANT = 'te.placeholder(..., name="W", constant=True)'
 
 
 def packing(func: tir.PrimFunc, prepack: Run, main: Run) -> Run:
-    """Return a function that packs the constants among its arguments and then calls `main`."""
+    """Return a function that packs the constants among its arguments, and then calls `main`."""
     n = len(func.params)
     constant = [i for i, p in enumerate(func.params) if func.is_constant(p)]
 
@@ -35,9 +35,9 @@ def packing(func: tir.PrimFunc, prepack: Run, main: Run) -> Run:
 def bound(
     func: tir.PrimFunc, prepack: Run | None, main: Run, given: Mapping[str, Any]
 ) -> tuple[tir.PrimFunc, Run]:
-    """Return `func` without its constant parameters, and code that calls `main` with the `given`.
+    """Return `func` without its constants, and code that calls `main` with the arrays `given`.
 
-    Raises ArgumentError unless `given` has an array that fits for each constant.
+    Raises ArgumentError unless `given` has a fitting array for each constant.
     """
     raise_first(ArgumentError, f"bind of {func.name}", _about_names(func, given))
     only = replace(func, params=func.constants, outputs=(), sizes=(), needs=(), prepack=None)
@@ -55,7 +55,7 @@ def bound(
 
 
 def _packed(func: tir.PrimFunc, prepack: Run, constants: list[Any]) -> list[Array]:
-    """Return the buffers func.packed, computed by `prepack` from the arrays of the constants."""
+    """Compute the buffers func.packed with `prepack` from the arrays of the constants."""
     packed: list[Array] = []
     for b in func.packed:
         size = tir.elements(b)

@@ -52,15 +52,15 @@ T = TypeVar("T")
 class Package:
     """A compiled function, with all data that its file contains.
 
-    func      name, parameters, outputs and sizes; without loops if the package was read from a file
+    func      the function's signature; also its loops, unless the package was read from a file
     target    the target for which it was built
     code      an object file (llvm), or source text
     sources   the texts that f.source() returns: {"tir": "def main(...): ..."}
     entry     the name of the function in the object file
     calls     the functions of the process that the object file calls
     made_by   the version of minitvm that built it
-    machine   the machine it needs: {"system": "Linux", "machine": "x86_64", "cpu": "znver4",
-              "features": ["avx2", ...]}; cpu is "" if every CPU with the features can run it
+    machine   the machine that it needs: {"system": "Linux", "machine": "x86_64", "cpu": "znver4",
+              "features": ["avx2", ...]}; cpu is "" if all CPUs with these features can run it
     prepack   the package of the program that packs constants, func.prepack
     """
 
@@ -143,8 +143,8 @@ def opened(
 ) -> T:
     """Check the bytes of a file that sealed() made, and return made(header, bytes after it).
 
-    Raises ArgumentError if it is not such a file, and BuildError if it has another format, is
-    damaged, or `made` cannot read it; errors begin with `what`.
+    Raises ArgumentError if sealed() did not make the file; BuildError if it has another format, is
+    damaged, or `made` cannot read it. Errors begin with `what`.
     """
     head, _, rest = data.partition(b"\n")
     found, _, version_found = head.rpartition(b" ")
@@ -185,7 +185,7 @@ def _package(header: dict[str, Json], code: bytes, what: str) -> Package:
 def _version() -> str:
     try:
         return version("minitvm")
-    except PackageNotFoundError:  # it runs from a folder, without being installed
+    except PackageNotFoundError:  # minitvm runs from a folder, without being installed
         return "unknown"
 
 
@@ -267,7 +267,7 @@ def _variable(v: tir.Var) -> Json:
 
 
 def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
-    """Return an index as nested lists, in which variables are numbered by `number`.
+    """Return an index as nested lists, with `number` giving a number to each variable.
 
     For example, n*4 + 1 is ["sum", 1, [4, ["var", 0]]].
     """

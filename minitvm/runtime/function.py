@@ -19,7 +19,7 @@ from .export import File, Package, pack, read, unpack, write
 from .loading import NativeRun, Run
 from .reload import run_of
 
-LONGEST_MS = 24 * 3600 * 1000  # a day, the longest that one repeat may be asked to take
+LONGEST_MS = 24 * 3600 * 1000  # a day, the largest min_repeat_ms
 MANY, SHORTEST = 10**6, 1e-8  # a million calls below 10 ns each mean that the timer stands still
 
 
@@ -31,7 +31,7 @@ class Times:
 
     @property
     def min(self) -> float:
-        """Return the time of the fastest repeat, which other work disturbed least."""
+        """Return the time of the fastest repeat; other work on the machine disturbed it least."""
         return min(self.results)
 
     @property
@@ -86,11 +86,11 @@ class Function:
         self._run(self._checked(args))
 
     def bind(self, **constants: Any) -> Function:
-        """Return this function without its constants: g = f.bind(W=w), then g(a, c).
+        """Return this function with its constants set: g = f.bind(W=w), then g(a, c).
 
-        What depends on constants alone is computed here, once, and stored aligned to 64 bytes; the
-        calls of g compute the rest. The arrays must not change afterwards. Raises ArgumentError
-        unless an array that fits is given for each constant.
+        Computes everything that depends only on constants here, once, aligned to 64 bytes; calls of
+        g compute the rest. The arrays must not change afterwards. Raises ArgumentError unless a
+        fitting array is given for each constant.
         """
         prepack = None if self.prepack is None else self.prepack.main
         func, run = bound(self.func, prepack, self.main, constants)
@@ -104,7 +104,7 @@ class Function:
         """Return the program as text, in one of the forms "tir", "python", "ll", "asm" and "vta".
 
         The program that packs constants comes first, if there is one.
-        The forms depend on the target; all targets have "tir". Raises ArgumentError for others.
+        All targets have "tir"; other forms depend on the target, or raise ArgumentError.
         """
         if not isinstance(kind, str) or kind not in self._sources:  # pyright: ignore[reportUnnecessaryIsInstance]
             fix = f"one of {', '.join(self._sources)}"
@@ -115,7 +115,7 @@ class Function:
         return f"{self.prepack.source(kind)}\n\n{text}"
 
     def export(self, path: File) -> None:
-        """Write the compiled function to the file `path`, which tvm.load(path) can read.
+        """Write the compiled function to the file `path`; tvm.load(path) reads it.
 
         Raises BuildError if functions of its target cannot be stored, or if constants are bound.
         """
@@ -140,9 +140,9 @@ class Function:
     ) -> Callable[..., Times]:
         """Return a function that takes the same arguments, measures calls and returns Times.
 
-        Each of `repeat` results is the average of `number` calls in a row, or of more calls if
-        those take less than min_repeat_ms. A warm-up call is not measured. `name` and
-        `dev` are accepted for compatibility with TVM.
+        Each of `repeat` results is the average of `number` calls in a row. If these calls take less
+        than min_repeat_ms, more calls are made. A warm-up call is not measured. `name` and `dev`
+        are accepted for compatibility with TVM.
         """
         del dev
         if not isinstance(name, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -179,17 +179,17 @@ class Function:
 
 
 def load(path: File) -> Function:
-    """Return the function that f.export(path) has stored, without compiling LLVM IR.
+    """Load the function that f.export(path) has stored, without compiling LLVM IR.
 
-    The function checks its arguments as f does. Loading runs the code in the file: load only what
-    you trust. Raises ArgumentError if the file does not exist, BuildError if it is damaged or
-    was made for another CPU, operating system or version.
+    The function checks its arguments as f does. Loading runs the code in the file, so load only
+    files that you trust. Raises ArgumentError if the file does not exist, BuildError if it is
+    damaged or was made for another CPU, operating system or version.
     """
     return loaded(read(path), f"load({str(path)!r})")
 
 
 def code_of(f: Function) -> tuple[Run, Run | None]:
-    """Return the code of `f`, which takes packed constants too, and the code that packs them."""
+    """Return the code of `f`, which also takes packed constants, and the code that packs these."""
     return f.main, f.prepack and f.prepack.main
 
 
@@ -199,7 +199,7 @@ def address_of(f: Function) -> int | None:
 
 
 def stored(f: Function, verb: str) -> Package:
-    """Return the package that stores `f`; raise BuildError, naming `verb`, if there can be none."""
+    """Return the package that stores `f`; raise BuildError about `verb` if `f` cannot be stored."""
     if f.package is None and f.func.packed and f.prepack is None:
         why, fix = (
             "its constants are bound",
@@ -243,7 +243,7 @@ def is_count(n: object) -> bool:
 
 
 def unmeasurable(name: str, what: str) -> MeasureError:
-    """Return the error for a name or a number of calls that time_evaluator does not accept."""
+    """Return the error for a bad name or number of calls in a call of time_evaluator."""
     why = f"the function is {name!r}; number and repeat must be ints of at least 1"
     return MeasureError(what, why, "f.time_evaluator(number=10, repeat=3)")
 
@@ -257,7 +257,7 @@ def _least_ms(given: object) -> float:
 
 
 def _more_calls(count: int, least_ms: float, seconds: float) -> int:
-    """Return how many calls to try next, after `count` took only `seconds`."""
+    """Return how many calls to time next, after `count` calls took only `seconds`."""
     if count >= MANY and seconds < count * SHORTEST:
         what = f"{count} calls took {seconds} seconds by this timer"
         raise MeasureError(what, "the timer does not advance", "timer=time.perf_counter")

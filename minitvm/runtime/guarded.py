@@ -11,7 +11,7 @@ import numpy as np
 
 from .aligned import CACHE_LINE, Array
 
-LARGE = 4 << 20  # bytes from which numpy, too, asks for large pages
+LARGE = 4 << 20  # bytes; numpy also asks for large pages from this size on
 SLACK = 0xA5  # fills the bytes, fewer than a cache line, between the end and the guard page
 NONE, READ = 0, 1  # mprotect: no access, no writes
 POSIX = sys.platform != "win32"
@@ -37,7 +37,7 @@ def frozen(contents: Array) -> Array:
 def damaged(a: Array) -> bool:
     """Return whether bytes between the end of a guarded array and its guard page were written.
 
-    Each call reports only what was written since the previous call.
+    Each call reports only writes since the previous call.
     """
     n = -a.nbytes % CACHE_LINE
     slack = (ctypes.c_ubyte * n).from_address(a.ctypes.data + a.nbytes)

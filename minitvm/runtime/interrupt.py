@@ -12,7 +12,7 @@ TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
 
 
 def interruptibly(work: Callable[[], T]) -> T:
-    """Run `work` and return its value; Ctrl-C raises KeyboardInterrupt before `work` ends.
+    """Run `work` and return its value; Ctrl-C raises KeyboardInterrupt without waiting for `work`.
 
     Python raises KeyboardInterrupt in the main thread, and only between two instructions of Python.
     So the main thread waits while another thread runs `work`. After Ctrl-C, `work` still runs

@@ -1,4 +1,4 @@
-"""Compile in another process, so that a crash of LLVM becomes an error in this one.
+"""Compile in another process, so that a crash of LLVM becomes an error in this process.
 
 A worker takes a second to start, so it is kept for the next build.
 """
@@ -14,15 +14,15 @@ from .jit import Form, LLVMSource
 
 JOB = "minitvm.runtime.compile_job"
 SECONDS = 600.0  # time limit of one compilation
-LIFETIME = 1000  # builds per process: LLVM keeps a quarter of a megabyte of each
-SHOWN = 3  # last lines of LLVM's output in an error
+LIFETIME = 1000  # builds per process: LLVM does not free a quarter of a megabyte after each
+SHOWN = 3  # how many of the last lines of LLVM's output an error shows
 _idle: list[workers.Worker] = []
 
 
 class IsolatedSource(LLVMSource):
     """LLVM IR and compiler options, compiled in another process; this process loads the result.
 
-    Also raises BuildError if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the other
+    Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the other
     process.
     """
 

@@ -92,8 +92,8 @@ class LLVMSource:
     def _made(self, form: Form) -> bytes:
         """Compile, and free all memory but the result.
 
-        One thread does all of it: Ctrl-C in another cannot free a module that LLVM works on. The
-        context is freed after the module, which Python's garbage collector would not ensure.
+        One thread does all of this, so Ctrl-C in another cannot free a module that LLVM works on.
+        Frees the module before its context; Python's garbage collector would not ensure this order.
         """
         with _lock, llvm.create_context() as context, _parsed(self.text, context) as module:
             target = _target_machine(self.cpu, self.features, self.opt)
@@ -131,7 +131,7 @@ def _emitted(module: Any, target: Any, form: Form) -> bytes:
 
 
 def declared(text: str) -> tuple[str, ...]:
-    """Return the functions that IR text calls but does not define, except LLVM's intrinsics."""
+    """Return the functions that IR text declares but does not define, except LLVM's intrinsics."""
     found = re.findall(r"^declare [^@\n]*@([\w.$]+)", text, re.MULTILINE)
     return tuple(name for name in found if not name.startswith("llvm."))
 
@@ -165,7 +165,7 @@ def compile_object(text: str, target: Target) -> bytes:
     """Compile the LLVM IR `text` to an object file, without loading it: see load_object.
 
     Safe to call from several threads, even while other code is loaded. Raises BuildError as
-    compile_ir does, except for functions that do not exist: load_object finds those.
+    compile_ir does, but not for functions that do not exist: load_object checks them.
     """
     return LLVMSource(text, target.mcpu, target.mattr, unroll=target.unroll).made("object")
 
@@ -193,7 +193,7 @@ def load_object(
 def _hold() -> None:
     """Take LLVM's locks before a fork: a child cannot release the locks of another thread."""
     _lock.acquire()
-    llvm.ffi.lib._lock.__enter__()  # llvmlite also takes it without ours, to free objects
+    llvm.ffi.lib._lock.__enter__()  # llvmlite also takes this lock without ours, to free objects
 
 
 def _let_go() -> None:
@@ -228,7 +228,7 @@ def _engine(image: bytes) -> Any:
 
 
 def _target_machine(cpu: str, features: str, opt: int) -> Any:
-    """Return a new LLVM target machine (an engine takes ownership of the one it is given)."""
+    """Return a new LLVM target machine; an engine takes ownership of its target machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     given = " ".join(filter(None, (cpu and f"-mcpu={cpu}", features and f"-mattr={features}")))
@@ -280,7 +280,7 @@ def _provide(symbols: Mapping[str, int] | None) -> None:
 
 
 def _require(name: str) -> None:
-    """Make a function known to LLVM's linker, which aborts the process if one is missing.
+    """Make a function known to LLVM's linker, which aborts the process if a function is missing.
 
     Raises BuildError for a function that neither `symbols` nor the C library provides.
     """
@@ -293,7 +293,7 @@ def _require(name: str) -> None:
 
 
 def _from_c_library(name: str) -> bool:
-    """Make a C library function known to LLVM; return False if there is none of that name."""
+    """Make a C library function known to LLVM; return False if the C library does not have it."""
     library = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
     try:
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value

@@ -41,7 +41,7 @@ def provided(calls: Container[str]) -> dict[str, int]:
 
 
 class NativeRun:
-    """A function in machine code with the parameters of `func`, which Python can call.
+    """Machine code with the parameters of `func`, as an object that Python can call.
 
     address   where its code begins; valid as long as this object is alive
     """
@@ -66,7 +66,7 @@ class NativeRun:
 
 
 def failed(name: str) -> BaseException:
-    """Return the exception for the function `name`, which has returned an error."""
+    """Return the exception to raise after the compiled function `name` has returned an error."""
     why = "a temporary array cannot be allocated"
     return failure() or TVMError(f"{name}: out of memory", why)
 

@@ -20,7 +20,7 @@ ON_CPU = ("cpu", "llvm", "numba", "python")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device whose memory stores arrays and which runs functions, such as cpu(0)."""
+    """A device that stores arrays and runs functions, such as cpu(0)."""
 
     kind: str
     index: int = 0

@@ -37,11 +37,11 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an argument of a call is.
+    """The place of an argument of a call in memory.
 
     space   the arena, which holds all intermediate tensors; or one of the inputs, the outputs, the
             parameters or the packed constants
-    at      in the arena, the offset in bytes, a multiple of 64; elsewhere, the tensor's number
+    at      the offset in bytes in the arena, a multiple of 64; in other spaces the tensor's number
     """
 
     space: Space
@@ -68,8 +68,8 @@ class Call:
 class NetworkPlan:
     """A network: its tensors, its calls in the order of execution, and the size of its arena.
 
-    Parameters are known before the first run. A kernel packs its constants when they are set, and
-    not when it runs; the executor adds the places of the packed constants to the calls.
+    Parameters are set before the first run. Constants are packed when they are set, not when a
+    kernel runs; the executor adds the places of the packed constants to the calls.
     """
 
     name: str
@@ -80,7 +80,7 @@ class NetworkPlan:
     arena_bytes: int
 
     def spec(self, place: Place) -> TensorSpec | None:
-        """Return the input, output or parameter at `place`; None if it is elsewhere."""
+        """Return the input, output or parameter at `place`; None if `place` is in another space."""
         tensors = {"input": self.inputs, "output": self.outputs, "param": self.params}
         return tensors[place.space][place.at] if place.space in tensors else None
 
@@ -99,7 +99,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The packed constants that one kernel makes of certain parameters of the network.
+    """The packed constants that one kernel computes from some parameters of the network.
 
     params   the numbers of the parameters that are packed
     first    the number of the first packed constant; the others have the numbers after it
@@ -150,7 +150,7 @@ def check_plan(plan: NetworkPlan, lib: Library) -> None:
             raise BuildError(f"{what}: {name}", f"{count} inputs or parameters have this name")
     for n, call in enumerate(plan.calls):
         if not 0 <= call.kernel < len(lib.kernels):
-            why = f"the library has {len(lib.kernels)} kernels, and none of number {call.kernel}"
+            why = f"the library has {len(lib.kernels)} kernels, but no kernel {call.kernel}"
             raise BuildError(f"{what}: call {n}", why)
         func = lib.kernels[call.kernel].func
         for why in chain(_about_count(func, call), _about_places(plan, func, call)):
@@ -169,7 +169,7 @@ def _about_count(func: tir.PrimFunc, call: Call) -> Iterator[str]:
 
 
 def _about_places(plan: NetworkPlan, func: tir.PrimFunc, call: Call) -> Iterator[str]:
-    """Yield errors: arguments that do not fit, and outputs that overlap with other arguments."""
+    """Yield an error for each argument that does not fit, and each output that overlaps another."""
     written = {id(p) for p in func.outputs}
     for p, place in zip(func.params, call.args, strict=True):
         assert isinstance(p, tir.Buffer)

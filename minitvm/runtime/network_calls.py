@@ -79,7 +79,7 @@ class PythonCalls:
         self._known = params, constants
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """Make all calls; an exception ends the run."""
+        """Make all calls; stop at the first exception, and raise it."""
         self.stamps(inputs, outputs)
 
     def stamps(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[float]:

@@ -16,8 +16,8 @@ def network_ir(calls: Sequence[Call], *, stamps: bool = False) -> str:
     """Return LLVM IR that defines `i32 @run(tables...)`, which makes the calls in order.
 
     It returns 0, or n if the nth call failed; the calls after that are not made. The tables hold
-    addresses: those of the kernels, inputs, outputs, parameters and packed constants. The arena has
-    a parameter of its own. So the code contains no addresses, and any process can use it.
+    the addresses of kernels, inputs, outputs, parameters and packed constants; another parameter is
+    the address of the arena. So the code contains no addresses, and any process can use it.
 
     stamps   whether `run` has one more parameter, an array for the time before the first call and
              after each call, as clock_gettime stores it
@@ -37,7 +37,7 @@ def network_ir(calls: Sequence[Call], *, stamps: bool = False) -> str:
 
 
 def _call(n: int, call: Call) -> Iterator[str]:
-    """Yield one call, as a basic block %call.n that continues at %then.n."""
+    """Yield the lines of one call: a basic block %call.n that continues at %then.n."""
     yield f"  br label %call.{n}"
     yield f"call.{n}:"
     yield from _entry(f"%kernel.{n}", "kernels", call.kernel)

@@ -1,8 +1,8 @@
 """Write and read files of compiled networks: the plan, the kernels and the parameters.
 
 A file begins like the file of a function (export.py): its format, a checksum, one line of JSON.
-The kernels follow, each as a file of its own, and then the parameters. Packed constants are not
-stored: they are larger, and quickly made again. Loading a file runs the machine code in it.
+The kernels follow, each in the format of a function's file, and then the parameters. Packed
+constants are not stored, because they are larger and quickly computed. Loading runs the code.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def write_network(path: File, plan: NetworkPlan, lib: Library, params: Mapping[s
 
 
 def read_network(path: File, what: str) -> tuple[NetworkPlan, Library, dict[str, Array]]:
-    """Return the plan, the kernels and the parameters in a file, which are not compiled again.
+    """Return the plan, the kernels and the parameters in a file, without compiling kernels.
 
-    `what` names the file in errors: those of NetworkModule.export and load_network.
+    `what` names the file in errors. Raises the errors of load_network.
     """
     return opened(read(path), MAGIC, FORMAT, what, lambda h, data: _network(h, data, what))
 
@@ -89,7 +89,7 @@ def plan_to_json(plan: NetworkPlan) -> Json:
 
 
 def plan_from_json(given: Mapping[str, Any]) -> NetworkPlan:
-    """Return the plan that plan_to_json has described."""
+    """Return the plan in the JSON values that plan_to_json returned."""
     inputs, outputs, params = (
         tuple(_spec(*each) for each in given[kind]) for kind in ("inputs", "outputs", "params")
     )

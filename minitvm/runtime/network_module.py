@@ -27,8 +27,8 @@ def create(
 ) -> NetworkModule:
     """Return a module that runs the network `plan` with the kernels of `lib`.
 
-    compiled   whether compiled code makes the calls, if all kernels are machine code; if not,
-               Python makes them one by one
+    compiled   whether compiled code makes the calls, if all kernels are machine code; otherwise
+               Python makes the calls one by one
 
     Raises BuildError if the plan does not fit the kernels.
     """
@@ -41,10 +41,10 @@ def create(
 
 
 def load_network(path: File) -> NetworkModule:
-    """Return the module that NetworkModule.export has written, without compiling its kernels.
+    """Load the module that NetworkModule.export has written, without compiling its kernels.
 
-    Loading runs the code in the file: load only what you trust. Raises ArgumentError if the file
-    does not exist; BuildError if it is damaged, or was made for another CPU or operating system.
+    Loading runs the code in the file: load only files that you trust. Raises ArgumentError if the
+    file does not exist; BuildError if it is damaged, or made for another CPU or operating system.
     """
     plan, lib, params = read_network(path, f"load_network({str(path)!r})")
     module = create(plan, lib)
@@ -53,7 +53,7 @@ def load_network(path: File) -> NetworkModule:
 
 
 class NetworkModule:
-    """A network with memory of its own for intermediate tensors, inputs and outputs.
+    """A network with its own memory for intermediate tensors, inputs and outputs.
 
     Calls from several threads wait for each other; modules of the same plan run at the same time.
     """
@@ -76,7 +76,7 @@ class NetworkModule:
         self._named = {
             s.name: (s, n, is_param) for specs, is_param in tensors for n, s in enumerate(specs)
         }
-        self._missing = dict.fromkeys(self._named)  # the names of what has not been set, in order
+        self._missing = dict.fromkeys(self._named)  # names of unset inputs and parameters, in order
 
     @property
     def params(self) -> dict[str, Array]:
@@ -132,10 +132,10 @@ class NetworkModule:
         return len(self.plan.outputs)
 
     def __call__(self, *inputs: Any) -> Array | tuple[Array, ...]:
-        """Run the network on `inputs` and return new arrays: one, or a tuple of several.
+        """Run the network on `inputs`; return its output as a new array, or a tuple of several.
 
-        Arrays that fit are read where they are, others are copied. What set_input and get_output
-        refer to does not change.
+        Fitting arrays are read in place, others are copied. The inputs that set_input has stored
+        and the outputs that get_output returns do not change.
         """
         ready = self._checked(inputs)
         outputs = [_empty(spec) for spec in self.plan.outputs]

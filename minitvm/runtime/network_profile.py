@@ -19,7 +19,7 @@ COLUMNS = f"{'call':32} {'us':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kerne
 class CallTime:
     """The measured time of one call of a kernel, and the sizes of its arguments.
 
-    read, written   the bytes that it reads (inputs and constants) and writes (its output)
+    read, written   the bytes that the call reads (inputs, constants) and writes (its output)
     """
 
     name: str
@@ -44,9 +44,9 @@ class CallTime:
 class Profile:
     """The measured times of a network: of each call, in the order of execution, and of a run.
 
-    calls     each with the shortest time of all runs
-    seconds   the shortest time of a run, as Python sees it
-    outside   the part of it, between 0 and `seconds`, that is spent outside the kernels
+    calls     the calls, each with its shortest time in all runs
+    seconds   the shortest time of a run, measured in Python
+    outside   the seconds of a run, from 0 to `seconds`, that are spent outside the kernels
     """
 
     calls: tuple[CallTime, ...]
@@ -67,11 +67,11 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the calls of a network read and write in one run.
+    """The bytes that the calls of a network read and write in one run.
 
     read, written   bytes of all arguments, each counted once per call
-    temporaries     bytes of the intermediate tensors, as if each had memory of its own
-    arena           bytes of the arena, in which they share memory
+    temporaries     bytes of the intermediate tensors, if each had its own memory
+    arena           bytes of the arena, in which intermediate tensors share memory
     """
 
     calls: int
@@ -123,9 +123,9 @@ def _measured(call: Call, lib: Library, seconds: float) -> CallTime:
 
 
 def _moved(call: Call, lib: Library) -> tuple[int, int]:
-    """Return the bytes that a call reads and writes, without those of its scratch memory.
+    """Return how many bytes a call reads and writes, without its scratch memory.
 
-    If the kernel packs constants, it reads these in place of the parameters.
+    If the kernel has packed constants, it reads these in place of the parameters.
     """
     func = lib.kernels[call.kernel].func
     constants = func.packed or func.constants

@@ -25,7 +25,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # threading layer is tbb.
 _sharing = threading.Lock()
 # LLVM's loop vectorizer hangs on some loops of min, max and conditions, and miscompiles others
-# (LLVM 22.1); it is used for plain arithmetic only.
+# (LLVM 22.1); so it may vectorize only plain arithmetic.
 CHOICE = re.compile(r"\bif\b|\bmin\(|\bmax\(")
 
 
@@ -61,7 +61,7 @@ def _imported() -> Any:
 
 @contextlib.contextmanager
 def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
-    """Return a context in which numba's LLVM vectorizes loops only if `wanted`."""
+    """Return a context in which numba's LLVM vectorizes loops if `wanted`, otherwise does not."""
     with numba.core.compiler_lock.global_compiler_lock:
         before = numba.config.LOOP_VECTORIZE
         numba.config.LOOP_VECTORIZE = before and wanted
@@ -72,7 +72,7 @@ def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
 
 
 def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., None]:
-    """Return `call` wrapped: one caller at a time uses numba's threads, up to num_threads()."""
+    """Wrap `call` so that one caller at a time uses numba's threads, at most num_threads()."""
 
     def run(*args: Any) -> None:
         with _sharing:
@@ -89,8 +89,8 @@ def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., 
 def _row(a: Array) -> Array:
     """Return the elements of a contiguous array as one dimension.
 
-    numba compiles for another type if an array is read-only. A read-only array is an input,
-    to which the loops do not write, so it is passed as a writable array.
+    numba would compile again for a read-only array. A read-only array is an input, and the loops do
+    not write to inputs, so it is passed as a writable array.
     """
     if a.flags.writeable:
         return a.reshape(-1)

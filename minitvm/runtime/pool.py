@@ -187,7 +187,7 @@ class Pool:
         worker.start()
 
     def allow(self, cpus: set[int]) -> None:
-        """Let the workers run on `cpus` only; do nothing if `cpus` is empty.
+        """Restrict the workers to `cpus`; do nothing if `cpus` is empty.
 
         Linux tends to wake a thread on the CPU of the thread that wakes it. On that CPU it would
         wait for milliseconds behind the caller, which runs the same loop, while another CPU idles.
@@ -232,7 +232,7 @@ def parallel_launch_address() -> int:
                          void *closure, int64_t extent)
 
     Returns when body has run for every index in range(extent). A loop launched from inside another
-    one runs serially. Call it with Python's global lock released (ctypes.CDLL and CFUNCTYPE
+    loop runs serially. Call it with Python's global lock released (ctypes.CDLL and CFUNCTYPE
     functions release it). After Ctrl-C, the loop still runs to its end first.
     """
     return _launcher()[0].address("parallel_launch")
@@ -289,7 +289,7 @@ def _launcher() -> tuple[NativeCode, object]:
 
 
 def _system() -> tuple[int, int]:
-    """Return the addresses of two C functions: yield the CPU; return the number of the thread."""
+    """Return the addresses of two C functions that yield the CPU and return the thread's number."""
     if sys.platform == "win32":
         kernel = ctypes.WinDLL("kernel32")
         return _address(kernel.SwitchToThread), _address(kernel.GetCurrentThreadId)

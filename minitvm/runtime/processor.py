@@ -18,7 +18,7 @@ machine = target.create_target_machine(cpu=sys.argv[1], features=sys.argv[2], op
 text = "define double @f(double %x) { %y = fadd double %x, 1.0 ret double %y }"
 machine.emit_object(llvm.parse_assembly(text))
 """
-SECONDS = 60  # time limit of a trial, which takes less than a second
+SECONDS = 60  # time limit of a trial; a trial usually takes less than a second
 
 
 def check_cpu(cpu: str, features: str, what: str) -> None:

@@ -13,7 +13,7 @@ _benches: list[Bench] = []
 
 
 def answer(request: workers.Message) -> workers.Message:
-    """Take the arguments of later runs, or run a job; return its Outcome, with outputs as blobs."""
+    """Store arguments for later jobs, or run a job; return its Outcome, with outputs as blobs."""
     given = dict(request.value)
     if "arguments" in given:
         set_threads(given["threads"])
@@ -25,7 +25,7 @@ def answer(request: workers.Message) -> workers.Message:
 
 
 def set_threads(n: int) -> None:
-    """Run parallel loops on `n` threads; compile what they need now, before a fork."""
+    """Run parallel loops on `n` threads; compile the thread pool's code now, before a fork."""
     if n > 1:
         set_num_threads(n)
         parallel_launch_address()

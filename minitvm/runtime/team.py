@@ -1,12 +1,12 @@
-"""Native code by which threads share parallel loops without Python, while workers still wait.
+"""Native code with which threads share parallel loops without calling Python.
 
-A worker that has finished a loop lingers in native code for a fraction of a millisecond. During
-that time a caller hands it the next loop by storing the address of a job in the worker's mailbox:
-less than a microsecond, where waking a thread through Python takes 15 or more. A mailbox is 64
+A worker that has finished a loop waits in native code for a fraction of a millisecond. During that
+time a caller hands it the next loop by storing the address of a job in the worker's mailbox. This
+takes less than a microsecond; waking a thread through Python takes 15 or more. A mailbox is 64
 bytes, of which the first eight are its state: AWAY, WAITING, TAKEN, RESERVED or an address.
 
 Only one caller at a time, the owner of the team, uses mailboxes; others use Python's queue. No
-caller waits for a worker that has not taken the job: it takes the job back.
+caller waits for a worker that has not taken the job: the caller takes the job back.
 """
 
 import platform
@@ -14,7 +14,7 @@ import platform
 MAX_HELPERS = 64
 WORDS = 8 * (MAX_HELPERS + 2)  # threads, owner and mailboxes, each with a cache line of its own
 AWAY, WAITING, TAKEN, RESERVED = 0, 1, 2, 3
-PATIENCE = 4096  # looks into the mailbox before a worker leaves: about 0.2 ms
+PATIENCE = 4096  # a worker checks its mailbox this many times before it leaves: about 0.2 ms
 X86, ARM = "void @llvm.x86.sse2.pause()", "void @llvm.aarch64.hint(i32)"
 HINT = {"x86_64": X86, "AMD64": X86, "aarch64": ARM, "arm64": ARM}.get(platform.machine(), "")
 

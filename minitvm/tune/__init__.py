@@ -1,6 +1,6 @@
-"""Tuning, as both searchers share it: candidates as rows of integers, measured and recorded.
+"""The part of tuning that AutoTVM and the auto-scheduler share: search, measurements, logs, models.
 
-outcome = tune.run(task, seconds=60, log="matmul.jsonl")     the same call resumes
+outcome = tune.run(task, seconds=60, log="matmul.jsonl")     calling it again resumes
 f = driver.build(task.lowered(outcome.best.candidate))
 search = tune.Search(task, seconds=60).start()               the same in a thread
 

@@ -20,11 +20,11 @@ from minitvm import tir
 
 from .space import Ints
 
-Num: TypeAlias = "int | Ints"  # the same number for all candidates, or one for each
+Num: TypeAlias = "int | Ints"  # one number for all candidates, or an array with a number for each
 
 
 class Part(NamedTuple):
-    """factor * ((sum(terms[d] * digit d) + const) // div % mod); mod = 0 leaves out `% mod`."""
+    """factor * ((sum(terms[d] * digit d) + const) // div % mod); no `% mod` if mod is 0."""
 
     terms: dict[int, Num]
     const: Num = 0
@@ -60,7 +60,7 @@ def ceildiv(a: Num, b: Num) -> Num:
 
 
 def add(*indices: Index) -> Index:
-    """Return the sum of indices; their affine parts become one."""
+    """Return the sum of indices; add all affine parts up to a single part."""
     terms: dict[int, Num] = {}
     const: Num = 0
     others: list[Part] = []
@@ -93,7 +93,7 @@ def remainder(index: Index, by: Num) -> Index | None:
 
 
 def _only(index: Index) -> Part | None:
-    """Return the only part of an index, with factor 1; None if it is more complicated."""
+    """Return an index as one part with factor 1 and no remainder; None if it has another form."""
     parts = [p for p in index if p.terms or not p.affine or not _is_zero(p.const)]
     if not parts:
         return Part({})
@@ -114,7 +114,7 @@ def _is_zero(n: Num) -> bool:
 def without(index: Index, start: Index) -> Index:
     """Return index - start, where `start` is the index at the first iteration of some loops.
 
-    (16*i + j) // 4 - (16*i) // 4  ->  j // 4, exact if the start is a multiple of the divisor.
+    (16*i + j) // 4 - (16*i) // 4  ->  j // 4. Exact only if 16*i is a multiple of the divisor 4.
     """
     found = list[Part]()
     for p in index:
@@ -143,14 +143,14 @@ def equal(a: Num, b: Num) -> bool:
 
 
 def is_negative(c: Num) -> bool:
-    """Return whether a coefficient is negative; all candidates have the same sign."""
+    """Return whether a coefficient is negative; its sign is the same for all candidates."""
     return bool(np.ravel(c)[0] < 0) if np.size(c) else False
 
 
 def index_of(e: tir.Index, values: Mapping[tir.Var, Index]) -> Index | None:
-    """Return the Index of the expression `e`, given those of its variables; None if it has none.
+    """Return `e` as an Index; `values` has the Index of each variable. None if it is impossible.
 
-    min and max are replaced by the operand that is not constant, as clipping moves few accesses.
+    Replaces min and max by the operand that is not constant, because clipping moves few accesses.
     """
     terms, const = tir.split_terms(e)
     found: list[Index] = [(Part({}, const),)]
@@ -179,7 +179,7 @@ def _atom(a: tir.Expr, values: Mapping[tir.Var, Index]) -> Index | None:
 
 
 def layout_index(formula: str, names: Mapping[str, Index], hole: Num = 0) -> Index | None:
-    """Return the Index of one formula of a layout, such as "j // {}", with `hole` for "{}"."""
+    """Return a formula of a layout, such as "j // {}", as an Index; `hole` replaces the "{}"."""
     body = ast.parse(formula.replace("{}", _HOLE), mode="eval").body
     found = _arithmetic(body, {**names, _HOLE: hole})
     return found if found is None or isinstance(found, tuple) else (Part({}, found),)
@@ -219,7 +219,7 @@ def _arithmetic(n: ast.expr, names: Mapping[str, Index | Num]) -> Index | Num | 
 
 
 def span(p: Part, radix: Sequence[Num], fixed: frozenset[int]) -> tuple[Num, Num]:
-    """Return the least and greatest sum of the terms of `p`, over all digits not in `fixed`."""
+    """Return the least and greatest sum of the terms of `p` whose digits are not in `fixed`."""
     lo: Num = 0
     hi: Num = 0
     for d, c in p.terms.items():

@@ -19,7 +19,7 @@ from .trial import ErrorKind, Result
 
 Program: TypeAlias = Callable[[], tir.PrimFunc]  # lowers a candidate for the target
 JOB = "minitvm.runtime.compile_job"
-LIFETIME = 1000  # builds per process: LLVM keeps a quarter of a megabyte of each
+LIFETIME = 1000  # builds per process: LLVM does not free a quarter of a megabyte after each
 LLVM = "llvm"
 SLOWDOWN = 20  # how much longer than its CPU time a compilation may take, on a busy machine
 AHEAD = 3  # programs of each process that are built or compiled before they are needed
@@ -28,7 +28,7 @@ BATCH = 8  # programs of each process that are built one after the other in a ba
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A compiled program: the object file of `func` and, if there is one, of its prepack.
+    """A compiled program: the object file of `func`, and that of `func.prepack` if it has one.
 
     job   what a bench must know about the code; the Measurer adds how to measure it
     """
@@ -40,7 +40,7 @@ class Built:
 
 
 class Builder:
-    """Worker processes that compile programs for `target`, one program each at a time."""
+    """Worker processes that compile programs for `target`; each compiles one program at a time."""
 
     def __init__(
         self, target: Target, processes: int, memory: int, cpus: Sequence[int] | None
@@ -54,7 +54,7 @@ class Builder:
             self._idle.put(worker)
 
     def build(self, program: Program, seconds: float) -> Built | Result:
-        """Lower a program and compile it within `seconds` of CPU time; safe in several threads."""
+        """Lower a program and compile it within `seconds` of CPU time; threads may call this."""
         start = time.perf_counter()
 
         def failed(error: ErrorKind, detail: str) -> Result:
@@ -86,10 +86,10 @@ class Builder:
     def ahead(
         self, programs: Iterable[Program], seconds: float, alternate: bool
     ) -> Generator[Built | Result]:
-        """Yield built programs in order, and meanwhile build the next few.
+        """Yield built programs in order; build the next few while the caller uses one.
 
-        alternate   whether nothing may be compiled while a built program is in use; then the
-                    programs of a batch are built first and yielded afterwards
+        alternate   build nothing while the caller uses a program: build all programs of a batch
+                    first, and yield them afterwards
         """
         todo = iter(programs)
         count = len(self._workers)
@@ -97,7 +97,7 @@ class Builder:
 
         def started(most: int) -> Iterator[Future[Built | Result]]:
             for program in islice(todo, most):
-                context = contextvars.copy_context()  # such as the best schedules to apply
+                context = contextvars.copy_context()  # has, for example, the best schedules
                 yield pool.submit(context.run, self.build, program, seconds)
 
         waiting: deque[Future[Built | Result]] = deque()
@@ -127,7 +127,7 @@ class Builder:
     def _options(self) -> dict[str, object]:
         """Return the options of the compiler, as compile_job.py reads them.
 
-        They are those of driver.build: the best program must be as fast when it is used.
+        driver.build uses the same options, so that the best program is as fast when it is used.
         """
         target = self._target
         options = {"cpu": target.mcpu, "features": target.mattr, "unroll": target.unroll}
@@ -135,7 +135,7 @@ class Builder:
 
 
 def _job(func: tir.PrimFunc, texts: Sequence[str]) -> runtime.Job:
-    """Return how a bench calls the code of a program."""
+    """Return the job that tells a bench how to call the compiled code of `func`."""
     pack, pack_calls = "", ()
     if func.prepack is not None:
         pack, pack_calls = codegen.clean(func.prepack.name), runtime.declared(texts[1])
@@ -153,7 +153,7 @@ def _job(func: tir.PrimFunc, texts: Sequence[str]) -> runtime.Job:
 
 
 def _kind(failure: workers.Failure) -> ErrorKind:
-    """Return the kind of error of a compiler process that failed."""
+    """Return the kind of error for the failure of a compiler process."""
     if failure.kind == "timed out":
         return "compile time-out"
     if failure.kind == "garbage":

@@ -1,4 +1,4 @@
-"""The columns that a model sees of each candidate."""
+"""The columns of features by which a cost model describes each candidate."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .task import Candidate, Task
 class Columns:
     """Named features of the candidates of a task.
 
-    of        of(sketch number, rows) is float32[candidates, columns]
-    names     of the columns
-    checked   the same, after a mask of the rows that are worth measuring; None if all are
+    of        of(sketch number, rows) returns the features, float32[candidates, columns]
+    names     the names of the columns
+    checked   like `of`, but returns (mask of rows worth measuring, features); None if all rows are
     """
 
     of: Callable[[int, Rows], Floats]
@@ -48,9 +48,9 @@ class Columns:
 
 
 def columns_of(task: Task) -> Columns:
-    """Return the features of the loops and the analytic model's estimate, -log2 of its seconds.
+    """Return the features of the loops and the analytic model's estimate, as -log2(seconds).
 
-    If they are not known for a sketch of the task, the columns are those of the genes.
+    If the loops of one sketch of the task cannot be derived, return gene_columns(task) instead.
     """
     target = task.target
 
@@ -80,8 +80,8 @@ def columns_of(task: Task) -> Columns:
 def gene_columns(task: Task) -> Columns:
     """Return the values of the genes as columns: AutoTVM's "knob" features.
 
-    Numbers and loop sizes are logarithms; each option of a choice has a column with 0 or 1. Each
-    sketch has columns of its own, which are 0 for candidates of other sketches.
+    Numbers and loop sizes become logarithms; each option of a choice has a column with 0 or 1. Each
+    sketch has its own columns, with zeros for candidates of other sketches.
     """
     tables = [[gene_table(gene) for gene in sketch.space.genes] for sketch in task.sketches]
     names = [

@@ -1,4 +1,4 @@
-"""An analytic model of run time, without training: which part of the machine is the limit.
+"""An analytic model of run time, without training: it finds the part of the machine that limits.
 
 seconds(sketch, rows, target)    estimated seconds of one call, float64[candidates]
 explain(sketch, row, target)     the limit for one candidate, as text and as numbers
@@ -9,14 +9,14 @@ one iteration of the innermost reduce loop, a little more than the longest of
     arithmetic   vector instructions, two in a cycle
     loads        vectors and broadcast scalars, two in a cycle
     issue        all instructions, four in a cycle
-    latency      of an accumulator, which waits for the iteration before
+    latency      of a multiply-add, because an accumulator depends on the iteration before
     spills       accumulators that registers cannot hold: all of them unless the tile is unrolled
     l1           cache lines from the second-level cache, which arrive while the core computes
 
-They overlap, but not perfectly: two parts that are equally long take a fifth more than one. Then
-comes `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
+They overlap, but not perfectly: two parts that are equally long take a fifth more than one. The
+model adds `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
 are cache lines from the next level: the outermost loop whose single iterations fit in the cache
-fetches the lines that it touches once in each of its runs. The core waits for `l2` and `l3`.
+fetches each line that it touches once per run. The core waits for `l2` and `l3`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .sketch import Sketch
 from .space import Mask, Rows
 from .statements import Batch, Statement, statements
 
-CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
+CLOCK = 2.5e9  # cycles a second; the ranking of candidates does not depend on it
 LATENCY = 4.0  # cycles of a multiply-add
 SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
 THROUGH_MEMORY = 5.0  # cycles of each multiply-add of a loop that is not unrolled
@@ -52,12 +52,12 @@ BANDWIDTH = {"l1": 64.0, "l2": 16.0, "l3": 5.0}  # bytes a cycle from the next l
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the draft expects a candidate to take as long as it does.
+    """The run time that the draft expects of a candidate, and the reason.
 
-    seconds   of one call
+    seconds   the expected seconds of one call
     limit     the largest part of the heaviest statement: "loads", "latency", "l2", ...
     text      the reason in one sentence, with the numbers
-    parts     the cycles of each part of this statement
+    parts     the cycles of each part of the heaviest statement
     """
 
     seconds: float
@@ -96,7 +96,7 @@ def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
 
 
 def seconds_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
-    """Return the estimated seconds of candidates; `made` are their statements as arrays."""
+    """Return the estimated seconds of candidates; `made` has their statements as arrays."""
     each = zip(batch.statements, made, strict=True)
     cycles = (_total(_parts(s, arrays, target)[0]) for s, arrays in each)
     return sum(cycles, start=np.zeros(batch.count)) / CLOCK
@@ -167,7 +167,7 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
 
 
 def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
-    """Describe the register tile of a statement; moves [L, B, N]: how far loops move accesses."""
+    """Describe the register tile of a statement; `moves` is the first result of _transfers."""
     count = extent.shape[1]
     vector = np.array([x.kind == "vectorize" for x in s.loops])
     inside, copies = {n: m for n, m in tile(s).items() if not vector[n]}, unrolled(s)
@@ -203,7 +203,7 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
 def _per_vector(
     step: Floats, extent: Floats, vector: Mask, wide: Floats, target: Target, size: int
 ) -> Floats:
-    """Return how many loads one row of the tile takes: vectors, one scalar, or each lane."""
+    """Return how many loads one row of the tile takes: of vectors, of one scalar, or per lane."""
     found = np.ones_like(wide)
     for n in np.flatnonzero(vector):
         long = extent[n] > 1
@@ -213,18 +213,18 @@ def _per_vector(
 
 
 def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, dict[str, Floats]]:
-    """Return how far loops move accesses, [L, B, N], and the cycles of transfers to each cache."""
+    """Return how far each loop moves each access, [L, B, N], and the transfer cycles per cache."""
     loops, count = arrays.extent.shape
     sizes = np.repeat([a.bytes for a in s.accesses], np.diff(arrays.dim_of))[:, None]
     strides = [n for a in s.accesses for n in a.strides]
-    near = np.array([isinstance(n, int) and n == 1 for n in strides])  # neighbours share a line
+    near = np.array([isinstance(n, int) and n == 1 for n in strides])  # contiguous dimensions
     unit = np.where(near, LINE / sizes[:, 0], 1.0)
     moves, lines = np.empty((loops, len(s.accesses), count)), np.empty((len(BANDWIDTH), count))
     capacity = np.array([getattr(target, name) for name in BANDWIDTH])
     sets = capacity // LINE // np.array([*WAYS.values()])
     sets = 1 << np.log2(np.maximum(1, sets)).astype(np.int64)  # as a power of two
     period = np.concatenate([arrays.stride[None], _periods(arrays.stride, sizes, sets)])
-    units = np.tile(unit, (len(period), 1))  # the first are lines, whatever the cache
+    units = np.tile(unit, (len(period), 1))  # row 0 counts lines; row 1 + c, lines in cache c
     for f in footprint_chunks(arrays, units, period, np.array([0.0, *sets])):
         moves[:, :, f.begin : f.begin + f.run.shape[1]] = f.step
         most = capacity * USABLE / LINE
@@ -234,14 +234,14 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
 
 
 def _periods(stride: Floats, sizes: Floats, sets: Ints) -> Floats:
-    """Return the steps along each dimension until the sets of each cache repeat, [C, D, N]."""
+    """Return after how many steps along a dimension the sets of a cache repeat, [C, D, N]."""
     step, whole = (stride * sizes).astype(np.int64), (sets * LINE)[:, None, None]
     common = np.minimum(step & -step, whole)  # the greatest common divisor with a power of two
     return np.where(stride == 1, sets[:, None, None], whole / common)
 
 
 def _share(s: Statement, target: Target) -> float | Floats:
-    """Return the part of the iterations that the busiest core runs."""
+    """Return the share of the iterations that the busiest core runs."""
     threads: Num = 1
     for x in s.loops:
         if x.kind == "parallel":

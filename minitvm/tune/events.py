@@ -31,8 +31,8 @@ ENDS: dict[End, str] = {
 class Started:
     """An event: the search begins.
 
-    earlier            trials that the log had
-    trials, seconds    the budget; trials include the earlier ones; None for no limit
+    earlier            the trials that the log already had
+    trials, seconds    the budget, None for no limit; earlier trials count towards `trials`
     """
 
     task: Task
@@ -45,7 +45,7 @@ class Started:
 class Measured:
     """An event: a candidate has been measured.
 
-    number    its number, from 1; earlier trials count
+    number    the number of the trial, from 1; earlier trials count
     best      the fastest trial so far; None if all have failed
     elapsed   seconds since the search began
     """
@@ -60,10 +60,10 @@ class Measured:
 class Round:
     """An event: the policy has learned from the trials so far and proposed a batch of candidates.
 
-    number     of the round, from 1
-    trials     the trials that were known
-    accuracy   how well the policy had predicted the latest of them: the share of pairs in the
-               right order; None if it had not predicted them
+    number     the number of the round, from 1
+    trials     how many trials the policy had learned from
+    accuracy   the share of pairs of the newest trials that the policy had predicted in the right
+               order; None if it had not predicted them
     seconds    the time for learning and proposing
     """
 
@@ -80,9 +80,9 @@ class Outcome:
     trials     all trials, also those that the log had before
     earlier    how many trials the log had before
     ended      why the search ended
-    seconds    the time it took
-    final      the fastest candidates, measured again alternately with the default; if no candidate
-               is new, those of the log
+    seconds    how long the search took
+    final      the fastest candidates, measured again alternately with the default schedule; if no
+               candidate is new, the final measurements in the log
     default    the result of the default schedule in this measurement; None if there was none
     """
 
@@ -96,7 +96,7 @@ class Outcome:
 
     @property
     def found(self) -> Trial | None:
-        """Return the fastest candidate, by the final measurement if there was one; or None."""
+        """Return the fastest trial, from the final measurement if there was one; or None."""
         return fastest(self.final) or fastest(self.trials)
 
     @property
@@ -112,9 +112,9 @@ class Outcome:
 
     @property
     def gain(self) -> float:
-        """Return the speed of the best candidate relative to the default, measured at the end.
+        """Return how many times as fast as the default schedule the best candidate is.
 
-        Compares medians, as one round may be lucky. Returns 0 if the default was not run.
+        Compares medians of the final measurement. Returns 0 if it did not run the default schedule.
         """
         best = fastest(self.final)
         if best is None or self.default is None or self.default.error:
@@ -150,12 +150,12 @@ def fastest(trials: Sequence[Trial]) -> Trial | None:
 
 
 def rate(task: Task, seconds: float) -> float:
-    """Return the GFLOP/s of a task whose program takes `seconds` for a call."""
+    """Return the speed in GFLOP/s of a program for `task` that takes `seconds` for a call."""
     return task.flops / seconds / 1e9
 
 
 def failures_text(trials: Sequence[Trial]) -> str:
-    """Return a table of the kinds of failures, then the whole message of the first failure."""
+    """Return how many trials failed in each way, then the whole message of the first failure."""
     failed = [t for t in trials if t.result.error]
     if not failed:
         return ""

@@ -13,7 +13,7 @@ from .policy import row_tuples
 from .space import Gene, Ints, Keys, Rows, Space, first_of_each
 from .task import Candidate
 
-# score(sketch number, rows): higher is better; -infinity for rows that must not be measured
+# score(sketch number, rows) returns a score for each row, -infinity if it must not be measured
 Score: TypeAlias = Callable[[int, Rows], Floats]
 
 IGNORED = 0.3  # this share of a population, the worst, has practically no children
@@ -24,12 +24,12 @@ SMALLEST = 1e-6  # the smallest weight of a parent
 class Evolution:
     """Settings of the evolution.
 
-    population    rows of all sketches together, in each generation
+    population    the number of rows of all sketches together, in each generation
     generations   the number of generations after the initial rows
     crossover     the share of children with two parents
     mutation      the share of children with a changed gene
-    moves         the share of children that become rows of a sibling: a sketch with the same genes,
-                  whose steps differ
+    moves         the share of children that become rows of a sibling: a sketch with the same genes
+                  but other steps
     fewest        a sketch with fewer parents than this has no children in a generation
     """
 
@@ -58,8 +58,8 @@ class Pool:
 class Family(NamedTuple):
     """The children of one sketch's parents: children[k] is a child of parents[k].
 
-    where   the sketch of each child: a child may become a row of a sibling
-    With crossover a child has a second parent from the same pool.
+    where   the sketch of each child, because a child may become a row of a sibling sketch
+    With crossover a child has a second parent, drawn from the same pool.
     """
 
     sketch: int
@@ -71,7 +71,7 @@ class Family(NamedTuple):
 class Generation(NamedTuple):
     """One generation of an evolution: its families, and the rows of each sketch after it.
 
-    number   0 for the start, which has no families
+    number   counts generations from 1; 0 is the start, without families
     """
 
     number: int
@@ -159,10 +159,10 @@ def grown(pool: Pool, space: Space, rows: Rows, score: Callable[[Rows], Floats])
 
 
 def parents(pools: Sequence[Pool], rng: np.random.Generator, count: int) -> list[Ints]:
-    """Draw `count` parents from the best `count` rows of all pools; return positions, by pool.
+    """Draw `count` parents from the best `count` rows of all pools; return positions in each pool.
 
-    The probability is proportional to the score above that of the worst rows, so that scores may
-    be negative.
+    The probability of a row is proportional to its score less the score at quantile IGNORED, so
+    scores may be negative.
     """
     scores = np.concatenate([pool.scores for pool in pools]).astype(np.float64)
     start = np.cumsum([0, *(len(pool.scores) for pool in pools)])
@@ -178,7 +178,7 @@ def parents(pools: Sequence[Pool], rng: np.random.Generator, count: int) -> list
 def children(
     pool: Pool, space: Space, chosen: Ints, rng: np.random.Generator, settings: Evolution
 ) -> Rows:
-    """Return a child of each chosen parent; a second parent is drawn from the chosen ones."""
+    """Return one child of each parent in `chosen`; crossover takes the second parent from there."""
     rows = pool.rows[chosen]
     crossed = space.cross(rng, rows, rng.permutation(rows))
     rows = np.where((rng.random(len(rows)) < settings.crossover)[:, None], crossed, rows)
@@ -202,8 +202,8 @@ def ranked(pools: Sequence[Pool], count: int) -> list[Scored]:
 def diverse(found: Sequence[Scored], count: int, weight: float) -> list[Scored]:
     """Choose `count` candidates with high scores and many different options (AutoTVM, equation 3).
 
-    Maximises the sum of the scores, plus `weight` for each option of a gene that occurs in the
-    choice, greedily.
+    Greedily maximises the sum of the scores of the chosen candidates, plus `weight` for each
+    distinct option of a gene that occurs among them.
     """
     left, chosen = list(found), list[Scored]()
     covered = set[tuple[int, int, int]]()

@@ -1,7 +1,7 @@
-"""Bound inference on thousands of candidates at once, as lowering's regions do it for one.
+"""Bound inference on thousands of candidates at once; lowering infers the bounds of one.
 
 Stages are visited consumers first. A stage that is computed inside a loop computes what its
-readers need in one iteration of it: its extents, and with them its loops, follow from their tiles.
+readers need in one iteration of that loop, so the readers' tiles determine its extents.
 
     Plan       what all candidates of a sketch have in common: its stages, and where the holes are
     Domain     the loops of one stage and the values of its axes, for some candidates
@@ -42,7 +42,7 @@ class Plan:
     """What all candidates of a sketch have in common.
 
     state     a schedule of the sketch, with inlined stages substituted
-    factors   the hole of a split's size; splits without one have the same size in all candidates
+    factors   split -> the hole of its size; other splits have the same size in all candidates
     layouts   stage name -> the formulas of its layout with "{}" in place of the hole, and the hole
     pragmas   (stage name, axis, key) -> the hole of the pragma's value
     around    stage name -> the loops of other stages around it, outermost first
@@ -65,11 +65,11 @@ def loops_around(state: schedule.State, stage: schedule.Stage) -> Path:
 class Domain:
     """The loops of one stage, for all candidates.
 
-    extents   of every axis that the stage has, or had before a split or fuse
-    digits    the digits of each loop, outermost first
-    values    the value of each root axis over the digits of the loops around and of its own
-    start     of each data axis: its value in the first iteration of the stage's own loops
-    shape     of the buffer, and the distance of neighbours in each of its dimensions, in elements
+    extents   axis -> its extent, for all axes of the stage, also those that were split or fused
+    digits    loop -> the numbers of its digits (see affine.py), outermost first
+    values    root axis -> its value, as an Index over the digits of the stage's and outer loops
+    start     data axis -> its value in the first iteration of the stage's own loops
+    shape     the sizes of the buffer; strides: from one element to the next in each dimension
     """
 
     extents: dict[tensor.Axis, Num]
@@ -115,7 +115,7 @@ class Domains:
         return replace(domain, shape=shape, strides=strides)
 
     def _region(self, stage: schedule.Stage, op: tensor.ComputeOp) -> list[tuple[Index, Num]]:
-        """Return the start and the size of what the stage computes, for each dimension."""
+        """Return the region that the stage computes: the start and the size of each dimension."""
         sizes = [int(n) for n in op.shape]  # type: ignore[arg-type]
         whole: list[tuple[Index, Num]] = [(ZERO, n) for n in sizes]
         reads = () if stage.is_output else tuple(self._reads(op))
@@ -130,7 +130,7 @@ class Domains:
         return found
 
     def _reads(self, op: tensor.ComputeOp) -> Iterator[list[Index | None]]:
-        """Yield the indices of every load of a result of `op`."""
+        """Yield the indices of every load that reads a result of `op`."""
         for reader in self.plan.state.stages:
             if reader.name not in self.stages or not isinstance(reader.op, tensor.ComputeOp):
                 continue
@@ -140,7 +140,7 @@ class Domains:
                     yield [index_of(i, values) for i in n.indices]
 
     def _fixed(self, stage: schedule.Stage) -> frozenset[int]:
-        """Return the digits of the loops around the stage that have one value while it runs."""
+        """Return the digits of the outer loops that keep one value while the stage runs."""
         scope = lowering.memory_scope(self.plan.state, stage)
         return frozenset(
             d
@@ -150,7 +150,7 @@ class Domains:
         )
 
     def _part(self, touched: list[_Touched | None], n: int) -> tuple[Index, Num]:
-        """Return the start and the size of a range of a dimension that contains all reads."""
+        """Return the start and the size of a range that contains all reads of a dimension."""
         all_of_it: tuple[Index, Num] = (ZERO, n)
         first = touched[0]
         if first is None or any(t is None or not t.moves_like(first) for t in touched):
@@ -177,9 +177,9 @@ class Domains:
     def _loops(
         self, stage: schedule.Stage, extents: dict[tensor.Axis, Num]
     ) -> tuple[dict[tensor.Axis, tuple[int, ...]], dict[tensor.Axis, dict[int, Num]]]:
-        """Add the extents of axes made by splits and fuses; return the digits of the loops.
+        """Add to `extents` the axes that splits and fuses make; return the digits of each loop.
 
-        Also return how far each digit moves each root axis.
+        Also returns how far each digit moves each root axis.
         """
         roots = list(extents)
         pieces: dict[tensor.Axis, list[_Piece]] = {a: [_Piece(a, 1, extents[a])] for a in roots}
@@ -206,10 +206,10 @@ class Domains:
         extents: dict[tensor.Axis, Num],
         pieces: dict[tensor.Axis, list[_Piece]],
     ) -> None:
-        """Split an axis; its digits go to the inner loop as far as they fit in it.
+        """Split an axis: give the inner loop as many of its innermost digits as fit in it.
 
-        If a fused loop is split at a size that does not end between two digits, a digit is
-        divided, and the extents of the digits are those of the aligned split.
+        If a fused loop is split inside a digit, that digit is divided too, and the extents are
+        rounded as if the split were aligned with the digits.
         """
         n = extents[r.parent]
         given = r.factor if r.factor is not None else r.nparts
@@ -259,7 +259,7 @@ class Domains:
         return tuple(shape), tuple(strides)
 
     def _reach(self, index: Index) -> Num:
-        """Return the number of values from the least to the greatest value of an index."""
+        """Return the size of the range that an index covers: greatest - least value + 1."""
         return sum((span(p, self.radix, frozenset())[1] for p in index), start=0) + 1
 
     def placed(self, stage: schedule.Stage, at: tuple[Index, ...]) -> list[Index | None]:
@@ -276,7 +276,7 @@ class Domains:
 
 
 class _Piece(NamedTuple):
-    """A digit of an axis: how far it moves a root axis, and how many values it has."""
+    """A digit of an axis: it has `radix` values, and moves the axis `root` by `step` each."""
 
     root: tensor.Axis
     step: Num
@@ -331,7 +331,7 @@ class _Touched(NamedTuple):
 
 
 def _quotient(p: Part, a: Num, b: Num, fixed: dict[int, Num]) -> tuple[Num, Num]:
-    """Return the range of a .. b after `// div % mod`, as offsets if there are `fixed` digits."""
+    """Apply `// div % mod` of `p` to the range a .. b; return offsets if there are fixed digits."""
     if fixed:
         common = p.div
         for c in fixed.values():
@@ -351,5 +351,5 @@ def _size_of(index: Index, radix: list[Num]) -> Num:
 
 
 def _shared(thread: str, scope: str) -> bool:
-    """Return whether all iterations of a loop share one memory of this scope."""
+    """Return whether all iterations of a loop bound to `thread` share one memory of `scope`."""
     return bool(thread) and schedule.is_shared_by(scope, thread)

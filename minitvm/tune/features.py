@@ -1,4 +1,4 @@
-"""Named features of candidates: what a cost model sees of a program, without making the program.
+"""Named features by which a cost model describes programs, computed without building them.
 
     NAMES                       the columns, the same for every sketch of every task
     features(sketch, rows)      float32[candidates, len(NAMES)], in log2(1 + x)
@@ -27,7 +27,7 @@ from .space import Ints, Rows
 from .statements import Batch, Statement, statements
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
-VERSION = 1  # of the columns; logs and models name it
+VERSION = 1  # the version of the columns; stored models name it
 SLOTS = 3  # statements with columns of their own
 ACCESSES = 5  # accesses of a statement with columns of their own
 
@@ -67,7 +67,7 @@ def features(sketch: Sketch, rows: Rows) -> Matrix:
 
 
 def features_of(batch: Batch, made: Sequence[Packed]) -> Matrix:
-    """Return the features of candidates; `made` are their statements as arrays."""
+    """Return the features of candidates; `made` has the statements of `batch` as arrays."""
     out = np.zeros((batch.count, len(NAMES)), np.float32)
     if batch.count == 0:
         return out
@@ -88,7 +88,7 @@ def features_of(batch: Batch, made: Sequence[Packed]) -> Matrix:
 
 
 def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats) -> None:
-    """Write the columns of one statement; `first` is its first column, -1 if it has none."""
+    """Write the columns of one statement from column `first` on; -1 leaves a candidate out."""
     compiled = cachesim.compiled
     numbers = _numbers(s, arrays, times)
     columns = np.array([COLUMN[name] for name in numbers], np.int64)
@@ -118,7 +118,7 @@ def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats)
 
 
 def _numbers(s: Statement, arrays: Packed, times: Floats) -> dict[str, Num]:
-    """Return the columns of a statement that need no footprint, without those that are zero."""
+    """Return the columns of a statement that need no footprint; leave out columns of zeros."""
     found: dict[str, Num] = {
         f"op.{name}": n * times for name, n in zip(OPERATIONS, s.operations, strict=True) if n
     }

@@ -1,4 +1,4 @@
-"""The default policy: evolution under a cost model, and under the analytic model at first."""
+"""The default policy: evolution guided by a cost model, and at first by the analytic model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .task import Candidate, Task
 
 CHOICE = 16  # each proposed candidate is chosen among this many with the highest scores
 FASTEST = 3  # fastest candidates whose neighbours are tried while the search does not improve
-STALLED = 24  # trials without an improvement, after which these neighbours are tried
+STALLED = 24  # trials without an improvement, after which the neighbours are tried
 FEWEST = 8  # measured candidates that are needed to train a model
 
 
 class Described(NamedTuple):
-    """Rows of a sketch and their columns."""
+    """Rows of a sketch and their features."""
 
     rows: Rows
     features: Floats
@@ -41,19 +41,19 @@ class Described(NamedTuple):
 class GuidedPolicy:
     """A policy that proposes the candidates with the best scores, found by an evolution.
 
-    Until enough candidates are measured, the scores are those of the analytic model if it is among
-    the columns, and random otherwise.
+    Until enough candidates are measured, the analytic model gives the scores if it is among the
+    columns; otherwise scores are random.
 
-    model       by default, trees that correct the analytic model. One that knows other tasks (see
-                shared.py) gives the scores from the start
+    model       by default, trees that correct the analytic model. A model that knows other tasks
+                (see shared.py) gives the scores from the start
     epsilon     the share of random candidates, which show the model where it is wrong
     descent     the share of neighbours of the fastest candidates, which differ from them in one
                 gene (coordinate descent), while the search does not improve
     diversity   the weight of different options against the score (AutoTVM, equation 3); 0 takes the
                 candidates with the highest scores
-    watch       is called with the generations of each round's evolution
-    Candidates with equal columns are the same to the model, and nearly always the same program
-    (loops of length 1, an unroll limit that nothing reaches): only one of them is proposed.
+    watch       is called with each generation of each round's evolution
+    Candidates with equal columns are nearly always the same program (for example, when a loop has
+    length 1, or no loop reaches the unroll limit). Only one of them is proposed.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class GuidedPolicy:
         self.watch = watch
         self.seen = Seen(self.spaces)
         self.random = RandomPolicy(task, rng, self.seen)
-        self.programs = set[bytes]()  # the columns of all candidates in `seen`
+        self.programs = set[bytes]()  # the features of all candidates in `seen`
         self.trials = list[Trial]()
         self.features = list[Floats]()  # of the trials, in their order
         self.fitted = False
@@ -90,7 +90,7 @@ class GuidedPolicy:
     def propose(self, count: int) -> list[Candidate]:
         """Return up to `count` candidates; none if every program has been proposed.
 
-        Neighbours of the fastest ones come first, then high scores, then random candidates.
+        Neighbours of the fastest candidates come first, then high scores, then random candidates.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
         pools = evolve(self.free, self.score, self.rng, self._starts(), self.evolution, self.watch)
@@ -109,7 +109,7 @@ class GuidedPolicy:
         return np.where(legal, self._predict(features), -np.inf)
 
     def _neighbours(self) -> list[Pool]:
-        """Return the neighbours of the fastest candidates; none while the search improves."""
+        """Return the neighbours of the fastest candidates; no rows while the search improves."""
         pools = [empty_pool(space) for space in self.free]
         order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].seconds)
         stalled = self.fitted and len(order) - order[0] > STALLED
@@ -130,7 +130,7 @@ class GuidedPolicy:
     def _starts(self) -> list[Pool]:
         """Return measured and random rows of each sketch, scored under the model of this round.
 
-        Random rows and their columns are made once; the parents among them change with the model.
+        The random rows are the same in each round; only their scores change.
         """
         known = [self._sampled(n) for n in range(len(self.free))]
         good = [k for k, trial in enumerate(self.trials) if not trial.result.error]
@@ -159,7 +159,7 @@ class GuidedPolicy:
         return self.samples[n]
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
-        """Train the model from all trials; return the accuracy of its guesses of the new ones."""
+        """Train the model on all trials; return how accurately it had predicted the new ones."""
         if not trials:
             return None
         new = self._features([trial.candidate for trial in trials])
@@ -176,7 +176,7 @@ class GuidedPolicy:
         return pairwise_accuracy(scores, labels[-len(new) :]) if fitted else None
 
     def _chosen(self, pools: Sequence[Pool], count: int) -> list[Candidate]:
-        """Return the `count` best candidates that are not known, each program once."""
+        """Return the best `count` candidates not yet proposed or measured, each program once."""
         fresh = [pool.without(self.seen.keys[n]) for n, pool in enumerate(pools)]
         best = ranked(fresh, CHOICE * count)
         programs = [row.tobytes() for row in self._features([s.candidate for s in best])]
@@ -190,7 +190,7 @@ class GuidedPolicy:
         return chosen
 
     def _drawn(self, count: int) -> list[Candidate]:
-        """Return up to `count` random candidates that are not known, each program once."""
+        """Return up to `count` random candidates that are not known yet, each program once."""
         found = list[Candidate]()
         while len(found) < count:
             drawn = self.random.propose(count - len(found))
@@ -203,7 +203,7 @@ class GuidedPolicy:
         return found
 
     def _features(self, candidates: Sequence[Candidate]) -> Floats:
-        """Return the columns of candidates, float32[candidates, columns]."""
+        """Return the features of candidates, float32[candidates, columns]."""
         found = np.zeros((len(candidates), len(self.columns.names)), np.float32)
         for n, at in by_sketch(candidates).items():
             rows = np.array([candidates[a].row for a in at], np.int32)
@@ -211,7 +211,7 @@ class GuidedPolicy:
         return found
 
     def _described(self, n: int, rows: Rows) -> Floats:
-        """Return the columns of rows of sketch n; only those not scored in this round are made."""
+        """Return the features of rows of sketch n; compute those not scored in this round."""
         parts = [part for part in self.scored.get(n, ()) if len(part.rows)]
         if not parts:
             return self.columns.of(n, rows)
@@ -227,7 +227,7 @@ class GuidedPolicy:
 
 
 def labels_of(trials: Sequence[Trial]) -> Floats:
-    """Return (best time) / (time) of each trial, 0 for failures."""
+    """Return the label of each trial for training: (best time) / (time), 0 for failures."""
     seconds = np.array([trial.seconds for trial in trials])
     best = seconds.min(initial=math.inf)
     if math.isinf(best):

@@ -18,7 +18,7 @@ LAST_WORDS = 60.0  # after Ctrl-C, the seconds that `wait` leaves to programs be
 
 
 class Search:
-    """A search that runs in a thread.
+    """A search that runs in its own thread.
 
         search = Search(task, seconds=60, log="matmul.jsonl").start()
         search.best                 the fastest trial so far
@@ -49,7 +49,7 @@ class Search:
         return self
 
     def stop(self) -> None:
-        """Let the search end when the programs that are being measured are done."""
+        """Let the search finish the programs that are being measured, and then end."""
         self._stop.set()
 
     @property
@@ -76,8 +76,8 @@ class Search:
     def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the search has ended; return its result, or raise the exception it raised.
 
-        Ctrl-C stops the search, and the result is returned. Raises MeasureError if the search has
-        not ended after `timeout` seconds; it keeps running.
+        Ctrl-C stops the search and returns its result so far. Raises MeasureError if the search has
+        not ended after `timeout` seconds; the search then keeps running.
         """
         if self._thread.ident is None:
             raise MeasureError(f"search for {self.task.name}", "it was not started", "start()")

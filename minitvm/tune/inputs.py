@@ -1,4 +1,4 @@
-"""The arguments and random inputs that programs are measured with, and their tolerances."""
+"""Arguments and random inputs for measuring programs, and the tolerances of their results."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from minitvm import lowering, runtime, tir
 from minitvm.base import ArgumentError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-STEPS = 8  # rounding errors per operation that a result may contain
+STEPS = 8  # how many rounding errors per operation a result may contain
 
 
 def arguments(func: tir.PrimFunc, inputs: Sequence[Any] | None) -> list[runtime.Argument]:
-    """Return the parameters of `func`; ArgumentError if a size or a scalar is not known.
+    """Return the parameters of `func`; ArgumentError if a size or the value of a scalar is unknown.
 
-    inputs   the values of the parameters that are not outputs; scalars need one
+    inputs   the values of the parameters that are not outputs; only scalars need a value
     """
     if func.sizes:
         names = ", ".join(v.name for v in func.sizes)
@@ -44,7 +44,7 @@ def arguments(func: tir.PrimFunc, inputs: Sequence[Any] | None) -> list[runtime.
 
 
 def checked(given: Sequence[Any], wanted: Sequence[runtime.Argument]) -> list[Array]:
-    """Return the arrays among the given inputs; ArgumentError unless they fit the parameters."""
+    """Return the arrays among `given`; ArgumentError unless these inputs fit the parameters."""
     expected = [a for a in wanted if a.kind != "output"]
     if len(given) != len(expected):
         names = ", ".join(a.name for a in expected)
@@ -63,7 +63,7 @@ def checked(given: Sequence[Any], wanted: Sequence[runtime.Argument]) -> list[Ar
 def draw(wanted: Sequence[runtime.Argument], rng: np.random.Generator) -> list[Array]:
     """Draw the inputs: floats between 1/8 and 1 with random signs, integers up to 1,000 in size.
 
-    Products and sums of such floats are not denormal, which would be slow.
+    Products and sums of such floats are not denormal; arithmetic on denormal numbers is slow.
     """
     return [_drawn(a, rng) for a in wanted if a.kind == "input"]
 
@@ -85,10 +85,10 @@ def _drawn(a: runtime.Argument, rng: np.random.Generator) -> Array:
 def tolerance(func: tir.PrimFunc) -> float:
     """Return how large an error may be, relative to the largest element of the outputs.
 
-    Programs for one formula differ in the order of their sums. Such a sum of n terms has an error
-    of at most n roundings, so this allows eight for each operation per element, but at most the
-    square root of one: half of the digits. For float32 and sums of 400 terms or more these are
-    3.5e-4, and one missing term of 100,000 still exceeds that.
+    Programs for one formula differ in the order of their sums. A sum of n terms has an error of at
+    most n roundings, so this allows eight roundings for each operation per element, but at most the
+    square root of one rounding: half of the digits. For float32 and sums of 400 terms or more this
+    is 3.5e-4. One missing term of 100,000 still exceeds it.
     """
     floats = [b for b in func.outputs if b.dtype.numpy.kind == "f"]
     if not floats:

@@ -1,8 +1,8 @@
-"""The loops over candidates that numba compiles: one set for all sketches.
+"""The loops over candidates that numba compiles; all sketches use the same machine code.
 
 A statement is data: the arrays of `Packed`. Where possible, the innermost loop is over candidates,
 so that LLVM vectorizes it. cachesim.compiled compiles the functions on first use and keeps the
-machine code on disk; they do not call each other.
+machine code on disk. The functions do not call each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Ints: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 LINE = 64  # bytes of a cache line
 WIDTH = 18  # columns of an access
-CHUNK = 512  # candidates at a time: what is computed for them stays in the cache
+CHUNK = 512  # candidates at a time, few enough that their arrays stay in the cache
 
 
 class Packed(NamedTuple):
@@ -53,16 +53,16 @@ class Packed(NamedTuple):
 def footprints(
     s: Packed, begin: int, unit: Floats, period: Floats, sets: Floats, touched: Floats, run: Floats
 ) -> None:
-    """Find what the accesses of a statement touch at every loop level, counted in U ways.
+    """Count what the accesses of a statement touch at every loop level, in U ways of counting.
 
-    The candidates are those from `begin` on, as many as there are in `run`.
+    Covers n candidates from number `begin` on; the size of `run` gives n.
 
     unit     [U, D] the size of a piece in each dimension: 1 to count elements
-    sets     [U] of a cache, or 0. Pieces that share few of its sets count as if they had more
+    sets     [U] the number of sets of a cache, or 0. Pieces that share few sets count as more
              lines, so that a tile fits if its count does. period [U, D, N]: steps along a
              dimension until the sets repeat
-    touched  [U, L + 1, B, n] pieces that the loops l, l + 1, ... touch; [L]: one iteration
-    run      [B, n] contiguous elements among all that are touched
+    touched  [U, L + 1, B, n] pieces that the loops l, l + 1, ... touch; entry L: one iteration
+    run      [B, n] how many of the touched elements are contiguous
     """
     accesses, size = run.shape
     end, loops = begin + size, touched.shape[1] - 1
@@ -123,7 +123,7 @@ def transfers(extent: Floats, begin: int, touched: Floats, most: Floats, out: Fl
     """Count the cache lines that each cache fetches.
 
     Each run of the outermost loop whose single iterations fit in a cache fetches its lines once.
-    extent   [L, N] of the loops
+    extent   [L, N] the extents of the loops
     touched  [1 + C, L + 1, B, n] as in `footprints`: lines, then lines as each cache counts them
     most     [C] the lines that a tile may have; out [C, N]: the lines that are fetched
     """
@@ -149,9 +149,9 @@ def transfers(extent: Floats, begin: int, touched: Floats, most: Floats, out: Fl
 
 
 def steps(s: Packed, begin: int, step: Floats) -> None:
-    """Find how far the accesses move from the first iteration of each loop to the second.
+    """Compute how far each access moves from the first iteration of each loop to the second.
 
-    step   [L, B, n] in elements, -1 where a loop does not move an access
+    step   [L, B, n] the distance in elements, -1 where a loop does not move an access
     """
     loops, accesses, size = step.shape
     end = begin + size
@@ -160,7 +160,7 @@ def steps(s: Packed, begin: int, step: Floats) -> None:
             row = step[level, b]
             for i in range(size):
                 row[i] = -1.0
-        fresh = np.ones(size)  # 1.0 until the innermost digit of the loop has been found
+        fresh = np.ones(size)  # 1.0 until the innermost digit with several values has been found
         for g in range(s.digit_of[level + 1] - 1, s.digit_of[level] - 1, -1):
             radix = s.radix[g, begin:end]
             for t in range(s.term_of[g], s.term_of[g + 1]):
@@ -184,11 +184,11 @@ def accesses(
     s: Packed, begin: int, touched: Floats, step: Floats, run: Floats, about: Floats, first: Ints,
     out: Floats, most: int,
 ) -> None:  # fmt: skip
-    """Write the columns of the accesses of a statement, those with the most cache lines first.
+    """Write the columns of a statement's accesses; accesses with the most cache lines come first.
 
     about   [B, 5]: bytes of an element, reads, writes, shared loops, other statements
     first   [N] the column of the first access, -1 to leave the candidate out
-    most    accesses that have WIDTH columns each
+    most    how many accesses get columns, WIDTH columns each
     """
     loops, number, size = step.shape
     found, order = np.zeros((number, WIDTH)), np.zeros(number, np.int64)
@@ -234,7 +234,7 @@ def accesses(
             for c in range(4):
                 f[13 + c] = f[3 + c] / (uses if uses > 0.0 else 0.5)
             f[17] = max(0.0, step[active[real - 1], b, i]) if real > 0 else 0.0
-            at = b  # insert it behind those with as many lines and bytes
+            at = b  # insert access b after those with as many lines and bytes
             while at > 0 and (
                 found[order[at - 1], 5] < f[5]
                 or (found[order[at - 1], 5] == f[5] and found[order[at - 1], 3] < f[3])
@@ -250,11 +250,11 @@ def accesses(
 def marks(
     s: Packed, kind: Ints, reduce: Ints, first: Ints, out: Floats, kinds: int, width: int
 ) -> None:
-    """Write the columns of loops that are vectorized, unrolled or parallel, `width` for each kind.
+    """Write `width` columns for each kind of marked loops: vectorized, unrolled and parallel.
 
-    kind     [L] 0, 1, ... for the kinds, -1 for other loops
+    kind     [L] the number of a loop's kind, -1 for other loops
     reduce   [L] 1 for loops over reduce axes
-    The columns: number of loops, product of extents, extent of the innermost, eight positions.
+    The columns: number of loops, product of extents, extent of the innermost loop, eight positions.
     """
     loops, count = s.extent.shape
     ends = np.zeros((2, 2), np.int64)  # innermost and outermost loop over data, over reduce axes
@@ -288,9 +288,9 @@ def curve(
 ) -> None:  # fmt: skip
     """Write the curve of arithmetic intensity: operations per byte of the inner loops.
 
-    Point k of K is the intensity where the inner loops do total**(k/K) operations, between the
-    loops that do fewer and more, linear in the logarithm. extent [L, N] of the loops; logs: its
-    log2.
+    Point k of K is the intensity where the inner loops do total**(k/K) operations. It is
+    interpolated in the logarithm between the loops that do fewer operations and more. `extent`
+    [L, N] has the extents of the loops, and `logs` their log2.
     """
     loops, count = len(logs), touched.shape[2]
     if operations == 0.0:

@@ -1,14 +1,14 @@
-"""Rows that must not be measured, because they cannot be fast or are slow to compile.
+"""Rules that exclude rows from measuring: rows that are unlikely to be fast, or slow to compile.
 
 A row is left out if in one of its statements
 
-    the vectorized loop fills less than half a vector register, though its axis is longer
+    the vectorized loop fills less than half a vector register, although its axis is longer
     the register tile is unrolled completely and has more accumulators than there are registers
-    unrolling leaves more than MOST_STORES stores, a vector store counted once per register
+    unrolling leaves more than MOST_STORES stores, where a vector store counts once per register
     a "local" buffer is larger than the stack that programs use
 
-Of uniform draws for a matrix product, these are four in five. The limits are rules of thumb: a row
-that they refuse can be a fast one.
+They refuse four of five rows drawn uniformly for a matrix product. The limits are rules of thumb:
+they may also refuse a fast row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .sketch import Sketch
 from .space import Mask, Rows, Space
 from .statements import Batch, Loop, Statement, statements
 
-MOST_STORES = 256  # after unrolling: LLVM's compile time grows faster than their number
+MOST_STORES = 256  # after unrolling: LLVM's compile time grows faster than the number of stores
 STACK_BYTES = 64 << 10  # codegen allocates larger local buffers on the heap, in every iteration
 
 
@@ -45,7 +45,7 @@ def restricted(sketch: Sketch, target: Target) -> Sketch:
 
 
 def legal_in(batch: Batch, target: Target) -> Mask:
-    """Return which candidates, whose statements are given, may be measured on `target`."""
+    """Return which candidates of a batch may be measured on `target`."""
     found = np.ones(batch.count, np.bool_)
     stores: Num = 0
     for s in batch.statements:
@@ -59,7 +59,7 @@ def legal_in(batch: Batch, target: Target) -> Mask:
 
 
 def _wide_enough(s: Statement, target: Target) -> Mask:
-    """Return where the vectorized loop fills half a register, or all of a shorter axis."""
+    """Return for which candidates the vectorized loop fills half a register, or a shorter axis."""
     loop = vectorized(s)
     if loop is None:
         return np.True_  # type: ignore[return-value]  # broadcasts
@@ -82,7 +82,7 @@ def unrolled(s: Statement) -> list[Num]:
     """Return for each loop how many copies of its body unrolling makes; 1 where it stays a loop.
 
     Under the pragma, a serial loop is unrolled if its copies have few enough stores, inner loops
-    first, as in lowering. Statements are taken one by one.
+    first, as in lowering. Other statements in the same loop are not counted.
     """
     found: list[Num] = []
     stores: Num = 1
@@ -103,7 +103,7 @@ def accumulators(s: Statement, times: Sequence[Num], each: Num) -> Num:
 
     Zero if these loops are not unrolled completely, because the results then stay in memory.
 
-    times   copies of each loop's body after unrolling; each: registers that a store writes
+    times   copies of each loop's body after unrolling; each: number of registers a store writes
     """
     if not any(x.reduce for x in s.loops):
         return 0

@@ -1,6 +1,6 @@
-"""Losses that cost models train with, and metrics that judge them.
+"""Loss functions for training cost models, and metrics of how well they predict.
 
-Higher scores predict faster candidates; a label is (best time) / (time), 0 for failures.
+Higher scores predict faster candidates. A label is (best time) / (time), 0 for failures.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ALL_PAIRS = 256  # with at most this many samples, every pair is evaluated
 
 
 def rank_loss(labels: Floats, seed: int, tasks: Numbers | None = None) -> Objective:
-    """Return the objective of equation 2: the sum over pairs of log(1 + exp(-sign * difference)).
+    """Return AutoTVM's equation 2: the sum over pairs of log(1 + exp(-sign * difference)).
 
-    All pairs are used if there are few samples; otherwise PAIRS partners of each sample, which are
-    drawn again in each call.
+    Uses all pairs if there are at most ALL_PAIRS samples; otherwise each call draws PAIRS partners
+    for each sample.
 
-    tasks   the number of the task of each sample; only samples of one task are compared
+    tasks   the number of the task of each sample; only samples of the same task are compared
     """
     count = len(labels)
     rng = np.random.default_rng(seed)
@@ -42,20 +42,20 @@ def rank_loss(labels: Floats, seed: int, tasks: Numbers | None = None) -> Object
         ahead = sign * (scores[:, None] - scores[partner])
         miss = 1 / (1 + np.exp(np.clip(ahead, -60, 60)))
         bend = np.abs(sign) * miss * (1 - miss)
-        # A pair pulls both of its samples. The other one has this sample as a partner equally often
-        # (exactly, if all pairs are used), so that the sum over partners counts twice.
+        # A pair changes the gradient of both samples, and each is the other's partner equally often
+        # (exactly, if all pairs are used). Therefore the sum over partners counts twice.
         return -2 * np.sum(sign * miss, axis=1), np.maximum(2 * np.sum(bend, axis=1), 1e-6)
 
     return objective
 
 
 def pack_sum_loss(labels: Floats, program: Numbers) -> Objective:
-    """Return Ansor's objective: the sum over programs of label * (sum of its rows - label)**2.
+    """Return Ansor's objective: the sum over programs of label * (score - label)**2.
 
-    A program has a row for each of its statements, and its score is the sum of their scores. Fast
-    programs weigh more; failures, whose label is 0, weigh nothing.
+    A row is a statement, and the score of a program is the sum of the scores of its rows. Fast
+    programs weigh more; failures weigh nothing, because their label is 0.
 
-    program   the number of the program that each row belongs to
+    program   for each row, the number of its program
     """
     weight = labels[program]
 
@@ -109,9 +109,9 @@ def recall_at(scores: Floats, labels: Floats, k: int) -> float:
 
 
 def best_of(scores: Floats, labels: Floats, k: int) -> float:
-    """Return the best label of the `k` samples with the highest scores, divided by the best of all.
+    """Return the best label of the `k` samples with the highest scores, relative to all samples.
 
-    It is the share of the possible speed that measuring `k` candidates finds.
+    This is the share of the best speed that one finds by measuring these `k` candidates.
     """
     chosen = np.argsort(-scores, kind="stable")[:k]
     return float(labels[chosen].max() / labels.max())

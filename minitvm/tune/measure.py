@@ -1,4 +1,4 @@
-"""Measure programs in worker processes: some compile programs while another runs finished ones.
+"""Measure programs in worker processes: some compile programs, and one runs compiled programs.
 
 program() -> loops -> LLVM IR       in this process
 LLVM IR   -> object file            in a builder, which may abort or take too long
@@ -26,11 +26,11 @@ from .trial import ErrorKind, Result
 
 JOB = "minitvm.runtime.run_job"
 LIFETIME = 1000  # programs per process: loaded code stays in memory
-PATIENCE = 120.0  # seconds in which the reference must be compiled, and in which it must run
-SLOWER = 8  # how many times as long as the reference a program may run in any case
+PATIENCE = 120.0  # time limit in seconds for compiling the reference, and also for running it
+SLOWER = 8  # any program may run this many times as long as the reference
 MEMORY = 4 << 30  # bytes that a process may allocate
 LARGEST = 64 << 20  # bytes; a larger cache keeps the weights of most networks in any case
-HOPELESS = 3  # how many times as long as the fastest program one may take to stay in a race
+HOPELESS = 3  # final() drops programs that take this many times as long as the fastest
 ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
@@ -48,17 +48,17 @@ OUTCOMES: dict[str, ErrorKind] = {
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
-    """How to measure, and the limits of one program.
+    """How to measure programs, and the limits for one program.
 
     compile_seconds   CPU time of compiling
-    run_seconds       wall time of linking, checking and all timed calls; eight calls of the
-                      reference are allowed in any case
+    run_seconds       wall time of linking, checking and all timed calls; if the reference is slow,
+                      at least the time of eight of its calls
     number            the most timed calls of one repeat
     min_repeat_ms     a repeat ends earlier when its calls have taken this long
     repeat            the number of repeats; each gives the shortest of its calls
     early_stop        stop when a call takes this many times as long as the best program so far
     cold              use other copies of the constants in each call, as a network does
-    check             whether to compare the outputs with those of the reference
+    check             whether to compare the outputs with the outputs of the reference
     memory            bytes that a process may allocate
     """
 
@@ -83,7 +83,7 @@ class Processes:
     def __init__(self, target: str | Target = LLVM, memory: int = MEMORY) -> None:
         self.target, self.memory = Target(target), memory
         self._started: tuple[Builder, workers.Worker] | None = None
-        self._user: object = None  # whose arguments the runner has
+        self._user: object = None  # the measurer whose arguments the runner has
 
     def started(self) -> tuple[Builder, workers.Worker]:
         """Return the builder and the runner; start them if they are not running."""
@@ -95,7 +95,7 @@ class Processes:
         return self._started
 
     def prepare(self, user: object, value: Any, blobs: Sequence[bytes]) -> None:
-        """Give the runner arguments for its next programs, unless it has those of this user."""
+        """Send `user`'s arguments for the next programs to the runner, unless it has them."""
         if self._user is user:
             return
         self._user = None
@@ -118,10 +118,10 @@ class Processes:
 
 
 class Measurer:
-    """Builds and runs the programs for one formula and one target, in other processes.
+    """Builds and runs programs for one formula and one target, in other processes.
 
-    reference   a program for the same arguments, whose outputs are the expected ones; its
-                parameters say what the shapes and dtypes are
+    reference   a program that computes the expected outputs; its parameters determine the shapes
+                and dtypes
     inputs      the arguments that are not outputs, in order; by default random arrays, drawn once
     rng         draws the inputs
     processes   processes that several measurers share; by default a measurer starts its own
@@ -146,7 +146,7 @@ class Measurer:
             why, fix = "the program has no constants", "te.placeholder(..., constant=True)"
             raise ArgumentError("MeasureOptions(cold=True)", why, fix)
         if processes is not None and repr(processes.target) != repr(self._target):
-            why = f"the processes are those of {processes.target}"
+            why = f"the given processes build for {processes.target}"
             raise ArgumentError(f"measuring for {self._target}", why)
         self._arguments = arguments(reference, inputs)
         self._inputs = None if inputs is None else checked(inputs, self._arguments)
@@ -156,14 +156,14 @@ class Measurer:
         self._threads = self._target.num_cores
         self._own = processes is None
         self._processes = processes or Processes(self._target, self._options.memory)
-        self._given: tuple[bytes, ...] = ()  # the arguments, as the runner gets them
+        self._given: tuple[bytes, ...] = ()  # the arguments, encoded for the runner
         self._reference: Built | None = None
         self._reference_seconds, self._best = 0.0, math.inf
         self._count = 0
 
     @property
     def reference_seconds(self) -> float:
-        """Return the time of one call of the reference, measured when it is first needed.
+        """Return the seconds of one call of the reference, measured when first needed.
 
         Raises MeasureError if the reference cannot be measured.
         """
@@ -173,8 +173,8 @@ class Measurer:
     def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
         """Yield the result of each program, in order; a failure is a result too.
 
-        A program is called in this process to be lowered, in another thread and a few programs
-        ahead of the results. Errors other than TVMError in such a call are raised here.
+        Another thread of this process calls each program to lower it, a few programs ahead of the
+        results. If such a call raises an error other than TVMError, this method raises it.
         """
         builder, runner = self._started()
         ahead = builder.ahead(programs, self._options.compile_seconds, self._threads > 1)
@@ -186,8 +186,8 @@ class Measurer:
     def final(self, programs: Sequence[Program], rounds: int = 10) -> list[Result]:
         """Measure a few programs and the reference alternately, by wall time.
 
-        Returns a result for each program, then that of the reference; `seconds` has the shortest
-        call of each round. Those that are much slower than the fastest are in the first round only.
+        Returns a result for each program, then the result of the reference; `seconds` has the
+        shortest call of each round. Programs much slower than the fastest are dropped early.
         """
         builder, runner = self._started()
         assert self._reference is not None
@@ -204,7 +204,7 @@ class Measurer:
         return found
 
     def close(self) -> None:
-        """End its own processes; the next measurement starts them again."""
+        """End the processes that this measurer started; the next measurement starts them again."""
         if self._own:
             self._processes.close()
             self._reference = None
@@ -218,7 +218,7 @@ class Measurer:
     # --- processes -------------------------------------------------------------------------------
 
     def _started(self) -> tuple[Builder, workers.Worker]:
-        """Return the processes, ready for a program; the first call measures the reference."""
+        """Start and return the builder and the runner; measure the reference in the first call."""
         builder, runner = self._processes.started()
         if self._reference is None:
             self._measure_reference(builder, runner)
@@ -226,15 +226,15 @@ class Measurer:
         return builder, runner
 
     def _prepare(self) -> None:
-        """Give the runner the arguments of this measurer, unless it has them."""
+        """Send the arguments of this measurer to the runner, unless it has them already."""
         told = {"arguments": [asdict(a) for a in self._arguments], "threads": self._threads}
         self._processes.prepare(self._given, told, self._given)
 
     def _measure_reference(self, builder: Builder, runner: workers.Worker) -> None:
-        """Run the reference once, for the expected outputs, and measure it.
+        """Run the reference once to get the expected outputs, and measure it.
 
-        Random inputs have negative numbers, or max(x, 0) would do nothing. If outputs are then NaN
-        or infinite, like those of sqrt(x), the inputs become their absolute values.
+        Random inputs have negative numbers, because otherwise max(x, 0) would do nothing. If that
+        makes outputs NaN or infinite, as with sqrt(x), the absolute values are the inputs.
         """
         built = builder.build(lambda: self._func, PATIENCE)
         if isinstance(built, Result):
@@ -287,7 +287,7 @@ class Measurer:
         race: bool = False,
         first: bool = True,
     ) -> Result:
-        """Run a built program; with `race`, only for a moment and by wall time."""
+        """Run a built program. With `race`, run it only briefly, and measure wall time."""
         if isinstance(built, Result):
             return built
         if _signature(built.func) != _signature(self._func):
@@ -323,8 +323,8 @@ class Measurer:
 def processors(threads: int) -> tuple[list[int] | None, list[int] | None]:
     """Return the CPUs for builders and for the runner; None for all.
 
-    A program of one thread is measured on a CPU of its own if this process may use two. Programs of
-    several threads use all, and nothing is built meanwhile.
+    A program of one thread is measured on a CPU of its own if this process may use two CPUs.
+    Programs of several threads use all CPUs, and nothing is built at the same time.
     """
     if threads > 1 or not hasattr(os, "sched_getaffinity"):
         return None, None
@@ -349,7 +349,7 @@ def _result(reply: workers.Message | workers.Failure, build: float, run: float) 
             return Result(tuple(seconds), "", "", build, run)
         case {"error": str(error), "detail": str(detail)} if error in OUTCOMES:
             return Result((), OUTCOMES[error], detail, build, run)
-        case other:  # machine code may have changed it
+        case other:  # machine code may have overwritten the reply
             return Result((), "garbage", f"the process sent {other!r}", build, run)
 
 
@@ -362,7 +362,7 @@ def _told(failure: workers.Failure) -> str:
 
 
 def _joined(sum_: Result, one: Result) -> Result:
-    """Return the result `sum_` of several rounds with the round `one` added, or its failure."""
+    """Add the round `one` to the result `sum_` of earlier rounds; return `one` if it failed."""
     if one.error:
         return one
     seconds = (*sum_.seconds, *one.seconds)

@@ -17,12 +17,12 @@ from .loss import Floats, Numbers, pack_sum_loss, rank_loss
 Loss: TypeAlias = Literal["regression", "rank", "rank-xgb"]
 
 DRAFT = "draft"  # the column with the estimate of the analytic model: -log2 of its seconds
-LEAST = 1 / 64  # smaller labels are raised to this one where trees correct an estimate
+LEAST = 1 / 64  # smaller labels are raised to this value where trees correct an estimate
 
 XGBOOST: Mapping[Loss, dict[str, Any]] = {
     "regression": {"objective": "reg:squarederror"},
-    "rank": {"base_score": 0.0},  # with an objective of our own
-    # Its default pairs, "topk", rank the training set badly; "mean" draws pairs uniformly.
+    "rank": {"base_score": 0.0},  # with the objective of loss.rank_loss
+    # xgboost's default pairs, "topk", rank the training set badly; "mean" draws pairs uniformly.
     "rank-xgb": {
         "objective": "rank:pairwise",
         "lambdarank_pair_method": "mean",
@@ -44,17 +44,17 @@ class Model(Protocol):
         ...
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
-        """Return how much each column decides, most important first; the shares add up to 1."""
+        """Return how important each column is, most important first; the shares add up to 1."""
         ...
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
-        """Return what each column adds to the score of one candidate, largest effect first."""
+        """Return how much each column adds to the score of one candidate, largest effect first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The analytic model as a model without training: the score is its column."""
+    """A model without training: the score is the column with the analytic model's estimate."""
 
     column: int
 
@@ -62,15 +62,15 @@ class Draft:
         """Do nothing: there is nothing to train."""
 
     def predict(self, features: Floats) -> Floats:
-        """Return the column of the analytic model."""
+        """Return the estimates of the analytic model."""
         return features[:, self.column]
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
-        """Return {name of its column: 1}, as the score depends on nothing else."""
+        """Return {name of the analytic model's column: 1}; the score depends on nothing else."""
         return {names[self.column]: 1.0}
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
-        """Return {name of its column: score}; `draft.explain` gives the reason for the score."""
+        """Return {name of that column: score}; `draft.explain` gives the reason for the score."""
         return {names[self.column]: float(features[0, self.column])}
 
 
@@ -80,12 +80,12 @@ class Trees:
 
     loss   "regression": squared error of the label; "rank": equation 2 of the AutoTVM paper, which
            counts only the order of pairs; "rank-xgb": xgboost's own pairwise loss
-    seed   of the pairs that the rank losses draw
+    seed   the seed for the pairs that the rank losses draw
     prior  the column with an estimate of log2(speed), such as the draft's, or None
-    With a prior, the trees learn what it does not explain: they start from the estimate, the label
-    is its logarithm, and the score is the estimate plus the correction. The best candidates of the
-    draft, which a search measures first, say little about the others; the estimate still does.
-    The number of trees is fixed: training does not stop by its error on the training set.
+    With a prior, the trees learn how to correct the estimate: training starts from it, with the
+    logarithm of each label, and a score is the estimate plus the correction. A search measures the
+    draft's best candidates first, and they say little about the others; the estimate still does.
+    The number of trees is fixed; training does not stop early.
     """
 
     loss: Loss = "regression"
@@ -108,8 +108,8 @@ class Trees:
     def fit_tasks(self, samples: Sequence[tuple[Floats, Floats]]) -> None:
         """Train from scratch on the features and labels of several tasks.
 
-        Labels of different tasks are never compared. The estimate of the prior has a
-        different scale for each task, so that trees do not split its column then.
+        Labels of different tasks are not compared. Trees do not split the prior's column here,
+        because its estimates have a different scale for each task.
         """
         import xgboost
 
@@ -125,7 +125,7 @@ class Trees:
         if self.prior is not None:
             estimate, labels = features[:, self.prior], np.log2(np.maximum(labels, LEAST))
             data.set_base_margin(estimate - _medians(estimate - labels, tasks)[tasks])
-            settings["base_score"] = 0.0  # of the correction
+            settings["base_score"] = 0.0  # the correction starts at 0
         data.set_label(labels)
         if self.loss == "rank-xgb":
             data.set_group(counts)
@@ -142,7 +142,7 @@ class Trees:
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits, largest first.
 
-        The prior is not counted, only the splits that correct it.
+        With a prior, counts only the splits that correct it.
         """
         gains = _trained(self.booster).get_score(importance_type="total_gain")
         total = sum(gains.values()) or 1.0
@@ -169,11 +169,11 @@ class Trees:
 
 @dataclass(slots=True)
 class PackSum:
-    """Ansor's cost model: boosted trees score each statement; a program's score is their sum.
+    """Ansor's cost model: boosted trees score each statement; a program's score is the sum.
 
-    They are trained with `pack_sum_loss`. The columns must begin with those of features.py, which
-    describe the heaviest statements. Columns of a whole program, such as the draft's estimate, are
-    not used.
+    The trees are trained with `pack_sum_loss`. The first columns must be the columns of features.py
+    that describe the heaviest statements. Columns of a whole program, such as the draft's estimate,
+    are not used.
     """
 
     seed: int = 0
@@ -202,7 +202,7 @@ class PackSum:
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits, largest first.
 
-        Statements share their trees, so a name such as "op.mad" stands for all statements.
+        All statements use the same trees, so a name such as "op.mad" stands for all statements.
         """
         gains = _trained(self.booster).get_score(importance_type="total_gain")
         total = sum(gains.values()) or 1.0
@@ -225,13 +225,13 @@ class PackSum:
 
 
 def statement_rows(features: Floats) -> tuple[Floats, Numbers]:
-    """Return the columns of each statement, float32[statements, columns], and its program.
+    """Return the features of each statement, float32[statements, columns], and its program number.
 
     Programs come in order, each with its heaviest statement first; unused slots are left out.
     """
     width = len(STATEMENT)
     if features.shape[1] < SLOTS * width:
-        why = f"the model needs the columns of statements, and these are {features.shape[1]} others"
+        why = f"the model needs the columns of statements, not {features.shape[1]} other columns"
         raise ArgumentError("a score for each statement", why, "tune.Trees")
     slots = features[:, : SLOTS * width].reshape(-1, width)
     used = slots[:, COLUMN["iterations"]] > 0
@@ -263,7 +263,7 @@ def _medians(values: Floats, tasks: npt.NDArray[np.intp]) -> Floats:
 def _distinct(features: Floats) -> npt.NDArray[np.intp]:
     """Return the numbers of the columns by which trees can split samples in different ways.
 
-    Leaves out constant columns, and those that order the samples like an earlier one; keeps one.
+    Leaves out constant columns, and columns that order the samples as another does; returns some.
     """
     order = np.argsort(features, axis=0)
     ascending = np.take_along_axis(features, order, axis=0)

@@ -1,7 +1,7 @@
 """Compute the features of one candidate slowly, from the loops that lowering makes.
 
-This is the definition of the columns in `features.NAMES`, one function a group. `features` computes
-the same numbers for thousands of candidates without making their loops, and the tests compare both.
+This defines the columns in `features.NAMES`, one function for each group. `features` computes the
+same numbers for thousands of candidates without making their loops, and the tests compare both.
 
     oracle(sketch, row)["0.access0.lines"]      log2(1 + cache lines of the busiest access)
 """
@@ -36,9 +36,9 @@ Columns = dict[str, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A store of the program: the loops around it (outermost first), its allocation, its pragma.
+    """A store of the program, with the loops around it (outermost first) and its unroll pragma.
 
-    outside   the loops around the allocation of the buffer, None if the caller has the buffer
+    outside   the loops around the allocation of the buffer; None if the caller allocates it
     """
 
     store: tir.Store
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def times(self) -> int:
-        """Return how often the store runs, with the iterations that guards skip."""
+        """Return how often the store runs, including iterations that guards skip."""
         return math.prod(map(_extent, self.loops))
 
     @property
@@ -83,7 +83,7 @@ class Site:
         ]
 
     def step(self, loop: tir.For) -> int | None:
-        """Return how many elements a loop moves the access by in an iteration; None for no move."""
+        """Return how many elements an iteration of a loop moves the access; None if it does not."""
         index = self.indices[0]
         if all(tir.free_of(e, [loop.var]) for e in index):
             return None
@@ -148,7 +148,7 @@ def _program(state: schedule.State) -> tuple[list[Run], set[tir.Var]]:
 
 
 def _updates(r: Run) -> bool:
-    """Return whether a store reads its own buffer; the init of a reduction does not."""
+    """Return whether a store also reads its own buffer, unlike the init of a reduction."""
     return any(n.buffer is r.store.buffer for n in r.loads)
 
 
@@ -180,7 +180,7 @@ def _runs(
 
 
 def sites(run: Run) -> list[Site]:
-    """Return the accesses of a store, its write first; those that differ by constants are one."""
+    """Return the accesses of a store, the write first, merged if they differ only by constants."""
     store = run.store
     found: dict[tuple[object, ...], list[tuple[bool, tir.Buffer, tuple[tir.Index, ...]]]] = {}
     loads = [(False, n.buffer, n.indices) for n in run.loads]
@@ -204,7 +204,7 @@ def _operations(run: Run) -> Columns:
 
 
 def _marks(run: Run, reduce: set[tir.Var]) -> Columns:
-    """Describe the loops of each kind: how many, how long, and where among the others."""
+    """Describe the loops of each kind: how many, how long, and where among the other loops."""
     found: Columns = {}
     for kind in MARKS:
         marked = [n for n, loop in enumerate(run.loops) if loop.kind == kind]
@@ -235,7 +235,7 @@ def _threads(run: Run) -> Columns:
 
 
 def _accesses(run: Run, runs: list[Run]) -> Columns:
-    """Describe the accesses; those that fetch the most cache lines, then bytes, come first."""
+    """Describe the accesses, sorted by the cache lines and then by the bytes that they fetch."""
     every = [_access(run, site, runs) for site in sites(run)]
     ranked = sorted(every, key=lambda a: (-a["lines"], -a["bytes"]))
     return {f"access{n}.{f}": a[f] for n, a in enumerate(ranked[:ACCESSES]) for f in ACCESS}
@@ -265,7 +265,7 @@ def _inside_out(run: Run, steps: list[int | None]) -> Iterator[tuple[tir.For, in
 
 
 def _run(site: Site, widths: list[int]) -> int:
-    """Return how many of the elements that an access touches are contiguous."""
+    """Return how many contiguous elements an access touches in a row."""
     found = 1
     for width, stride in zip(reversed(widths), reversed(tir.row_strides(site.buffer)), strict=True):
         if stride != found:
@@ -279,8 +279,8 @@ def _reuse(
 ) -> tuple[str, float, float, float]:
     """Return how elements are reused: (kind, iterations in between, bytes in between, uses).
 
-    The innermost loop that does not move the access uses it again in each iteration; otherwise
-    another statement does, in the innermost loop that contains both.
+    The innermost loop that does not move the access reuses its elements in each iteration. Without
+    such a loop, another statement may reuse them, in the innermost loop that contains both.
     """
     for n in reversed(range(len(run.loops))):
         if steps[n] is None:
@@ -305,13 +305,13 @@ def _common(a: Run, b: Run) -> int:
 
 
 def _bytes(run: Run, depth: int) -> float:
-    """Return the bytes that the loops from `depth` on touch."""
+    """Return the bytes that the loops `depth`, `depth` + 1, ... touch."""
     inner, around = run.loops[depth:], run.loops[:depth]
     return sum(s.buffer.dtype.bytes * math.prod(s.touched(inner, around)) for s in sites(run))
 
 
 def _curve(run: Run) -> Columns:
-    """Sample the operations per byte of the inner loops, at a tenth of log2(operations) each."""
+    """Sample the operations per byte of the inner loops, evenly spaced in log2(operations)."""
     once = sum(run.operations)
     if once == 0:
         return {}
@@ -367,5 +367,5 @@ def _extent(loop: tir.For) -> int:
 
 
 def _number(n: tir.Index) -> int:
-    """Return an index that does not depend on loops; its upper bound if it does."""
+    """Return a constant index as an int, or the upper bound of an index that depends on loops."""
     return n if isinstance(n, int) else int(tir.upper_bound(n))

@@ -16,7 +16,7 @@ from .statements import Batch, Statement
 
 
 def rows_of(numbers: Sequence[Num], count: int) -> Floats:
-    """Return one row of `count` numbers for each of `numbers`."""
+    """Return `numbers` as a matrix with `count` columns; an int fills a whole row."""
     found = np.empty((len(numbers), count))
     for row, n in zip(found, numbers, strict=True):
         row[:] = n
@@ -24,7 +24,7 @@ def rows_of(numbers: Sequence[Num], count: int) -> Floats:
 
 
 def all_packed(batch: Batch) -> list[Packed]:
-    """Return the statements of candidates as arrays."""
+    """Return each statement of a batch as arrays."""
     return [packed(s, batch) for s in batch.statements]
 
 
@@ -73,14 +73,14 @@ def packed(s: Statement, batch: Batch) -> Packed:
 
 
 def _moving(p: Part) -> dict[int, Num]:
-    """Return the terms of a part, without those that its `% mod` makes zero, as in 32*i % 16."""
+    """Return the terms of a part, without terms that its `% mod` makes zero, as in 32*i % 16."""
     if isinstance(p.mod, int) and p.mod == 0:
         return p.terms
     return {d: np.where(c % (p.div * p.mod) == 0, 0, c) for d, c in p.terms.items()}
 
 
 class Footprint(NamedTuple):
-    """What a statement touches, for some candidates from `begin` on; see kernel.py."""
+    """What a statement touches, for a few candidates starting at number `begin`; see kernel.py."""
 
     begin: int
     touched: Floats
@@ -93,8 +93,8 @@ def footprint_chunks(
 ) -> Iterator[Footprint]:
     """Yield what a statement touches, for a few candidates at a time.
 
-    Counts elements by default; unit, period and sets are those of kernel.footprints. All chunks
-    share the memory of their arrays: use a chunk before you take the next one.
+    Counts elements by default; kernel.footprints explains unit, period and sets. All chunks share
+    the memory of their arrays: use a chunk before you take the next one.
     """
     loops, count = s.extent.shape
     accesses, most = len(s.dim_of) - 1, min(CHUNK, count)

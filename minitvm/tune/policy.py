@@ -18,7 +18,7 @@ from .task import Candidate, Task
 from .trial import Result
 
 FEW_ROWS = 4096  # a space of at most this many rows is enumerated instead of sampled
-DRAWS = 8  # draws without a new row, after which the space counts as exhausted
+DRAWS = 8  # after this many draws without a new row, the space counts as exhausted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Policy(Protocol):
     """A search strategy. `run` calls both methods from one thread."""
 
     def propose(self, count: int) -> Sequence[Candidate]:
-        """Return up to `count` candidates to measure next; none if all have been proposed."""
+        """Return up to `count` candidates to measure next; empty if all have been proposed."""
         ...
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
         """Take new trials into account.
 
-        Returns the pairwise accuracy of what the policy predicted about them before; None if it
-        does not predict.
+        Returns the pairwise accuracy of the policy's earlier predictions for these trials; None if
+        it made no predictions.
         """
         ...
 
@@ -57,8 +57,8 @@ class Policy(Protocol):
 def spaces_of(task: Task) -> list[Space]:
     """Return the spaces of a task's sketches without rows that are not worth measuring.
 
-    A space keeps all its rows if the statements of its sketch cannot be derived; all spaces do if
-    otherwise no sketch would have a row left.
+    A space keeps all its rows if the statements of its sketch cannot be derived. All spaces keep
+    all rows if otherwise no row would be left.
     """
     found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
     if any(len(space.sample(np.random.default_rng(0), 1)) for space in found):
@@ -89,7 +89,7 @@ class Seen:
             self.keys[n].update(self.spaces[n].keys(rows).tolist())
 
     def fresh(self, n: int, rows: Rows) -> Rows:
-        """Return those of `rows` of space n that have not been added yet, each once."""
+        """Return the rows among `rows` of space n that have not been added yet, each once."""
         known, found = self.keys[n], dict[int, int]()
         for at, key in enumerate(self.spaces[n].keys(rows).tolist()):
             if key not in known:
@@ -100,7 +100,7 @@ class Seen:
 class RandomPolicy:
     """Draws candidates uniformly, without replacement.
 
-    seen   candidates that are not to be drawn; those drawn are added
+    seen   candidates that must not be drawn; drawn candidates are added to it
     """
 
     def __init__(self, task: Task, rng: np.random.Generator, seen: Seen | None = None) -> None:
@@ -134,7 +134,7 @@ class RandomPolicy:
 
 
 def by_sketch(candidates: Sequence[Candidate]) -> dict[int, list[int]]:
-    """Return the positions of the candidates of each sketch."""
+    """Return for each sketch number the positions of its candidates in `candidates`."""
     found = dict[int, list[int]]()
     for at, candidate in enumerate(candidates):
         found.setdefault(candidate.sketch, []).append(at)
@@ -155,7 +155,7 @@ def row_tuples(rows: Rows) -> list[tuple[int, ...]]:
 
 
 def every_row(space: Space) -> Rows:
-    """Return all rows of a space, by their number; int32[size, genes]."""
+    """Return all rows of a space in the order of their numbers, int32[size, genes]."""
     sizes = [len(gene) for gene in space.genes]
     index = np.arange(math.prod(sizes))
     columns = list[np.ndarray[tuple[int], np.dtype[np.int64]]]()

@@ -1,4 +1,4 @@
-"""A line in the terminal that shows how a search is getting on."""
+"""A line in the terminal that shows the progress of a search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .events import Event, Finished, Measured, Started, fastest, rate
 from .policy import Trial
 from .task import Task
 
-STEPS = 1000  # of the bar
+STEPS = 1000  # steps of the bar
 
 
 class ProgressLine:
@@ -23,7 +23,7 @@ class ProgressLine:
         self.earlier = self.errors = 0
 
     def __call__(self, event: Event) -> None:
-        """Draw an event."""
+        """Update the line for an event."""
         match event:
             case Started():
                 self._open(event)
@@ -71,7 +71,7 @@ class ProgressLine:
 
 
 def counted(n: int) -> str:
-    """Return a large number for people: 4,096 or 4.1 million."""
+    """Format a large number for people: 4,096 or 4.1 million."""
     if n >= 10**15:
         return f"{n:.2g}"
     for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
@@ -81,5 +81,5 @@ def counted(n: int) -> str:
 
 
 def shown(task: Task) -> str:
-    """Return the name of a task and its workload, for people: matmul(512, 512, 512, float32)."""
+    """Format the name and the workload of a task for people: matmul(512, 512, 512, float32)."""
     return f"{task.name}({', '.join(str(value) for value in task.workload)})"

@@ -1,7 +1,7 @@
 """The log of a search: one line of JSON for each trial, appended as soon as it is measured.
 
-A line has everything that is needed to build the program again: the task, the steps of the
-schedule, the machine, the times or the whole error. Several processes may append to one log.
+A line has everything needed to build the program again: the task and the steps of the schedule. It
+also has the machine, and the times or the whole error. Several processes may append to one log.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Record:
 
     task      the key of the task
     target    as a string
-    machine   its facts, see `machine_facts`
+    machine   facts about the machine, see `machine_facts`
     sketch    the name of the sketch
     row       the option of each gene, as a number
     values    the option of each gene, by the name of the gene
     steps     the steps of the schedule, as JSON values
-    final     whether it was measured again at the end of a search, alternately with the default
+    final     whether this is a measurement at the end of a search, alternately with the default
     time      when it was measured, in seconds since 1970
-    batch     the number of the batch it was proposed in, from 1; 0 if not known
-    default   the time of the default schedule: measured before the search, or for a final
+    batch     the number of the batch in which it was proposed, from 1; 0 if not known
+    default   the seconds of the default schedule, measured before the search; in a final
               measurement, the median of the same rounds; None if not known
     """
 
@@ -94,7 +94,7 @@ def record_of(
 
 
 def machine_facts(target: Target) -> dict[str, Any]:
-    """Return what a log keeps of this machine, with the number of cores that the target uses."""
+    """Return the facts that a log keeps of this machine, and how many cores the target uses."""
     here = host()
     return {"cores": target.num_cores, **{name: getattr(here, name) for name in MACHINE}}
 
@@ -102,8 +102,8 @@ def machine_facts(target: Target) -> dict[str, Any]:
 def candidate_of(record: Record, task: Task) -> Candidate:
     """Find the candidate of a record in the spaces of a task.
 
-    The values of the genes count, so that a space may number its options in another way than when
-    the record was made. Raises ArgumentError if the record is of another task or another space.
+    Compares the values of the genes, so the space may number its options differently now. Raises
+    ArgumentError if the record is of another task or another space.
     """
     what = f"record of {record.sketch}"
     if record.task != task.key:
@@ -121,14 +121,14 @@ def candidate_of(record: Record, task: Task) -> Candidate:
 
 
 def _option(gene: Gene, record: Record, hint: int) -> int:
-    """Return the number of a record's option of a gene, which is probably `hint`."""
+    """Find the number of a record's option in a gene; try the number `hint` first."""
     value = _plain(record.values[gene.name])
     if 0 <= hint < len(gene) and _plain(gene.options[hint]) == value:
         return hint
     for n, option in enumerate(gene.options):
         if _plain(option) == value:
             return n
-    why = f"{gene.name} = {record.values[gene.name]!r} is no option: another space"
+    why = f"its option {gene.name} = {record.values[gene.name]!r} is not in the space"
     raise ArgumentError(f"record of {record.sketch}", why)
 
 
@@ -138,10 +138,10 @@ def _plain(value: Any) -> str:
 
 
 def replay(record: Record, task: Task) -> te.Schedule:
-    """Return the schedule of a record: its steps, applied to the formula of the task.
+    """Return the schedule of a record: apply the record's steps to the formula of the task.
 
-    Neither the space nor the row is used. If the task has a sketch of the record's name, its
-    formula is used, because a sketch may have a formula of its own.
+    Neither the space nor the row is used. If the task has the record's sketch, the steps are
+    applied to the formula of that sketch, because it may differ from the formula of the task.
     """
     if record.task != task.key:
         what = f"record of {record.sketch}"
@@ -164,14 +164,14 @@ def to_line(record: Record) -> str:
 
 
 def _number(value: Any) -> Any:
-    """Return a numpy number as a number of Python, for JSON."""
+    """Convert a numpy number to a Python number, for JSON."""
     if isinstance(value, np.generic):
         return cast("Any", value).item()
-    raise TypeError(f"{value!r} in a record")
+    raise TypeError(f"a record contains {value!r}")
 
 
 def from_line(line: str) -> Record:
-    """Return the record in a line, without unknown keys; raise ValueError if it is damaged."""
+    """Parse a line to a record, ignoring unknown keys; raise ValueError if the line is damaged."""
     try:
         fields = json.loads(line)
     except ValueError as e:
@@ -219,14 +219,14 @@ def _error(kind: str) -> ErrorKind:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a search can use of a log.
+    """The part of a log that a search for one task can use.
 
-    trials    of the task, in the order of the log
+    trials    the trials of the task, in the order of the log
     final     the measurements of the best candidates at the end of earlier searches
-    skipped   how many other lines there are, by reason
+    skipped   reason -> how many lines were skipped for it
     batches   the number of the batch of each trial
     default   the shortest time of the default schedule; None if the log has none
-    turns     the time of the default schedule that was measured alternately with each of `final`
+    turns     for each trial in `final`, the seconds of the default schedule measured with it
     """
 
     trials: tuple[Trial, ...]
@@ -240,7 +240,7 @@ class Reading:
     def last_turns(self) -> tuple[tuple[Trial, ...], float | None]:
         """Return the final measurements of the latest search, and the time of its default.
 
-        Returns ((), None) if a trial was measured after them.
+        Returns ((), None) if a trial was measured after the final measurements.
         """
         if not self.final or any(t.time > self.final[-1].time for t in self.trials):
             return (), None
@@ -254,13 +254,13 @@ class Log:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if self.path.is_dir() or not self.path.absolute().parent.is_dir():
-            raise ArgumentError(f"log {str(path)!r}", "no file can be made there")
+            raise ArgumentError(f"log {str(path)!r}", "no file can be created there")
 
     def append(self, record: Record) -> None:
         """Append one line in a single write, so that other processes may append too.
 
-        If a process was killed while it wrote, the last line is not terminated; this terminates it,
-        so that the new line stays readable.
+        If a process was killed while it wrote the last line, that line has no end. This ends it
+        first, so that the new line stays readable.
         """
         line = to_line(record).encode()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -276,7 +276,7 @@ class Log:
             os.close(file)
 
     def lines(self) -> Iterator[tuple[str, Record | None, str]]:
-        """Yield (line, its record or None, the reason why it has no record)."""
+        """Yield (line, its record or None, the reason if it has no record, otherwise "")."""
         if not self.path.exists():
             return
         text = self.path.read_text(encoding="utf-8", errors="replace")
@@ -293,8 +293,8 @@ class Log:
     def read(self, task: Task) -> Reading:
         """Return the trials of a task on this machine.
 
-        Lines of other tasks, targets, machines, spaces and versions, and broken ones, are counted
-        and left in the file. If a candidate was measured twice, both trials are returned.
+        Skips and counts broken lines, and lines of other tasks, targets, machines, spaces and
+        versions. If a candidate was measured twice, both trials are returned.
         """
         trials, final = list[Trial](), list[Trial]()
         batches, defaults, turns = list[int](), list[float](), list[float | None]()
@@ -335,7 +335,7 @@ class Log:
 
 
 def _other(record: Record | None, task: Task, here: Mapping[str, Any]) -> str:
-    """Return why a record says nothing about a task on this machine, or ""."""
+    """Return why a record cannot be used for a task on this machine; "" if it can be used."""
     if record is None or record.task != task.key:
         return "lines of other tasks"
     if record.target != str(task.target):

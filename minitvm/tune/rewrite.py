@@ -1,4 +1,4 @@
-"""Maintenance of logs: what is in them, bringing them up to date, dropping slow candidates.
+"""Maintain logs: summarise them, bring them up to date, and drop slow candidates.
 
 A log is rewritten as a new file that replaces the old one in one step. Lines that this version
 cannot read are kept.
@@ -18,16 +18,16 @@ from minitvm.base import ArgumentError
 from .record import Log, Record, candidate_of, to_line
 from .task import Task
 
-TaskOf: TypeAlias = Callable[[str, str], Task | None]  # key, target -> the task if it is known
+TaskOf: TypeAlias = Callable[[str, str], Task | None]  # (key, target) -> the task, None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a log knows about one task on one machine.
+    """A summary of the records of one task, target and machine.
 
-    records    how many there are
-    failures   how many of each kind
-    best       the fastest record; a final measurement of its candidate counts if there is one
+    records    the number of records
+    failures   kind of error -> the number of records with it
+    best       the fastest record; if a candidate has a final measurement, that record counts
     """
 
     records: int
@@ -39,7 +39,7 @@ Group: TypeAlias = tuple[str, str, str]  # task key, target, machine
 
 
 def group_of(record: Record) -> Group:
-    """Return the group of a record; only times of the same group may be compared."""
+    """Return the group of a record; times may be compared only within a group."""
     return record.task, record.target, json.dumps(record.machine, sort_keys=True)
 
 
@@ -58,7 +58,7 @@ def _summary(records: list[Record]) -> Summary:
 
 
 def fastest_records(records: list[Record]) -> list[Record]:
-    """Return one record for each candidate that ran: its last final measurement, or its first."""
+    """Return a record of each candidate that ran: its last final record, otherwise its first."""
     found = dict[str, Record]()
     for record in records:
         name = _name(record)
@@ -77,12 +77,12 @@ def _seconds(record: Record) -> float:
 
 
 def prune(log: Log, keep: int = 10) -> tuple[int, int]:
-    """Keep the `keep` fastest candidates of each task and machine, and lines of other versions.
+    """Drop all lines of a log except for the `keep` fastest candidates of each task and machine.
 
-    Failures and broken lines are dropped. Returns how many lines were kept and dropped.
+    Lines of other versions are kept too. Returns how many lines were kept and dropped.
     """
     if keep < 1:
-        raise ArgumentError(f"keep={keep}", "at least one candidate of each task is kept", "keep=1")
+        raise ArgumentError(f"keep={keep}", "it must be at least 1", "keep=1")
     groups = dict[Group, list[Record]]()
     for record in log.records():
         groups.setdefault(group_of(record), []).append(record)
@@ -99,11 +99,11 @@ def prune(log: Log, keep: int = 10) -> tuple[int, int]:
 
 
 def upgrade(log: Log, task_of: TaskOf) -> tuple[int, int]:
-    """Number the options of each record as today's spaces do.
+    """Renumber the options of each record as the current spaces number them.
 
     task_of   returns the task of a key and a target, or None if it is not known
-    Records of other spaces and unknown tasks are kept as they are, broken lines too. Returns how
-    many lines were kept as they are, and how many were changed.
+    Broken lines and records of other spaces and unknown tasks stay unchanged. Returns how many
+    lines stayed unchanged, and how many were changed.
     """
     tasks = dict[tuple[str, str], Task | None]()
     changed = 0
@@ -134,8 +134,8 @@ def upgrade(log: Log, task_of: TaskOf) -> tuple[int, int]:
 def _rewrite(log: Log, change: Callable[[str, Record | None, str], str]) -> tuple[int, int]:
     """Replace each line of a log by change(line, record, fault); drop the line if that is "".
 
-    Returns how many lines are kept and dropped. Raises ArgumentError if the log is missing, or if
-    it grew meanwhile because a search is appending to it; then it is not changed.
+    Returns how many lines are kept and dropped. Raises ArgumentError, and leaves the log unchanged,
+    if it is missing, or if a search appends to it at the same time.
     """
     if not log.path.exists():
         raise ArgumentError(f"log {str(log.path)!r}", "there is no such file")

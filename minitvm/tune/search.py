@@ -32,7 +32,7 @@ STOPPING = "stopping: the programs under way are being finished; Ctrl-C again en
 
 
 class Measures(Protocol):
-    """What a search needs of a Measurer."""
+    """The methods of a Measurer that a search uses."""
 
     @property
     def reference_seconds(self) -> float:
@@ -44,17 +44,17 @@ class Measures(Protocol):
         ...
 
     def final(self, programs: Sequence[Program]) -> list[Result]:
-        """Measure programs and the default alternately; the last result is the default's."""
+        """Measure programs and the default schedule alternately; the default's result is last."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a search ends; None for no limit.
+    """The limits that end a search; None for no limit.
 
-    trials           trials of the task, including those that the log had before
-    seconds          wall time; programs that are being built or run are finished
-    early_stopping   trials without an improvement, those that the log had before included
+    trials           trials of the task, including trials that the log already had
+    seconds          wall time; programs that are being built or run are still finished
+    early_stopping   trials without an improvement, including trials that the log already had
     failures         programs in a row that fail in the same way
     """
 
@@ -101,8 +101,8 @@ def run(
 
     policy     decides what to measure; by default GuidedPolicy
     batch      candidates that the policy proposes at a time
-    log        each trial is appended to it. Trials of this task that it has are known: the policy
-               learns from them, they are not measured again, and they count as trials
+    log        each trial is appended to it. The policy learns from the trials of this task that it
+               already has; they are not measured again, and they count as trials
     measure    how to measure; `measurer` is used instead if it is given
     on         is called with each event, in this thread
     stop       ends the search when it is set; so does Ctrl-C
@@ -165,11 +165,11 @@ def interruptible(stop: threading.Event) -> Generator[None]:
 
 @dataclass(slots=True)
 class Searching:
-    """A search that its owner advances: start(), advance(workers) while over() is None, outcome().
+    """A search in steps: call start(), then advance(workers) while over() is None, then outcome().
 
     The fields up to `clock` are the arguments of `run`; `batch` may change between rounds.
-    `programs` may be called in another thread than the rest, a few programs ahead of the results:
-    the policy learns and proposes there, while the last programs of the batch before are measured.
+    Another thread may iterate over `programs`, a few programs ahead of the results. The policy
+    learns and proposes in that thread, while the last programs of the batch before are measured.
     """
 
     task: Task
@@ -189,13 +189,13 @@ class Searching:
     default: Result | None = None
     reference: float = math.inf  # seconds of the default; infinity if not known yet
     earlier: int = 0
-    batches: int = 0  # batches of earlier searches in the log
-    learned: int = 0  # trials that the policy knows
-    reported: int = 0  # rounds that the listener knows
+    batches: int = 0  # how many batches earlier searches in the log had
+    learned: int = 0  # how many trials the policy has learned from
+    reported: int = 0  # how many rounds were reported to the listener
     ended: End | None = None
-    failure: Exception | None = None  # in `programs`
+    failure: Exception | None = None  # raised in `programs`
     best: Trial | None = None
-    improved: int = 0  # trials when the best one was found
+    improved: int = 0  # the number of the best trial, from 1
 
     def start(self) -> None:
         """Start the clock and read the log."""
@@ -215,7 +215,7 @@ class Searching:
         self.on(Started(self.task, tuple(self.trials), limits.trials, limits.seconds))
 
     def over(self) -> End | None:
-        """Return why no further program may be started; None if one may."""
+        """Return which limit has been reached; None while more programs may be started."""
         limits = self.limits
         if self.stop.is_set():
             return "stopped"
@@ -235,7 +235,7 @@ class Searching:
         return len(last) == self.limits.failures and len(kinds) == 1 and "" not in kinds
 
     def programs(self, rounds: int | None = None) -> Iterator[Program]:
-        """Yield programs to be measured, until a limit is reached or the rounds are over."""
+        """Yield programs to be measured, until a limit is reached or after `rounds` rounds."""
         last = None if rounds is None else len(self.rounds) + rounds
         try:
             while len(self.rounds) != last:
@@ -270,7 +270,7 @@ class Searching:
         return proposed
 
     def advance(self, workers: Measures, rounds: int | None = None) -> None:
-        """Measure programs until a limit is reached, or for some rounds; `ended` says why."""
+        """Measure programs for `rounds` rounds, or until a limit is reached; `ended` says which."""
         try:
             for result in workers.measure(self.programs(rounds)):
                 self._report_rounds()
@@ -289,19 +289,19 @@ class Searching:
         if self.log is not None:
             self.log.append(record_of(self.task, trial, batch=batch, default=default))
         self.trials.append(trial)
-        self.final, self.default = [], None  # those of the log are out of date
+        self.final, self.default = [], None  # final measurements in the log are out of date
         if not result.error and (self.best is None or trial.seconds < self.best.seconds):
             self.best, self.improved = trial, len(self.trials)
         self.on(Measured(len(self.trials), trial, self.best, self.timer() - self.begin))
 
     def _report_rounds(self) -> None:
-        """Report the rounds that have begun."""
+        """Report the rounds that have begun since the last report."""
         for event in self.rounds[self.reported :]:
             self.reported += 1
             self.on(event)
 
     def measure_again(self, workers: Measures) -> None:
-        """Measure the fastest candidates again, alternately with the default."""
+        """Measure the fastest candidates again, alternately with the default schedule."""
         fast = sorted((t for t in self.trials if not t.result.error), key=lambda t: t.seconds)
         chosen = list(dict.fromkeys(trial.candidate for trial in fast))[:FINALISTS]
         if not chosen:

@@ -1,4 +1,4 @@
-"""Models that know other tasks: shared trees, and trees of one task that correct them.
+"""Models that learn from other tasks too: shared trees, and trees of one task that correct them.
 
 shared = SharedModel(columns_of(task).names)
 GuidedPolicy(task, rng, model=shared.of(task.key))     one policy for each task of a network
@@ -19,20 +19,20 @@ from .features import VERSION
 from .loss import Floats, pairwise_accuracy
 from .model import DRAFT, Draft, Model, Trees
 
-BASE = "(base)"  # the column with the estimate that trees correct
+BASE = "(base)"  # the name of the column with the estimate that trees correct
 FEWEST = 8  # trials of other tasks, before trees are trained on them
-GROWTH = 1.2  # they are trained again when there are this many times as many trials
-MARGIN = 0.02  # share of pairs by which the accuracy of another base must exceed the first one's
+GROWTH = 1.2  # these trees are trained again when there are this many times as many trials
+MARGIN = 0.02  # another base is preferred if its accuracy exceeds the first base's by this much
 
 
 class Corrected:
     """Trees of one task that correct the best of several estimates of log2(speed).
 
-    bases      models that were not trained on trials of this task; the first is preferred
-    chosen     the number of the base in use; before the first fit(), that of the last base
-    accuracy   of each base, in the last fit()
-    A base that misleads is dropped: each fit() counts the pairs of trials that the bases order
-    correctly. A base is preferred to the first one if it has MARGIN more.
+    bases      models that give the estimates, not trained on trials of this task
+    chosen     the number of the base in use; before the first fit(), the last base
+    accuracy   the share of pairs of trials that each base orders correctly, in the last fit()
+    Each fit() chooses the most accurate base. The first base is chosen unless another one is better
+    by more than MARGIN.
     """
 
     def __init__(self, bases: Sequence[Model], *, seed: int = 0) -> None:
@@ -43,7 +43,7 @@ class Corrected:
         self.trees: Trees | None = None
 
     def fit(self, features: Floats, labels: Floats) -> None:
-        """Choose the best base, and train trees that correct it."""
+        """Choose the most accurate base, and train trees that correct it."""
         if not self.bases:
             self.trees = Trees(seed=self.seed)
             self.trees.fit(features, labels)
@@ -57,17 +57,17 @@ class Corrected:
         self.trees.fit(np.column_stack([features, scores[self.chosen]]), labels)
 
     def predict(self, features: Floats) -> Floats:
-        """Return the scores of candidates; before the first fit(), those of the last base."""
+        """Return the scores of candidates; before the first fit(), the last base gives them."""
         if self.trees is None:
             return self.bases[self.chosen].predict(features)
         return self.trees.predict(self._with_base(features))
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
-        """Return each column's share of the gain of all corrections, largest first."""
+        """Return each column's share of the gain of all splits in the trees, largest first."""
         return self._trained().importance((*names, BASE))
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
-        """Return what each column adds to the estimate of the base, largest effect first."""
+        """Return how much each column adds to the score of one candidate, largest effect first."""
         return self._trained().explain(self._with_base(features[:1]), (*names, BASE))
 
     def _with_base(self, features: Floats) -> Floats:
@@ -83,23 +83,23 @@ class Corrected:
 class SharedModel:
     """Trees that learn from the trials of several tasks.
 
-    names   the columns, the same for all tasks: those of `columns_of`
-    The model of(key) of a task corrects trees that learned from all other tasks, or the draft if
-    these mislead. The labels of a task are relative to its own best time.
+    names   the columns that columns_of(task) has, the same for all tasks
+    of(key) returns the model of a task. It corrects trees that learned from all other tasks, or the
+    draft if that is more accurate. Labels are relative to the best time of their task.
     """
 
     def __init__(self, names: Sequence[str], *, seed: int = 0) -> None:
         self.prior, self.width = _draft_in(names), len(names)
         self.seed = seed
         self.samples = dict[str, tuple[Floats, Floats]]()
-        self.made = dict[str, tuple[int, Trees]]()  # by the task that is left out
+        self.made = dict[str, tuple[int, Trees]]()  # key of the task whose trials are left out
 
     def of(self, key: str) -> Corrected:
-        """Return the model of one task, whose trials fit() adds to the shared ones."""
+        """Return the model of the task `key`; its fit() shares the trials of the task."""
         return _OfTask(self, key)
 
     def bases(self, key: str) -> tuple[Model, ...]:
-        """Return the draft and, if they have enough trials, trees that know the other tasks."""
+        """Return the draft and, if the other tasks have enough trials, trees trained on these."""
         others = [self.samples[k] for k in sorted(self.samples) if k != key]
         others = [(x, y) for x, y in others if y.any() and x.shape[1] == self.width]
         count = sum(len(y) for _, y in others)
@@ -122,9 +122,9 @@ class _OfTask(Corrected):
         self.shared, self.key = shared, key
 
     def fit(self, features: Floats, labels: Floats) -> None:
-        """Share the trials; choose the best base, and train trees that correct it.
+        """Share the trials, choose the most accurate base, and train trees that correct it.
 
-        A task with other columns, those of its genes, has no bases, and its trials are not shared.
+        A task with other columns, such as gene_columns, has no bases; its trials are not shared.
         """
         self.shared.samples[self.key] = features, labels
         known = features.shape[1] == self.shared.width
@@ -135,7 +135,7 @@ class _OfTask(Corrected):
 def _draft_in(names: Sequence[str]) -> int:
     """Return the number of the column with the draft's estimate."""
     if DRAFT not in names:
-        fix = "the columns of tune.columns_of, for sketches whose statements can be derived"
+        fix = "columns from tune.columns_of, for sketches whose statements can be derived"
         raise ArgumentError("a model of several tasks", f"there is no column {DRAFT!r}", fix)
     return list(names).index(DRAFT)
 

@@ -1,6 +1,6 @@
 """Sketches: schedules with holes, which a row of integers fills.
 
-The names of loops do not depend on the sizes of other loops, so the same steps are legal with other
+The names of loops do not depend on split factors, so the same steps can be taken with other
 factors. A sketch is therefore a list of steps, and a hole is a field of a step that genes decide.
 """
 
@@ -24,8 +24,8 @@ class Hole:
 
     step    the number of the step
     field   the field: "factor" of a split, "value" of a pragma, "layout" of a transform_layout
-    parts   (gene, part) pairs; their product fills the hole. If the field is a string, or a tuple
-            of strings, the product replaces each "{}" in it: "j // {}"
+    parts   (gene, part) pairs; the product of these parts fills the hole. If the field is a string
+            or a tuple of strings, the product replaces each "{}" in it: "j // {}"
     """
 
     step: int
@@ -37,9 +37,9 @@ class Hole:
 class Sketch:
     """A schedule with holes.
 
-    args      the tensors that a program made from it takes
-    initial   the state before the first step
-    steps     the steps; what the fields of holes contain is replaced
+    args      the tensors that a program of the sketch takes
+    initial   the schedule state before the first step
+    steps     the steps; fields with a hole have any value, and it is replaced
     space     the genes, and which rows are allowed
     """
 
@@ -54,7 +54,7 @@ class Sketch:
     def traced(self) -> bool:
         """Return whether `steps` and `holes` describe all candidates; True in this class.
 
-        A subclass may make the steps of each candidate in another way, by `filled` and `scheduled`.
+        A subclass may compute the steps of a candidate in another way, in `filled` and `scheduled`.
         """
         return True
 
@@ -67,7 +67,7 @@ class Sketch:
         return tuple(steps)
 
     def fixed(self, options: Mapping[int, int]) -> Sketch:
-        """Return the sketch for rows with these options (gene -> option): fewer holes are left."""
+        """Return a sketch with fewer holes, for the rows with these options (gene -> option)."""
         steps, left = list(self.steps), list[Hole]()
         for hole in self.holes:
             if any(gene not in options for gene, _ in hole.parts):
@@ -93,7 +93,7 @@ class Sketch:
 
 
 def replayed(initial: schedule.State, steps: Iterable[schedule.Step]) -> te.Schedule:
-    """Return a schedule on which steps were taken; ScheduleError if one is illegal."""
+    """Apply `steps` to the state `initial`; return the schedule, ScheduleError if illegal."""
     s = te.Schedule(initial)
     for step in steps:
         s.apply(step)
@@ -106,7 +106,7 @@ def _filled(step: schedule.Step, hole: Hole, value: int) -> schedule.Step:
 
 
 def _put(pattern: Any, value: int) -> Any:
-    """Return a field of a step with `value` in its hole."""
+    """Return the field `pattern` of a step with `value` in its hole."""
     match pattern:
         case str():
             return pattern.replace("{}", str(value))

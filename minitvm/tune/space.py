@@ -27,9 +27,9 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 GeneKind: TypeAlias = Literal["split", "number", "choice"]
-LEAST_SHARE = 0.05  # the smallest share of allowed rows that sample() assumes
+LEAST_SHARE = 0.05  # sample() assumes that at least this share of the rows is allowed
 TRIES = 32  # rounds of drawing before a space counts as nearly empty
-MOST_OPTIONS = 1 << 18  # of one gene
+MOST_OPTIONS = 1 << 18  # the most options of a gene
 PRIMES = (2, 3, 5, 7, 11, 13)
 
 
@@ -40,8 +40,8 @@ class Gene:
     kind      "split": the options are the sizes of nested loops; "number": numbers in ascending
               order; "choice": options without an order
     options   the options as Python objects, for printing and for JSON
-    values    int64[options, parts]: the numbers that an option puts into the holes of a sketch; a
-              choice is its own number
+    values    int64[options, parts]: the numbers that an option puts into the holes of a sketch; for
+              a choice, the number of the option
     starts    option n can be mutated into the options near[starts[n] : starts[n + 1]]; an option of
               a choice has no neighbours, and can be mutated into any other option
     """
@@ -65,10 +65,10 @@ def split_gene(
     innermost: int | None = None,
     keep: Callable[[tuple[int, ...]], bool] = lambda sizes: True,
 ) -> Gene:
-    """Return the ways to split a loop into `parts` nested loops whose sizes multiply to `extent`.
+    """Return a gene: the ways to split a loop of length `extent` exactly into `parts` nested loops.
 
     innermost   the largest size of the innermost loop
-    keep        keep(sizes) says whether an option, its sizes outermost first, is offered
+    keep        keep(sizes), sizes outermost first, returns whether to offer an option
     A mutation moves a prime factor from one loop to another.
     """
     found = [
@@ -82,7 +82,7 @@ def split_gene(
 def sizes_gene(name: str, options: Sequence[tuple[int, ...]]) -> Gene:
     """Return a gene of kind "split" with the given options, loop sizes outermost first.
 
-    The outermost size may be -1, for as many iterations as are needed.
+    The outermost size may be -1, meaning as many iterations as needed.
     """
     _check_options(name, len(options))
     number = {sizes: n for n, sizes in enumerate(options)}
@@ -120,7 +120,7 @@ def _inner_sizes(extent: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def _moved(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the sizes after moving one small prime factor from a loop to another."""
+    """Yield all sizes that differ from `sizes` by a small prime factor moved to another loop."""
     for (a, n), p, b in product(enumerate(sizes), PRIMES, range(len(sizes))):
         if a != b and (n == -1 or n % p == 0):
             new = list(sizes)
@@ -130,13 +130,13 @@ def _moved(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _or_any(near: list[list[int]], options: Sequence[Any]) -> list[list[int]]:
-    """Give an option without neighbours all others as neighbours, or itself if there are none."""
+    """Make all other options neighbours of an option without any; a single option gets itself."""
     every = range(len(options))
     return [close or [m for m in every if m != n] or [n] for n, close in enumerate(near)]
 
 
 def _lists(lists: list[list[int]]) -> tuple[Ints, Ints]:
-    """Return lists of numbers as two arrays, (starts, all numbers)."""
+    """Return lists of numbers as two arrays: the start of each list, and all numbers in a row."""
     starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
     return starts, np.array([n for numbers in lists for n in numbers], np.int64)
 
@@ -151,7 +151,7 @@ def _check_options(name: str, count: int) -> None:
 class Space:
     """The candidates that a list of genes describes.
 
-    allowed   allowed(rows) is a mask of the rows that may be candidates; None allows all
+    allowed   allowed(rows) returns a mask of the rows that may be candidates; None allows all
     """
 
     genes: tuple[Gene, ...]
@@ -176,7 +176,7 @@ class Space:
         Returns fewer rows if hardly any row is allowed.
         """
         found = list[Rows]()
-        missing, share = count, 1.0  # of rows that are allowed, as far as is known
+        missing, share = count, 1.0  # share: the estimated share of allowed rows
         for _ in range(TRIES):
             rows = self._drawn(rng, max(math.ceil(missing / share), 64))
             good = rows[self.legal(rows)]
@@ -194,7 +194,7 @@ class Space:
     def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
         """Return `rows` with one gene of each row changed to a neighbouring option.
 
-        A change that is not allowed is not made.
+        A row stays as it is if its change is not allowed.
         """
         new, free = rows.copy(), [c for c, g in enumerate(self.genes) if len(g) > 1]
         if not free:
@@ -208,7 +208,7 @@ class Space:
         return np.where(self.legal(new)[:, None], new, rows)
 
     def neighbours(self, row: Sequence[int]) -> Rows:
-        """Return the allowed rows in which one gene has a neighbouring option of that in `row`."""
+        """Return the allowed rows that differ from `row` by a neighbouring option of one gene."""
         found = list[Sequence[int]]()
         for c, (gene, now) in enumerate(zip(self.genes, row, strict=True)):
             near = gene.near[gene.starts[now] : gene.starts[now + 1]] if len(gene.near) else ()
@@ -218,7 +218,7 @@ class Space:
         return rows[self.legal(rows)]
 
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
-        """Return rows that take each gene from `a` or `b`; if a row is not allowed, that of `a`."""
+        """Mix each row of `a` with a row of `b`, gene by gene; keep that of `a` if not allowed."""
         new = np.where(rng.random(a.shape) < 0.5, a, b)
         return np.where(self.legal(new)[:, None], new, a)
 
@@ -247,7 +247,7 @@ class Space:
         return tuple(found)
 
     def text(self, row: Sequence[int]) -> str:
-        """Return a row for people: "tile_i 8x4x16, unroll 64"."""
+        """Format a row for people: "tile_i 8x4x16, unroll 64"."""
         shown = list[str]()
         for gene, option in zip(self.genes, row, strict=True):
             value = gene.options[option]
@@ -257,7 +257,7 @@ class Space:
 
 
 def _neighbour(gene: Gene, now: Ints, draw: npt.NDArray[np.float64]) -> Ints:
-    """Return a neighbour of each option in `now`, chosen by a number in [0, 1)."""
+    """Return a neighbour of each option in `now`; `draw` has a random number in [0, 1) for each."""
     if not len(gene.near):
         return (now + 1 + (draw * (len(gene) - 1)).astype(np.int64)) % len(gene)
     first, count = gene.starts[now], gene.starts[now + 1] - gene.starts[now]
@@ -272,7 +272,7 @@ def _mixed(x: Keys) -> Keys:
 
 
 def first_of_each(keys: Keys, seen: Keys) -> Ints:
-    """Return the positions of the keys that are not in `seen`, each key once, in order."""
+    """Return the positions of the first occurrences of keys that are not in `seen`, in order."""
     values, first = np.unique(keys, return_index=True)
     if len(seen):
         known = np.sort(seen)  # much faster than the stable sort of np.isin

@@ -4,12 +4,12 @@
         ...                         the statements, with arrays of one number per candidate
 
 A statement is a store with the loops around it: for each loop its extent, for each access how far
-each loop moves it. Numbers that are the same for all candidates are ints. What lowering would find
-for one candidate (lowering.infer), this finds for all of them; the init of a reduction is left out,
-and so are guards: a loop split at a size that does not divide it has the extra iterations.
+each loop moves it. Numbers that are the same for all candidates are ints. lowering.infer infers
+these numbers for one candidate. The init of a reduction is left out, and so are guards: a loop
+split at a size that does not divide its extent counts the extra iterations too.
 
-Approximations: store_at counts as compute_at; a fused loop that is split again across its parts has
-digits of the next aligned sizes; indices that are read from data may touch the whole dimension.
+Approximations: store_at counts as compute_at; if a fused loop is split again inside a part, sizes
+are rounded up to whole parts; an index that is read from data touches the whole dimension.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .operations import operations_of
 from .sketch import Hole, Sketch
 from .space import Ints, Rows, Space
 
-MOST_SHAPES = 64  # of a sketch; with more, too few candidates would share each shape
+MOST_SHAPES = 64  # the most shapes of a sketch; with more, too few candidates would share each
 EXAMPLES = 32  # rows tried until one is a legal schedule
 
 
 class Loop(NamedTuple):
     """A loop around a statement.
 
-    digits   the digits of its counter, outermost first: one, or those of the loops it fuses
+    digits   the digits of its counter, outermost first; a fused loop has several (see affine.py)
     reduce   whether it runs over a reduce axis of its stage
     """
 
@@ -54,11 +54,11 @@ class Loop(NamedTuple):
 class Access(NamedTuple):
     """The accesses of a statement to one buffer whose indices differ only by constants.
 
-    indices   in the buffer, one for each dimension; None if it is not known
+    indices   the index in each dimension of the buffer; None if it is not known
     spread    the largest difference of these constants, for each dimension
     shape     of the buffer; strides: from one element to the next in each dimension, in elements
     shared    how many of the outermost loops also contain another statement that accesses this
-              buffer, -1 if there is none; others: the number of such statements
+              buffer, -1 without such a statement; others: the number of such statements
     """
 
     buffer: str
@@ -76,13 +76,13 @@ class Access(NamedTuple):
 class Statement(NamedTuple):
     """A store, the loops around it (outermost first), its accesses (the store first).
 
-    own           the number of its own loops; the loops before those belong to other stages
-    bytes         of the element that it stores
+    own           how many of the last loops belong to its stage; the others belong to other stages
+    bytes         the size of the element that it stores
     operations    arithmetic operations of one execution, by kind as in OPERATIONS
     auto_unroll   the pragma auto_unroll_max_step, and whether it is explicit (1) or LLVM's (0)
-    allocated     elements of the buffer that it writes, in memory `scope`; 0 if the caller has it
+    allocated     elements of the buffer it writes, in memory `scope`; 0 if the caller allocates it
     allocated_in  the number of loops around the allocation
-    axis          the extent of the axis that its vectorized loop is made from
+    axis          the extent of the axis from which its vectorized loop was split
     """
 
     stage: str
@@ -101,7 +101,7 @@ class Statement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The statements of some candidates, producers first; `radix` of each digit."""
+    """The statements of some candidates, producers first; radix: number of values per digit."""
 
     count: int
     statements: tuple[Statement, ...]
@@ -110,11 +110,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """What candidates of a sketch have in common; at() derives their statements from it."""
+    """What the candidates of a sketch have in common; at() derives their statements from it."""
 
     sketch: Sketch
     plan: Plan
-    stages: tuple[schedule.Stage, ...]  # those that run in every call, producers first
+    stages: tuple[schedule.Stage, ...]  # the stages that run in every call, producers first
 
     def at(self, rows: Rows, accesses: bool) -> Batch:
         """Return the statements of candidates."""
@@ -129,8 +129,8 @@ class Shape:
 class Statements:
     """The statements of a sketch's candidates.
 
-    fixed    the genes that decide formulas of stages: rfactor turns the loops of a split into axes.
-             Candidates with the same options of these genes have a Shape in common
+    fixed    the genes that decide formulas of stages, as rfactor turns the loops of a split into
+             axes. Candidates with the same options of these genes share a Shape
     shapes   options of these genes -> the Shape, derived when it is first needed
     """
 
@@ -139,7 +139,7 @@ class Statements:
     shapes: dict[tuple[int, ...], Shape]
 
     def batches(self, rows: Rows, accesses: bool = True) -> Iterator[tuple[Ints, Batch]]:
-        """Yield the statements of candidates, in groups, and which candidates each group has.
+        """Group candidates by Shape; yield (positions of the group in `rows`, its statements).
 
         accesses   whether the accesses of the statements are needed, or only the loops
         """
@@ -162,17 +162,17 @@ class Statements:
         return Shape(sketch, plan, tuple(stages))
 
     def at(self, rows: Rows) -> Batch:
-        """Return the statements of candidates that have a Shape in common."""
+        """Return the statements of candidates that all share one Shape."""
         found = list(self.batches(rows))
         if len(found) != 1:
             names = ", ".join(self.sketch.space.genes[n].name for n in self.fixed)
-            _refuse(self.sketch, f"candidates with different {names} have different formulas")
+            _refuse(self.sketch, f"candidates that differ in {names} have different formulas")
         return found[0][1]
 
     def table(
         self, rows: Rows, of: Callable[[Batch], npt.NDArray[Any]], accesses: bool = True
     ) -> npt.NDArray[Any]:
-        """Return of(batch) for all candidates, in their order: one row of numbers for each."""
+        """Return the results of of(batch), joined to one array with a row for each of `rows`."""
         found = list(self.batches(rows, accesses))
         parts = [of(batch) for _, batch in found]
         order = np.argsort(np.concatenate([at for at, _ in found]))
@@ -181,13 +181,13 @@ class Statements:
 
 @lru_cache(maxsize=256)
 def statements(sketch: Sketch) -> Statements:
-    """Derive what candidates of a sketch have in common.
+    """Derive what the candidates of a sketch have in common.
 
     Raises ArgumentError if a size is symbolic, a stage has no loops of its own (te.extern, te.scan,
     tensorize), or genes decide too many formulas.
     """
     if not sketch.traced:
-        _refuse(sketch, "only a call of its template tells the steps of a candidate")
+        _refuse(sketch, "its steps are known only after a call of the template")
     row = _example(sketch)
     plan = _plan(sketch, row)
     kept = {r for s in plan.state.stages for r in s.relations}
@@ -196,7 +196,7 @@ def statements(sketch: Sketch) -> Statements:
     genes = [sketch.space.genes[gene] for gene in fixed]
     if math.prod(map(len, genes)) > MOST_SHAPES:
         names = " and ".join(g.name for g in genes)
-        _refuse(sketch, f"{names} decide the formulas, and give more than {MOST_SHAPES} of them")
+        _refuse(sketch, f"the options of {names} give more than {MOST_SHAPES} different formulas")
     options = {gene: row[gene] for gene in fixed}
     first = _shape(sketch.fixed(options), row)
     return Statements(sketch, fixed, {tuple(options.values()): first})
@@ -214,7 +214,7 @@ def _shape(sketch: Sketch, row: Sequence[int]) -> Shape:
 
 
 def _plan(sketch: Sketch, row: Sequence[int]) -> Plan:
-    """Return a Plan: the schedule of a row, and which numbers in its steps are holes."""
+    """Apply the steps of `row`; return the schedule, and which numbers in its steps are holes."""
     state, factors = sketch.initial, dict[schedule.Relation, Hole]()
     layouts = dict[str, tuple[tuple[str, ...], Hole]]()
     pragmas = dict[tuple[str, tensor.Axis, str], Hole]()
@@ -333,7 +333,7 @@ def _pragma(domains: Domains, path: Path, key: str, default: int) -> Num:
 
 
 def _vectorized_axis(stage: schedule.Stage, extents: Mapping[tensor.Axis, Num]) -> Num:
-    """Return the extent of the root axis whose innermost part is vectorized, or 0."""
+    """Return the extent of the axis from which the vectorized loop was split, 0 without one."""
     wanted = next((a for a in stage.leaves if stage.note(a).kind == "vectorize"), None)
     if wanted is None:
         return 0
@@ -348,7 +348,7 @@ def _vectorized_axis(stage: schedule.Stage, extents: Mapping[tensor.Axis, Num]) 
 
 @lru_cache(maxsize=1024)
 def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
-    """Return the value that output `i` stores; for a reduction, the update of the old value."""
+    """Return the value that output `i` stores; a reduction stores an update of the old value."""
     r = op.reduction
     if r is None:
         return op.body[i]
@@ -369,7 +369,7 @@ class _Uses(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _uses(op: tensor.ComputeOp, i: int) -> tuple[_Uses, ...]:
-    """Return the accesses of a statement, the store first; those that differ by constants once."""
+    """Return the accesses of a statement, the store first, merged if they differ by constants."""
     target = tir.Load(tensor.tensor_of(op, i), op.axis, op.dtypes[i])
     loads = [n for n in tir.walk(_value(op, i)) if isinstance(n, tir.Load)]
     groups: dict[tuple[object, ...], list[tir.Load]] = {}
@@ -414,7 +414,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _linked(found: Sequence[Statement], plan: Plan) -> Iterator[Statement]:
-    """Yield the statements with the fields `shared` and `others` of their accesses filled in."""
+    """Fill in the fields `shared` and `others` of each access; yield the statements."""
     paths = [_path(plan, plan.state.stage(s.stage)) for s in found]
     for n, s in enumerate(found):
         accesses: list[Access] = []

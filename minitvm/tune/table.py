@@ -1,9 +1,9 @@
-"""Frozen tables: small spaces in which every candidate has been measured once.
+"""Tables of measurements: small spaces in which every candidate was measured once.
 
     table = tune.load_table("matmul")
     tune.run(task, policy, trials=64, measurer=tune.TableMeasurer(table, task))
 
-A search on a table takes no time to measure, needs no particular machine, and can be repeated.
+A search on a table needs no time for measuring and no particular machine, and can be repeated.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Table:
     """A space and the time of each of its candidates.
 
     genes      the knobs and their options
-    seconds    of one call, by the number of the candidate: float32[space size]; infinity if it
-               failed, nan if the space does not allow it
+    seconds    the time of one call for each candidate, by its number: float32[space size]; infinity
+               if the candidate failed, nan if the space does not allow it
     about      "what" was measured, its "flops", the "target" and the "machine", the "peak" in
                GFLOP/s and the seconds of the "default" schedule in the same run
     """
@@ -54,7 +54,7 @@ class Table:
 
     @property
     def best(self) -> float:
-        """Return the shortest time of all candidates."""
+        """Return the shortest time of all candidates, in seconds."""
         return float(np.nanmin(self.seconds))
 
     @property
@@ -74,7 +74,7 @@ class Table:
         return Target(self.about["target"]).on(**{name: machine[name] for name in MACHINE})
 
     def of(self, rows: Rows) -> Seconds:
-        """Return the times of candidates."""
+        """Return the times of the candidates in `rows`."""
         index, scale = np.zeros(len(rows), np.int64), 1
         for column, gene in zip(rows.T, self.genes, strict=True):
             index += column.astype(np.int64) * scale
@@ -125,9 +125,9 @@ def _frozen(option: Any) -> Any:
 
 
 class TableMeasurer:
-    """A measurer that looks the times up in a table.
+    """A measurer that looks up times in a table.
 
-    task    its sketches must have the knobs of the table, with some or all of their options
+    task    the sketches of the task must have the knobs of the table, with some or all options
     Use it as `measurer` of tune.run. Programs are neither lowered nor built.
     """
 
@@ -151,7 +151,7 @@ class TableMeasurer:
         return [*found, Result((self.reference_seconds,))]
 
     def row(self, candidate: Candidate) -> tuple[int, ...]:
-        """Return the row of the table's space that a candidate of the task stands for."""
+        """Return the row of the table's space that corresponds to a candidate of the task."""
         places = self._places[candidate.sketch]
         return tuple(options[candidate.row[column]] for column, options in places)
 
@@ -159,7 +159,7 @@ class TableMeasurer:
         """Return the result of a candidate; ArgumentError if the table does not have it."""
         seconds = float(self.table.of(np.array([self.row(candidate)], np.int32))[0])
         if math.isnan(seconds):
-            why = "the space of the table does not allow it"
+            why = "the space of the table does not allow this candidate"
             raise ArgumentError(f"{candidate}", why, f"a task with the space of {self.table!r}")
         return Result((seconds,)) if math.isfinite(seconds) else Result((), "crash", "recorded")
 
@@ -167,12 +167,12 @@ class TableMeasurer:
 def _candidate(program: Program) -> Candidate:
     if isinstance(program, CandidateProgram):
         return program.candidate
-    raise ArgumentError(f"program {program!r}", "a table knows candidates only", "tune.run")
+    raise ArgumentError(f"program {program!r}", "it is not a candidate of a task", "tune.run")
 
 
 def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
-    """Match the knobs of a table to a space; raise ArgumentError if they are not the same.
-    Returns for each knob its column in the space, and the table's numbers of the options there."""
+    """Match the knobs of a table to the knobs of a space; raise ArgumentError if they differ.
+    Returns for each knob its column in the space, and the numbers of its options in the table."""
     names = [g.name for g in space.genes]
     if sorted(names) != sorted(g.name for g in table.genes):
         wanted = ", ".join(g.name for g in table.genes)

@@ -1,4 +1,4 @@
-"""Tasks: the formula to be tuned, for which machine, and the sketches of its schedules."""
+"""Tasks: a formula to be tuned, the target, and sketches of its schedules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Task:
 
     name       the operator or template: "matmul"
     workload   the operator's arguments as JSON values; with the name, they identify the formula
-    args       the tensors and sizes that a program takes, outputs last
+    args       the tensors that a program takes, outputs last
     flops      the arithmetic operations of one call
     """
 
@@ -60,19 +60,19 @@ class Task:
         return driver.lower(s, sketch.args, target=self.target)
 
     def default(self) -> tir.PrimFunc:
-        """Return the program that topi.schedule makes: the reference of results and of speed."""
+        """Return the program of topi.schedule: the reference for results and for speed."""
         return driver.lower(topi.schedule(self.outputs, self.target), self.args, target=self.target)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateProgram:
-    """A candidate of a task as a program to be measured: a call lowers it."""
+    """A candidate of a task as a program to be measured; calling it lowers the candidate."""
 
     task: Task
     candidate: Candidate
 
     def __call__(self) -> tir.PrimFunc:
-        """Return the program; ScheduleError or LoweringError if it is illegal."""
+        """Return the lowered program; ScheduleError or LoweringError if it is illegal."""
         return self.task.lowered(self.candidate)
 
 
@@ -94,7 +94,7 @@ def flops_of(outputs: Iterable[tensor.Tensor]) -> float:
 
 
 def _each(body: tir.Expr) -> int:
-    """Count the operations for one element; reducing a term is one operation per component."""
+    """Count the operations of one element; adding a term to a reduction counts as one."""
     if isinstance(body, tensor.Reduce):
         return 1 + lowering.work(body.sources[body.value_index])
     return lowering.work(body)

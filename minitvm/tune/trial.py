@@ -1,4 +1,4 @@
-"""The outcome of measuring one program: its time, or the reason why it has none."""
+"""The result of measuring one program: its time, or the reason of its failure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ErrorKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the measurement of one program found.
+    """The result of measuring one program.
 
     seconds         the time of one call, one entry per repeat: CPU time for programs of one thread,
                     otherwise wall time; () if the measurement failed
-    error, detail   the kind of the failure, and the whole message; "" if there was none
+    error, detail   the kind of the failure, and its whole message; "" if there was no failure
     build_seconds   wall time of lowering and compiling
     run_seconds     wall time of linking, checking and all timed calls
     """

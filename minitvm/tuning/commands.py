@@ -90,7 +90,7 @@ def main(words: Sequence[str], say: Say = print) -> None:
 
 
 def _with_shape(words: Sequence[str]) -> list[str]:
-    """Join --shape and its value, because argparse takes "-4,8" for an option."""
+    """Join --shape and its value to one word, because argparse takes "-4,8" for an option."""
     found = list[str]()
     for word in words:
         if found[-1:] == ["--shape"]:

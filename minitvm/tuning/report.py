@@ -100,7 +100,7 @@ def _failures(trials: Sequence[tune.Trial]) -> str:
 
 
 def _fastest(task: tune.Task, reading: tune.Reading) -> str:
-    """Return a table of the fastest candidates; final measurements (in turns) replace others."""
+    """Return a table of the fastest candidates; use final measurements where there are any."""
     found = {t.candidate: (t, "") for t in reversed(reading.trials) if not t.result.error}
     found |= {t.candidate: (t, "yes") for t in reading.final if not t.result.error}
     order = sorted(found.values(), key=lambda pair: pair[0].seconds)[:TOP]
@@ -153,7 +153,7 @@ def _model(task: tune.Task, trials: Sequence[tune.Trial], best: tune.Trial) -> l
 
 
 def _accuracy(features: tune.Floats, labels: tune.Floats) -> float | None:
-    """Return the pairwise accuracy on half of the trials, after training on the other half."""
+    """Train a model on half of the trials; return its pairwise accuracy on the other half."""
     if len(labels) < FEWEST:
         return None
     model = tune.Trees()

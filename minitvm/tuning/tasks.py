@@ -24,7 +24,7 @@ def task_of_key(key: str, target: str) -> tune.Task:
         name, *arguments = json.loads(key)
         return autotvm.task.create(name, _tuples(arguments), target)
     except (TVMError, TypeError, ValueError) as e:
-        why = f"no operator of this program makes it ({e})"
+        why = f"no operator of minitvm makes this task ({e})"
         raise ArgumentError(f"task {key} of the log", why) from e
 
 

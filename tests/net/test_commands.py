@@ -89,7 +89,7 @@ def test_images_have_a_size() -> None:
         (("dqn", "--size", "64"), "dqn has no images"),
         (("dqn", "--threads", "0"), "it must be at least 1"),
         (("resnet18", "--size", "0"), "not an integer of at least 1"),
-        (("dqn", "--log", "log.jsonl"), "--tune SECONDS, too"),
+        (("dqn", "--log", "log.jsonl"), "--tune SECONDS too"),
         (("dqn", "--tune", "0"), "a number above 0"),
         (("dqn", "--report", "no/such/folder.html"), "there is no folder"),
     ],

@@ -231,7 +231,7 @@ def test_measurers_take_turns_with_the_same_processes() -> None:
         *_, again = each[0].final([failing.doubled])
         assert again.error == ""
         assert each[0].reference_seconds == seconds
-        with pytest.raises(ArgumentError, match="the processes are those of"):
+        with pytest.raises(ArgumentError, match="the given processes build for"):
             tune.Measurer(failing.doubled(), "llvm -num-cores=2", processes=shared)
 
 

@@ -200,7 +200,7 @@ def test_a_missing_log_is_empty_and_a_bad_place_is_refused(tmp_path) -> None:
     assert log.best(task()) is None
     assert not log.path.exists()
     for bad in (tmp_path, tmp_path / "no" / "folder"):
-        with pytest.raises(ArgumentError, match="no file can be made there"):
+        with pytest.raises(ArgumentError, match="no file can be created there"):
             tune.Log(bad)
 
 

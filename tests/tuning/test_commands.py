@@ -128,6 +128,6 @@ def test_a_log_of_an_unknown_operator_is_refused(log: Path, tmp_path: Path) -> N
     strange = tmp_path / "strange.jsonl"
     line = json.loads(log.read_text().splitlines()[0])
     strange.write_text(json.dumps(line | {"task": '["convolve", 1, 2]'}) + "\n")
-    with pytest.raises(ArgumentError, match="no operator of this program makes it"):
+    with pytest.raises(ArgumentError, match="no operator of minitvm makes this task"):
         said("resume", str(strange))
     assert "no template" not in said("log", "show", str(strange))
