@@ -83,7 +83,7 @@ class Program:
         check_areas(self.areas)
 
     def area(self, name: str) -> Area:
-        """Return the area called `name`; raise ArgumentError if there is none."""
+        """Return the area called `name`; raise ArgumentError if it does not exist."""
         check_text("name of an area", name, 'area("A")')
         for area in self.areas:
             if area.name == name:

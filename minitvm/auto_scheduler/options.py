@@ -60,7 +60,7 @@ class TuningOptions:
 
     @property
     def log(self) -> str | Path | None:
-        """Return the log to which measurements are written; None if there is none."""
+        """Return the log to which measurements are written, or None without such a log."""
         return next((c.filename for c in self.measure_callbacks), None)
 
     @property

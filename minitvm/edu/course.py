@@ -28,7 +28,7 @@ NAME = re.compile(r"(ex[0-9][0-9])(_\w+)?", re.ASCII)
 
 
 def checks_folder(given: Folder | None = None, near: Path | None = None) -> Path:
-    """Return the folder with the checks; raise ArgumentError if there is none.
+    """Return the folder with the checks; raise ArgumentError if it does not exist.
 
     The folder is `given` or, without it, $MINITVM_CHECKS. If neither is set, the folder is searched
     near `near` (by default the working directory, which in Jupyter is the folder of the notebook),
@@ -59,8 +59,8 @@ def exercises_in(folder: Path) -> tuple[Exercise, ...]:
 def exercise_named(name: str, folder: Path) -> Exercise:
     """Load the exercise with the id or stem `name`: "ex03" or "ex03_split_tile_reorder".
 
-    Raises ArgumentError if there is none. Names come from notebooks that students hand in, so the
-    name is matched against the pattern NAME before any file is opened.
+    Raises ArgumentError if it does not exist. Names come from notebooks of students, so the name is
+    matched against the pattern NAME before any file is opened.
     """
     found = NAME.fullmatch(str(name))
     if found and (folder / f"{found[1]}.py").is_file():
@@ -72,7 +72,7 @@ def exercise_named(name: str, folder: Path) -> Exercise:
 
 
 def item_of(name: str, folder: Path) -> Item:
-    """Load the item with the id `name`, such as "ex03.2"; raise ArgumentError if there is none."""
+    """Load the item with the id `name`: "ex03.2"; raise ArgumentError if it does not exist."""
     exercise = exercise_named(str(name).partition(".")[0], folder)
     for item in exercise.items:
         if item.id == name:

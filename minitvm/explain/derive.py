@@ -157,7 +157,7 @@ def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
 
 
 def axis_called(stage: schedule.Stage, name: str) -> tensor.Axis:
-    """Return the axis of `stage` called `name`; raise ScheduleError if there is none."""
+    """Return the axis of `stage` called `name`; raise ScheduleError if it does not exist."""
     for a, called in stage.names.items():
         if called == name:
             return a

@@ -125,7 +125,7 @@ class Explanation:
     small: bool = False
 
     def __getitem__(self, name: str) -> StageReport:
-        """Return the report on the stage called `name`; raise ScheduleError if there is none."""
+        """Return the report on the stage `name`; raise ScheduleError if it does not exist."""
         for s in self.stages:
             if s.name == name:
                 return s

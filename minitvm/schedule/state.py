@@ -163,7 +163,7 @@ class State:
     pending: tuple[Pending, ...] = ()
 
     def stage(self, name: str) -> Stage:
-        """Return the stage called `name`; raise ScheduleError if there is none."""
+        """Return the stage called `name`; raise ScheduleError if it does not exist."""
         for s in self.stages:
             if s.name == name:
                 return s

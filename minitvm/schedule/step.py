@@ -130,7 +130,7 @@ def loops(stage: Stage) -> dict[str, tensor.Axis]:
 
 
 def loop(stage: Stage, name: str) -> tensor.Axis:
-    """Return the loop called `name`; raise KeyError if there is none."""
+    """Return the loop called `name`; raise KeyError if it does not exist."""
     names = stage.names
     for a in stage.leaves:
         if names[a] == name:

@@ -143,7 +143,7 @@ class Worker:
         return self._process
 
     def _started(self) -> Process | Failure:
-        """Return the process, ready and prepared; start one if there is none."""
+        """Return the process, ready and prepared; start one if none runs."""
         if self._retired:
             raise ClosedError("the worker has been retired")
         process = self._process
