@@ -122,7 +122,7 @@ class State:
         return found
 
     def split_inner(self, stage: str, axis: tensor.Axis, part: tuple[int, int]) -> tensor.Axis:
-        """Split a loop by one part (gene, part), and return the inner loop."""
+        """Split a loop by one factor, part[1] of the gene part[0]; return the inner loop."""
         _, inner = self.s[stage].split(axis, factor=int(self.genes[part[0]].values[0][part[1]]))
         self.open("factor", part)
         return inner

@@ -36,7 +36,7 @@ COPIES = 4096  # the most copies; if a cache keeps them all, reading constants c
 class Argument:
     """A parameter of all programs of a bench.
 
-    kind    "input": its bytes are given; "output"; "scalar": `value` is its value
+    kind    "input" and "output" are arrays; "scalar" is the number `value`
     """
 
     kind: Literal["input", "output", "scalar"]

@@ -78,8 +78,8 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
     """Return the pending attachments to loops of the stage `host`, or to all loops if host is "".
 
-    An attachment is legal if every reader runs inside the loop, and pending if every other reader
-    can still be moved into the loop. Raises ScheduleError for any other attachment.
+    An attachment is legal if all readers run inside the loop. It is pending if readers outside can
+    still be moved into the loop, all of them. Raises ScheduleError for any other attachment.
     """
     places = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
     places = [(s, at) for s, at in places if at.stage == host or not host]

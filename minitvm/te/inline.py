@@ -15,7 +15,7 @@ def auto_inline_elementwise(s: Recorder) -> None:
 
 
 def auto_inline_broadcast(s: Recorder) -> None:
-    """Inline every unscheduled stage whose element [i, j] reads only elements [i, j], [i], [j]."""
+    """Inline unscheduled stages whose element [i, j] reads only elements [i, j], [i] or [j]."""
     _inline(s, lambda op: all(-1 not in p and p == sorted(set(p)) for p in _places(op)))
 
 

@@ -171,7 +171,7 @@ class FloorDiv(Interned):
 
 @node
 class FloorMod(Interned):
-    """The index a % b, which is in 0 .. b-1; b > 0. Its value is in low .. high."""
+    """The index a % b for b > 0. Its value is in low .. high, a range within 0 .. b-1."""
 
     a: Index
     b: Index

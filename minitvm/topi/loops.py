@@ -41,7 +41,7 @@ def _data_loops(stage: te.StageView) -> list[te.Axis]:
 
 
 def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te.Axis]:
-    """Vectorize the last data axis inside the reduce loops; return the data loops outside them."""
+    """Vectorize the last data axis, inside the reduce loops; return the data loops outside."""
     *outer, last = op.axis
     if isinstance(last.extent, int) and last.extent < 2:
         return list(op.axis)

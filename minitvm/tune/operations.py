@@ -12,7 +12,7 @@ OPERATIONS = ("mad", "add", "mul", "div", "compare", "math", "other", "int", "se
 
 @lru_cache(maxsize=1024)
 def operations_of(value: tir.Expr) -> tuple[int, ...]:
-    """Count the arithmetic operations on data by kind: a + b*c is one "mad". Omits indices."""
+    """Count arithmetic by kind, without that in indices: a + b*c is one "mad"."""
     found = Counter[str]()
     _count(value, found)
     return tuple(found[name] for name in OPERATIONS)

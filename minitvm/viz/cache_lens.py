@@ -86,7 +86,7 @@ class CacheLens(Visual):
         return "\n".join([head, "", *totals_table(run), "", *footprint_table(run)])
 
     def layout(self) -> Layout:
-        """Return controls for the cache and the window, the frames, and the program."""
+        """Return the layout: controls for cache and window, the frames, and the program."""
         lines = numbered(str(self.run.trace.program).split("\n"))
         return Layout(
             controls=tuple(self._controls()),
