@@ -198,7 +198,7 @@ def can_cache_write(state: State, stage: str, target: Target) -> bool:
 
 
 def cache_write(state: State, stage: str, target: Target) -> Iterator[Branch]:
-    """Reduce into a local buffer, so that the tiles can be fused with the copy to the result.
+    """Sum in a local buffer, so that the copy to the result can be fused with the tiles.
 
     for i, j: C[i, j] += ...   ->   for i, j: C.local[i, j] += ...
                                     for i, j: C[i, j] = C.local[i, j]
@@ -221,7 +221,7 @@ def can_rfactor(state: State, stage: str, target: Target) -> bool:
 
 
 def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
-    """Split a sum, and first compute a partial sum for each iteration of its outer or inner loop.
+    """Sum partial results first, one for each iteration of the outer or the inner part of a split.
 
                                  for f: for k.1: B.rf[f] += A[f, k.1]
     for k: B += A[k]        ->   for f: B += B.rf[f]

@@ -50,7 +50,7 @@ def _choose_formulas(graph: Graph, settings: Settings) -> Graph:
 
 
 def separate_outputs(graph: Graph) -> Graph:
-    """Copy outputs that are inputs, parameters or other outputs, so that a kernel writes them.
+    """Copy outputs that are inputs, parameters or other outputs, so that a kernel writes each.
 
     before   return x, y, y
     after    a = identity(x); b = identity(y); return a, y, b

@@ -317,7 +317,7 @@ def test_a_plan_that_does_not_fit_its_kernels_is_refused(
     ("change", "words"),
     [
         (lambda p: {"calls": p.calls[:3]}, "output out: no call computes it"),
-        (lambda p: {"calls": (replace(p.calls[0], kernel=7),)}, "none of number 7"),
+        (lambda p: {"calls": (replace(p.calls[0], kernel=7),)}, "no kernel 7"),
         (lambda p: {"calls": (replace(p.calls[0], args=()),)}, "takes 3 arguments, not 0"),
         (lambda p: {"inputs": p.params[:1]}, "2 inputs or parameters have this name"),
     ],

@@ -178,9 +178,7 @@ def test_a_tile_of_the_whole_matrix_is_not_as_the_intrinsic_declares(
     tensorize = TENSORIZE.replace("CL", "C")
     with pytest.raises(tvm.LoweringError) as caught:
         lowered(run(GEMM + AXES + TILE + tensorize, vdla=accelerator(TRANSPOSED)))
-    assert "declared with strides (8, 1), but the part of placeholder has (1024, 1)" in str(
-        caught.value
-    )
+    assert "for has strides (1024, 1)" in str(caught.value)
 
 
 def test_with_the_first_matrix_transposed_the_product_becomes_instructions(
