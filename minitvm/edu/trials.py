@@ -50,7 +50,7 @@ class Trial:
     wanted   item -> (message id that its mark must contain, points); other items must get all
              points
     cells    kinds of errors that the reports on cells must include
-    timed    whether marks depend on running times; then the points in `wanted` are upper bounds
+    timed    items whose marks depend on running times: their points in `wanted` are upper bounds
     """
 
     exercise: Exercise
@@ -61,7 +61,7 @@ class Trial:
     seeds: Seeds = USUAL
     limits: Limits = USUAL_LIMITS
     cells: tuple[str, ...] = ()
-    timed: bool = False
+    timed: frozenset[str] = frozenset()
 
     def task(self, checks: Path) -> Task:
         """Return the task for the grader; `checks` is the folder with the checks."""
@@ -195,9 +195,10 @@ def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
         named, "M3", path.stem.partition("__")[2].replace("_", " "),
         _last(solved, path.read_text(encoding="utf-8")), wanted,
     )  # fmt: skip
-    slow = any(message == "too-slow" for message, _ in wanted.values())
-    measured = any(part.kind == "speed" for item in named.items for part in item.parts)
-    return replace(made, timed=slow or measured)
+    if any(message == "too-slow" for message, _ in wanted.values()):
+        return replace(made, timed=frozenset(wanted))
+    speed = (i.id for i in named.items if any(part.kind == "speed" for part in i.parts))
+    return replace(made, timed=frozenset(speed))
 
 
 # --- judging -------------------------------------------------------------------------------------
@@ -227,6 +228,6 @@ def _mark_faults(trial: Trial, m: Mark) -> list[str]:
         return []  # the machine was too busy to tell
     if message not in m.messages:
         return [f"{m.item}: the message is {', '.join(m.messages) or 'none'}, not {message}"]
-    if m.points > points or (m.points < points and not trial.timed):
+    if m.points > points or (m.points < points and m.item not in trial.timed):
         return [f"{told}, not {points:g}"]
     return []

@@ -68,7 +68,7 @@ def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, lis
     marks: dict[str, tuple[Mark, ...]] = {}
     with tqdm(total=len(todo), unit="notebook", disable=len(todo) < 2) as bar:
         for timed, workers in ((False, jobs), (True, 1)):
-            some = [t for t in todo if t.timed == timed]
+            some = [t for t in todo if bool(t.timed) == timed]
             for n, got in grade_all([t.task(checks) for t in some], workers):
                 wrong = [*trial_faults(some[n], got), *_same(some[n], got, marks)]
                 done.append((some[n], wrong))

@@ -139,7 +139,16 @@ FIRST_WRONG = graded(unmarked(FIRST, failed("wrong-value")), right(EX00.items[1]
             FIRST_WRONG,
             ["ex00.1: 0 of 1 points, not 0.5"],
         ),
-        (trial(wanted={"ex00.1": ("wrong-value", 0.5)}, timed=True), FIRST_WRONG, []),
+        (
+            trial(wanted={"ex00.1": ("wrong-value", 0.5)}, timed=frozenset({"ex00.1"})),
+            FIRST_WRONG,
+            [],
+        ),
+        (
+            trial(wanted={"ex00.1": ("wrong-value", 0.5)}, timed=frozenset({"ex00.2"})),
+            FIRST_WRONG,
+            ["ex00.1: 0 of 1 points, not 0.5"],
+        ),
         (trial(), graded(right(FIRST)), ["not every item has a mark"]),
         (trial(cells=("time is up",)), ALL_RIGHT, ["no cell is reported with 'time is up'"]),
     ],
