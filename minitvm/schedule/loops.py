@@ -135,7 +135,7 @@ class Reorder(Step):
         if len(set(self.axes)) < len(self.axes):
             yield "the same axis is given twice", ""
         if isinstance(stage.op, tensor.ScanOp):
-            yield "time runs in order", "leave its loops"
+            yield "a scan computes its time steps in order", "reorder the loops of its update stage"
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)

@@ -87,9 +87,9 @@ def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> It
             yield (f"nothing on the right side has the index {v}",)
     if folded and f.op == "=":
         left_out = ", ".join(folded)
-        yield (f"{left_out} is only on the right side: fold over it with +=!, max=!, ...",)
+        yield (f"{left_out} is only on the right side: reduce over it with +=!, max=!, ...",)
     if not folded and f.op != "=":
-        yield (f"{f.op} folds over an index that only the right side has, and there is none",)
+        yield (f"{f.op} needs an index that is only on the right side, to reduce over; all are on the left",)
 
 
 def _parse(line: str) -> _Formula:

@@ -64,8 +64,8 @@ def test_symbolic_sizes() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("C(i, j) = A(i, k) * B(k, j)", "k is only on the right side: fold over it"),
-        ("C(i, j) +=! A(i, j)", "folds over an index that only the right side has"),
+        ("C(i, j) = A(i, k) * B(k, j)", "k is only on the right side: reduce over it"),
+        ("C(i, j) +=! A(i, j)", "needs an index that is only on the right side"),
         ("C(i, q) = A(i, 0)", "nothing on the right side has the index q"),
         ("C(i, i) = A(i, i)", "not of the form"),
         ("C(i) + A(i)", "not of the form"),

@@ -33,7 +33,9 @@ class GATuner(Tuner):
         super().__init__(task, rng)
         if not 0 <= elite_num <= pop_size or pop_size < 1:
             raise ArgumentError(
-                f"GATuner of {pop_size} with elite {elite_num}", "too few", "100, 3"
+                f"GATuner(pop_size={pop_size}, elite_num={elite_num})",
+                "a population has at least one row, and elite_num is at most pop_size",
+                "pop_size=100, elite_num=3",
             )
         self.pop_size, self.elite_num, self.mutation_prob = pop_size, elite_num, mutation_prob
         self.genes = list[Row]()  # of the generation, still to be proposed

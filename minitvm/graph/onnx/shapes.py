@@ -191,7 +191,7 @@ def constant(at: Place) -> Value:
         case [(key, value)] if key in kinds:
             return np.asarray(value, kinds[key])
         case _:
-            raise at.refusal("it has not one value of numbers")
+            raise at.refusal("it needs exactly one attribute that gives its value, as numbers")
 
 
 def constant_of_shape(at: Place, sizes: Value) -> Value:
