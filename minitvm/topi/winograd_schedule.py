@@ -43,7 +43,6 @@ class Plan:
     rows       the tiles in one register tile of the products
     columns    the output channels in one register tile, and in one panel of U
     lanes      the length of a vector of output channels; data_lanes: of input channels
-    far        whether the next panel of U is requested while one is in use
     parallel   whether the outermost loop runs in parallel
     """
 
@@ -52,16 +51,11 @@ class Plan:
     columns: int
     lanes: int
     data_lanes: int
-    far: bool
     parallel: bool
 
 
 def plan(conv: Convolution, tile: int, target: Target) -> Plan:
-    """Choose the parameters from the convolution and the properties of the CPU.
-
-    Panels that overflow the first-level cache are read from the second for each register tile, so
-    the next panel must be requested in time.
-    """
+    """Choose the parameters from the convolution and the properties of the CPU."""
     batch, inputs, outputs = conv.sizes
     data_lanes, lanes = (_lanes(n, target.lanes(conv.dtype)) for n in (inputs, outputs))
     down, across = conv.tiles(tile)
@@ -71,10 +65,9 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     total = batch * down
     cores = target.num_cores if parallel else 1
     sizes = divisors(total) if batch > 1 else range(1, total + 1)  # see _output
-    block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2, cores)
+    block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2 // 2, cores)
     rows, vectors = _register_tile(block * across, outputs, lanes, target.vector_registers)
-    far = inputs * vectors * lanes * conv.dtype.bytes > target.l1 // 2
-    return Plan(block, rows, vectors * lanes, lanes, data_lanes, far, parallel)
+    return Plan(block, rows, vectors * lanes, lanes, data_lanes, parallel)
 
 
 def _lanes(channels: int, most: int) -> int:
@@ -83,10 +76,11 @@ def _lanes(channels: int, most: int) -> int:
 
 
 def _block(total: int, sizes: Iterable[int], row: int, u: int, cache: int, cores: int) -> int:
-    """Choose the number of rows of tiles in a block by the bytes that miss the second-level cache.
+    """Choose the number of rows of tiles in a block by the bytes that miss half the L2 cache.
 
     total: all rows of tiles. sizes: the numbers of rows to choose from. row: the bytes of V and M
-    for one row of tiles. u: the bytes of U.
+    for one row of tiles. u: the bytes of U. cache: half the bytes of the second-level cache, since
+    its sets fill unevenly: they are chosen by physical addresses, and pages are at random ones.
 
     If U, V and M of a block fit, nothing misses. Otherwise each block reads U again, and writes and
     reads the part of V and M that does not fit.
@@ -218,8 +212,7 @@ def _product(s: te.Schedule, product: te.Tensor, u: te.Tensor, p: Plan) -> te.Te
     s[acc].reorder(i, j, rc, pi, ov, ol)
     _unroll(s[acc], pi, ov, ol)
     s[acc].prefetch(u, rc, max(1, AHEAD // (p.columns * product.dtype.bytes)))
-    if p.far:
-        s[product].prefetch(u, oo)
+    s[product].prefetch(u, oo)
     for t, lanes in ((v, p.data_lanes), (product, p.lanes)):
         s[t].storage_align(axes_of(s[t])[2], 4 * lanes, lanes)
     return acc
