@@ -1,16 +1,19 @@
 """Search for schedules of single operators without templates; compare with untuned ones and peers.
 
-    python benchmarks/ansor_ops.py [--quick] [--json FILE] [--log FILE] [--trials 64] [case ...]
+    python benchmarks/ansor_ops.py [--quick] [--json FILE] [--log FILE] [--trials 64] [--cold]
+                                   [case ...]
 
 Cases: C1 ... C12, the convolutions of ResNet-18 in NHWC with constant weights; GMM512 and GMM1024,
 square products (twice the trials); and the first shape of the other workloads of Ansor's
-evaluation: C1D C3D GRP DIL DEP T2D CAP NRM ConvLayer TBS. Each search starts from an empty log.
-Then `apply_best` builds the fastest program: the default where the final turns found no faster one.
-Batch 1, one thread; rates in GFLOP/s. Winograd's formula is not searched.
+evaluation: C1D C3D GRP DIL DEP T2D CAP NRM ConvLayer TBS. If they are named, also C2W, C6W, C9W
+and C12W: these layers by Winograd's formula, with the tile that topi chooses. Each search starts
+from an empty log. Then `apply_best` builds the fastest program: the default where the final turns
+found no faster one. Batch 1, one thread; rates in GFLOP/s of the direct formula.
 
 --quick    C6 and GMM512, 16 trials
 --log      keep the trials in FILE; cases that it contains are not searched again
 --trials   of each search
+--cold     each call reads constants that are not in the caches, as in a network; in the search too
 
 The peers: "default" is topi's schedule of the same formula, by a single call if it takes ten times
 as long; torch as in conv.py, for C1 ... C12; numpy for GMM; torch for the other workloads, without
@@ -25,40 +28,70 @@ from pathlib import Path
 
 from _common import Row, arguments, geometric_mean, report
 
-flags = arguments(__doc__, files=("log",), trials=("64", "16", "32", "128", "256"))
+flags = arguments(__doc__, files=("log",), trials=("64", "16", "32", "128", "256"), cold=())
 
 import numpy as np
-from _conv import FASTER, LAYERS, Run, drawn, rated, theirs, torch_or_none
+from _conv import (
+    FASTER,
+    LAYERS,
+    Layer,
+    Run,
+    copies,
+    drawn,
+    in_turn,
+    rated,
+    theirs,
+    torch_or_none,
+)
 from _workloads import by_torch
 
 import minitvm as tvm
-from minitvm import auto_scheduler, te, testing, topi
+from minitvm import auto_scheduler, te, testing, topi, tune
 
 torch = torch_or_none()
 TARGET = "llvm -num-cores=1"
 TRIALS = 16 if flags.quick else int(flags.trials)
 QUICK = ("C6", "GMM512")
 OTHERS = ("C1D", "C3D", "GRP", "DIL", "DEP", "T2D", "CAP", "NRM", "ConvLayer", "TBS")
+WINOGRAD = ("C2W", "C6W", "C9W", "C12W")
 CASES = (*LAYERS, "GMM512", "GMM1024", *OTHERS)
 
 
 @auto_scheduler.register_workload
-def conv2d_nhwc(size: int, c: int, o: int, kernel: int, stride: int) -> Sequence[te.Tensor]:
+def conv2d_nhwc(
+    size: int, c: int, o: int, kernel: int, stride: int, method: str = ""
+) -> Sequence[te.Tensor]:
     """Define a convolution in NHWC with constant weights."""
     data = te.placeholder((1, size, size, c), name="data")
     weight = te.placeholder((kernel, kernel, c, o), name="weight", constant=True)
-    return [data, weight, topi.conv2d(data, weight, stride, kernel // 2, layout="NHWC")]
+    out = topi.conv2d(data, weight, stride, kernel // 2, layout="NHWC", method=method)
+    return [data, weight, out]
+
+
+def layer_of(case: str) -> Layer | None:
+    """Return the layer of a case such as C2 or C2W; None for other workloads."""
+    return LAYERS.get(case.removesuffix("W"))
 
 
 def task_of(case: str) -> auto_scheduler.SearchTask:
     """Return the task of a case."""
-    if case in LAYERS:
-        return auto_scheduler.SearchTask(conv2d_nhwc, LAYERS[case], target=TARGET)
+    layer = layer_of(case)
+    if layer is not None:
+        method = "winograd" if case.endswith("W") else ""
+        return auto_scheduler.SearchTask(conv2d_nhwc, (*layer, method), target=TARGET)
     if case.startswith("GMM"):
         n = int(case.removeprefix("GMM"))
         return auto_scheduler.SearchTask("GMM", (1, n, n, n), target=TARGET)
     shape = auto_scheduler.workloads.SHAPES[case][0]
     return auto_scheduler.SearchTask(case, shape, target=TARGET)
+
+
+def direct_flops(task: auto_scheduler.SearchTask, case: str) -> float:
+    """Return the arithmetic operations of a case; Winograd's formula counts as the direct one."""
+    layer = layer_of(case)
+    if layer is None:
+        return task.flops
+    return 2.0 * np.prod(task.args[-1].shape) * layer.inputs * layer.kernel**2
 
 
 def bound(s: te.Schedule, args: Sequence[te.Tensor], inputs: dict[str, np.ndarray]) -> Run:
@@ -67,16 +100,20 @@ def bound(s: te.Schedule, args: Sequence[te.Tensor], inputs: dict[str, np.ndarra
     arrays = {t.name: tvm.nd.array(inputs[t.name]) for t in args[:-1]}
     weights = [t.op for t in args[:-1] if isinstance(t.op, te.PlaceholderOp) and t.op.constant]
     constant = {op.name: arrays[op.name] for op in weights}
-    if constant:
-        f = f.bind(**constant)
     given = [a for name, a in arrays.items() if name not in constant]
     out = tvm.nd.empty(args[-1].shape)
+    several = max((copies(inputs[name], flags.cold) for name in constant), default=1)
 
-    def run() -> np.ndarray:
-        f(*given, out)
-        return out.numpy()
+    def called(f: tvm.Function) -> Run:
+        def run() -> np.ndarray:
+            f(*given, out)
+            return out.numpy()
 
-    return run
+        return run
+
+    if not constant:
+        return called(f)
+    return in_turn([called(f.bind(**constant)) for _ in range(several)])
 
 
 def peers_of(case: str, inputs: dict[str, np.ndarray]) -> dict[str, Run]:
@@ -86,8 +123,9 @@ def peers_of(case: str, inputs: dict[str, np.ndarray]) -> dict[str, Run]:
         return {"numpy": lambda: np.matmul(a, b)}
     if torch is None:
         return {}
-    if case in LAYERS:
-        return theirs(torch, LAYERS[case], *drawn(LAYERS[case]))
+    layer = layer_of(case)
+    if layer is not None:
+        return theirs(torch, layer, *drawn(layer), cold=flags.cold)
     run = by_torch(torch, case, auto_scheduler.workloads.SHAPES[case][0], inputs)
     return {} if run is None else {"torch": run}
 
@@ -97,7 +135,10 @@ def compared(case: str, log: Path, rounds: int) -> Row:
     task = task_of(case)
     trials = TRIALS * (2 if case.startswith("GMM") and not flags.quick else 1)
     options = auto_scheduler.TuningOptions(
-        trials, measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0
+        trials,
+        runner=tune.LocalRunner(enable_cpu_cache_flush=flags.cold),
+        measure_callbacks=[auto_scheduler.RecordToFile(log)],
+        verbose=0,
     )
     outcome = task.tune(options, auto_scheduler.SketchPolicy(task, seed=0, verbose=0))
     print(f"{case}: {len(task.sketches)} sketches, {outcome}", file=sys.stderr, flush=True)
@@ -109,7 +150,7 @@ def compared(case: str, log: Path, rounds: int) -> Row:
     }
     run, default = bound(s, args, inputs), bound(topi.schedule(args[-1], TARGET), args, inputs)
     testing.assert_allclose(run(), default(), rtol=1e-3, atol=1e-2)
-    peers = peers_of(case, inputs)
+    peers, flops = peers_of(case, inputs), direct_flops(task, case)
     if "torch" in peers and case in OTHERS:
         testing.assert_allclose(run(), peers["torch"]().numpy(), rtol=1e-3, atol=1e-2)
     start = time.perf_counter()
@@ -117,10 +158,10 @@ def compared(case: str, log: Path, rounds: int) -> Row:
     once = time.perf_counter() - start
     run()
     if once > 10 * (time.perf_counter() - start - once):
-        row = rated(case, 1, {"ours": run, **peers}, task.flops, rounds)
-        row.peers["default"] = task.flops / once / 1e9
+        row = rated(case, 1, {"ours": run, **peers}, flops, rounds)
+        row.peers["default"] = flops / once / 1e9
         return row
-    return rated(case, 1, {"ours": run, "default": default, **peers}, task.flops, rounds)
+    return rated(case, 1, {"ours": run, "default": default, **peers}, flops, rounds)
 
 
 if __name__ == "__main__":
@@ -133,7 +174,7 @@ if __name__ == "__main__":
         for case in flags.cases or (QUICK if flags.quick else CASES):
             measured.append(compared(case, log, 7 if flags.quick else 21))
     report(measured, flags.json, ("default", "fma_peak"))
-    for group in (LAYERS, OTHERS):
+    for group in (LAYERS, WINOGRAD, OTHERS):
         rows = [row for row in measured if row.case in group]
         for peer in ("default", FASTER, "torch", "fma_peak"):
             known = [row for row in rows if peer in row.peers]

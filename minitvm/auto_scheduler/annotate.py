@@ -27,6 +27,8 @@ VECTORS = (1, 2, 4)  # registers of a vectorized loop of stages without tiles
 
 def annotated(state: State, target: Target) -> list[State]:
     """Return the states of all legal combinations of decisions."""
+    if state.annotated:
+        return [state]
     state = state.copy()
     _open_sizes(state, target)
     found = list[State]()

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from minitvm import schedule, tensor
 from minitvm.base import Target
 
-from . import analysis
+from . import analysis, winograd
 from .state import State, Tiles, data_gene, sum_gene
 
 Branch: TypeAlias = tuple[State, int]  # a new state, and the number of the stage to visit next
@@ -318,6 +318,7 @@ def skip(state: State, stage: str, target: Target) -> Iterator[Branch]:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule("winograd", winograd.can_plan, winograd.plan, exclusive=True),
     Rule("always inline", can_inline, inline, exclusive=True),
     Rule("rfactor", can_rfactor, rfactor),
     Rule("cache write", can_cache_write, cache_write),

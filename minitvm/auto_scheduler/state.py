@@ -50,6 +50,7 @@ class State:
     tiles   the loops of tiled stages
     choices the decisions that rules have made, such as "level 2"
     layouts the layouts with open sizes, by the number of the step
+    annotated whether all decisions have been made that annotation makes
     Rules must change copies of a state, not the state itself.
     """
 
@@ -63,6 +64,7 @@ class State:
         self.tiles: dict[str, Tiles] = {}
         self.choices: tuple[str, ...] = ()
         self.layouts: dict[int, tuple[str, ...]] = {}
+        self.annotated = False
 
     def copy(self) -> Self:
         """Return a copy with the same genes."""
@@ -71,6 +73,7 @@ class State:
         new.genes, new.holes, new.rules = self.genes, self.holes, self.rules
         new.names, new.tiles = dict(self.names), dict(self.tiles)
         new.choices, new.layouts = self.choices, dict(self.layouts)
+        new.annotated = self.annotated
         return new
 
     def chose(self, choice: str) -> Self:
@@ -141,6 +144,22 @@ class State:
         self.s.apply(schedule.TransformLayout(stage, names, example))
         self.open("layout", width)
         self.layouts[self.holes[-1].step] = layout
+
+    def filled_by(self, sketch: tune.Sketch) -> Self:
+        """Return a copy that has taken all steps of a sketch of the same formulas, with its holes.
+
+        No decision is left to annotate in the copy.
+        """
+        new = self.copy()
+        for step in sketch.filled([0] * len(sketch.space.genes)):
+            new.s.apply(step)
+        new.genes, new.holes, new.annotated = sketch.space.genes, sketch.holes, True
+        new.layouts = {
+            hole.step: step.layout
+            for hole in sketch.holes
+            if isinstance(step := sketch.steps[hole.step], schedule.TransformLayout)
+        }
+        return new
 
     def sketch(self, name: str, args: Sequence[tensor.Tensor]) -> tune.Sketch:
         """Return the sketch of this state: steps with holes, and the space of open decisions."""

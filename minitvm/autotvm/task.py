@@ -12,7 +12,6 @@ import numpy as np
 from minitvm import driver, te, tir, tune
 from minitvm.base import ArgumentError, Target
 
-from .derive import CalledSketch, Derived, Made, derive
 from .space import Config, ConfigEntity, ConfigSpace, InstantiationError
 from .templates import Template, args_to_workload, find_template
 
@@ -27,7 +26,7 @@ class Task(tune.Task):
 
     template: Template
     config_space: ConfigSpace
-    derived: Derived
+    derived: tune.Derived
 
     @property
     def flop(self) -> float:
@@ -51,7 +50,7 @@ class Task(tune.Task):
 
     def lowered(self, candidate: tune.Candidate) -> tir.PrimFunc:
         sketch = self.sketches[candidate.sketch]
-        if not isinstance(sketch, CalledSketch):  # all candidates have the same tensors
+        if not isinstance(sketch, tune.CalledSketch):  # all candidates have the same tensors
             return driver.lower(sketch.scheduled(candidate.row), sketch.args, target=self.target)
         made = sketch.make(candidate.row)
         return driver.lower(made.taken, made.args, target=self.target)
@@ -72,15 +71,15 @@ def create(
     workload = args_to_workload(args)
     space, first = collected(template, workload, to)
 
-    def make(row: tuple[int, ...]) -> Made:
+    def make(row: tuple[int, ...]) -> tune.Made:
         s, given = instance(template, space.entity(row), workload, to)
-        return Made(s, tuple(given))
+        return tune.Made(s, tuple(given))
 
     draw = np.random.default_rng(0) if rng is None else rng
     if not len(space.rows.sample(draw, 1)):
         raise ArgumentError(f"template {task_name!r}", "its filter rejects all configurations")
     name = f"{task_name}@{template.code_hash}"
-    derived = derive(name, space.rows, first, make, draw)
+    derived = tune.derive(name, space.rows, first, make, draw)
     outputs = [t for t in first.args if not isinstance(t.op, te.PlaceholderOp)]
     flops = space.flop or tune.flops_of(outputs)
     return Task(
@@ -115,7 +114,7 @@ def extract_from_program(program: Program) -> list[Task]:
 
 def collected(
     template: Template, workload: Sequence[Any], target: Target
-) -> tuple[ConfigSpace, Made]:
+) -> tuple[ConfigSpace, tune.Made]:
     """Call a template to collect its knobs; return the knobs, and what the template made."""
     space = ConfigSpace()
     with target:
@@ -124,7 +123,7 @@ def collected(
     if not space.space_map:
         why = "it defines no knob, so there is nothing to tune"
         raise ArgumentError(f"template {template.name!r}", why, "get_config().define_split(...)")
-    return space, Made(s, tuple(tensors))
+    return space, tune.Made(s, tuple(tensors))
 
 
 def instance(

@@ -89,7 +89,8 @@ def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> It
         left_out = ", ".join(folded)
         yield (f"{left_out} is only on the right side: reduce over it with +=!, max=!, ...",)
     if not folded and f.op != "=":
-        yield (f"{f.op} needs an index that is only on the right side, to reduce over; all are on the left",)
+        why = "needs an index that is only on the right side, to reduce over; all are on the left"
+        yield (f"{f.op} {why}",)
 
 
 def _parse(line: str) -> _Formula:

@@ -56,7 +56,8 @@ from .schedule import schedule
 from .select import take, where
 from .shape import concatenate, pad, reshape, strided_slice, transpose
 from .tensor_intrin import gemm_intrin
-from .winograd import conv2d_winograd
+from .winograd import WINOGRAD, conv2d_winograd  # pyright: ignore[reportUnusedImport]
+from .winograd_schedule import winograd_options  # pyright: ignore[reportUnusedImport]
 
 __all__ = [
     "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm",

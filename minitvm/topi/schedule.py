@@ -27,15 +27,18 @@ from .shape import INJECTIVE
 from .window import WINDOW
 from .window_schedule import schedule_window
 from .winograd import WINOGRAD, WINOGRAD_PART
-from .winograd_schedule import schedule_winograd
+from .winograd_schedule import Plan, schedule_winograd
 
 LONG = 500  # expression nodes; a formula with this many or more is not inlined
 
 
-def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
+def schedule(
+    outs: Any, target: str | Target | None = None, *, winograd: Plan | None = None
+) -> te.Schedule:
     """Return a good schedule of `outs` (a tensor or a list) for `target`, without any search.
 
-    target   by default the current one: Target.current()
+    target     by default the current one: Target.current()
+    winograd   the parameters of conv2d_winograd, by default those that should be fastest
 
     Inside `with topi.dispatch.using(dispatcher):` a dispatcher may return another schedule.
     Stages are recognised by their formulas, convolutions by their topi operators. Elementwise
@@ -44,7 +47,7 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
     are vectorized over the last dimension and run in parallel over the others.
     """
     target, outputs = Target(target), check_outputs(outs)
-    if (tuned := dispatched(outputs, target)) is not None:
+    if winograd is None and (tuned := dispatched(outputs, target)) is not None:
         return tuned
     s = te.create_schedule(outputs)
     _inline(s)
@@ -64,7 +67,8 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
         elif op.tag == CONV_CHANNELS:
             done |= schedule_channels(s, stage, epilogue_or_self(s, stage, done), target)
         elif op.tag == WINOGRAD:
-            done |= schedule_winograd(s, stage, epilogue_or_self(s, stage, done), target)
+            out = epilogue_or_self(s, stage, done)
+            done |= schedule_winograd(s, stage, out, target, winograd)
         elif op.tag == WINDOW:
             done |= schedule_window(s, stage, epilogue_or_self(s, stage, done), target)
         elif op.tag == LAYOUT:

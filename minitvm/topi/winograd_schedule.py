@@ -31,6 +31,7 @@ from .stages import axes_of, reduce_axes_of
 from .tile import AHEAD
 
 U_CYCLES = 1.5  # cycles for which loading one vector of U delays the multiply-adds
+FEWEST = 8  # accumulators of a register tile: two multiply-adds a cycle, with a latency of four
 V_CYCLES = 0.25  # for one element of V, which is in the first-level cache
 LOOP_CYCLES = 1  # for the loop itself
 
@@ -42,6 +43,7 @@ class Plan:
     block      the rows of tiles whose V and M are computed together
     rows       the tiles in one register tile of the products
     columns    the output channels in one register tile, and in one panel of U
+    ahead      how many iterations of the sum before its use a row of U is requested
     lanes      the length of a vector of output channels; data_lanes: of input channels
     parallel   whether the outermost loop runs in parallel
     """
@@ -49,6 +51,7 @@ class Plan:
     block: int
     rows: int
     columns: int
+    ahead: int
     lanes: int
     data_lanes: int
     parallel: bool
@@ -67,7 +70,9 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     sizes = divisors(total) if batch > 1 else range(1, total + 1)  # see _output
     block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2 // 2, cores)
     rows, vectors = _register_tile(block * across, outputs, lanes, target.vector_registers)
-    return Plan(block, rows, vectors * lanes, lanes, data_lanes, parallel)
+    columns = vectors * lanes
+    ahead = max(1, AHEAD // (columns * conv.dtype.bytes))
+    return Plan(block, rows, columns, ahead, lanes, data_lanes, parallel)
 
 
 def _lanes(channels: int, most: int) -> int:
@@ -112,25 +117,64 @@ def _register_tile(tiles: int, outputs: int, lanes: int, registers: int) -> tupl
         uneven = 1.1 if outputs % (vectors * lanes) else 1.0  # a shorter last panel needs guards
         return -(-tiles // rows) * panels * step * uneven
 
-    shapes = [
+    return min(_register_tiles(registers), key=lambda shape: (cycles(*shape), shape))
+
+
+def _register_tiles(registers: int) -> list[tuple[int, int]]:
+    """Return the (rows, vectors) of all register tiles that leave registers for U and V."""
+    return [
         (rows, vectors)
         for vectors in range(1, 5)
         for rows in range(1, (registers - 1 - vectors) // vectors + 1)
     ]
-    return min(shapes, key=lambda shape: (cycles(*shape), shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a search may choose for the parameters `block` and (`rows`, `columns`).
+
+    known   the plan that should be fastest; its parameters are among the options
+    """
+
+    known: Plan
+    blocks: tuple[int, ...]
+    tiles: tuple[tuple[int, int], ...]
+
+
+def winograd_options(op: te.ComputeOp, target: Target) -> Options:
+    """Return the options of a search for the schedule of `op`, a result of conv2d_winograd."""
+    conv: Convolution = op.attrs[CONVOLUTION]
+    tile: int = op.attrs[TILE]
+    known = plan(conv, tile, target)
+    batch, _, outputs = conv.sizes
+    total = batch * conv.tiles(tile)[0]
+    sizes = divisors(total) if batch > 1 else range(1, total + 1)  # see _output
+    smallest = {-(-total // block): block for block in reversed(sizes)}  # for each count of blocks
+    widest = -(-outputs // known.lanes)
+    tiles = [
+        (rows, vectors * known.lanes)
+        for rows, vectors in _register_tiles(target.vector_registers)
+        if vectors <= widest and rows * vectors >= FEWEST
+    ]
+    return Options(
+        known,
+        tuple(sorted({known.block, *smallest.values()})),
+        tuple(sorted({(known.rows, known.columns), *tiles})),
+    )
 
 
 def schedule_winograd(
-    s: te.Schedule, stage: te.StageView, out: te.StageView, target: Target
+    s: te.Schedule, stage: te.StageView, out: te.StageView, target: Target, p: Plan | None = None
 ) -> set[str]:
     """Schedule all stages of conv2d_winograd; return their names.
 
-    stage: the output transform. out: the elementwise stage that reads it, or `stage` itself.
+    stage: the output transform. out: the elementwise stage that reads it, or `stage` itself. p: the
+    parameters, by default those of `plan`.
     """
     assert isinstance(stage.op, te.ComputeOp)
     conv: Convolution = stage.op.attrs[CONVOLUTION]
     tile: int = stage.op.attrs[TILE]
-    p = plan(conv, tile, target)
+    p = p or plan(conv, tile, target)
     (half_out,) = _reads(stage.op)
     (product,) = _reads(half_out.op)
     v, u = _reads(product.op)
@@ -211,7 +255,7 @@ def _product(s: te.Schedule, product: te.Tensor, u: te.Tensor, p: Plan) -> te.Te
     ov, ol = s[acc].split(oi, factor=p.lanes)
     s[acc].reorder(i, j, rc, pi, ov, ol)
     _unroll(s[acc], pi, ov, ol)
-    s[acc].prefetch(u, rc, max(1, AHEAD // (p.columns * product.dtype.bytes)))
+    s[acc].prefetch(u, rc, p.ahead)
     s[product].prefetch(u, oo)
     for t, lanes in ((v, p.data_lanes), (product, p.lanes)):
         s[t].storage_align(axes_of(s[t])[2], 4 * lanes, lanes)

@@ -18,6 +18,7 @@ a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its n
 from . import draft
 from .builder import Program
 from .columns import Columns, columns_of, gene_columns, gene_table
+from .derive import CalledSketch, Derived, Made, derive, traced
 from .events import (
     ENDS,
     End,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from minitvm import autotvm, driver, schedule, te, topi
-from minitvm.autotvm.derive import CalledSketch
 from minitvm.base import ArgumentError, Target
+from minitvm.tune import CalledSketch
 
 OPERATORS = [
     ("matmul", (24, 40, 20)),

@@ -247,7 +247,8 @@ REFUSALS: dict[str, tuple[Callable[[Cell], Any], str]] = {
     ),
     "reorder": (
         lambda c: c.s[c.S].reorder(*reversed(c.s[c.S].split(c.time, factor=2))),
-        "reorder in S: a scan computes its time steps in order\n  try: reorder the loops of its update stage",
+        "reorder in S: a scan computes its time steps in order\n"
+        "  try: reorder the loops of its update stage",
     ),
     "predicate": (
         lambda c: c.s[c.S].set_store_predicate(c.time < 3),

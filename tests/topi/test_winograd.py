@@ -332,9 +332,9 @@ def test_large_weights_decide_for_smaller_tiles() -> None:
 
 def test_plans_follow_from_the_machine() -> None:
     machine: Any = Machine()
-    assert plan(layer(56, 64, 64), 4, machine) == Plan(2, 14, 32, 16, 16, False)
-    assert plan(layer(28, 128, 128), 4, machine) == Plan(7, 13, 32, 16, 16, False)
-    assert plan(layer(7, 512, 512), 2, machine) == Plan(4, 8, 32, 16, 16, False)
+    assert plan(layer(56, 64, 64), 4, machine) == Plan(2, 14, 32, 32, 16, 16, False)
+    assert plan(layer(28, 128, 128), 4, machine) == Plan(7, 13, 32, 32, 16, 16, False)
+    assert plan(layer(7, 512, 512), 2, machine) == Plan(4, 8, 32, 32, 16, 16, False)
     machine.num_cores = 2
     assert plan(layer(7, 512, 512), 2, machine).block == 2
 

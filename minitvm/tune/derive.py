@@ -20,8 +20,12 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm import schedule, te, tensor, tir, tune
+from minitvm import schedule, te, tensor, tir
 from minitvm.base import TVMError
+
+from .sketch import Hole, Sketch
+from .space import Gene, Ints, Mask, Rows, Space, choice_gene, number_gene, sizes_gene
+from .task import Candidate
 
 MOST_SKETCHES = 64  # if more combinations of options change steps, the template is called
 LISTED = 64  # a knob with more options than this, or a split, has only FEW options compared
@@ -53,7 +57,7 @@ Make: TypeAlias = Callable[[Row], Made]  # raises TVMError if a configuration is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CalledSketch(tune.Sketch):
+class CalledSketch(Sketch):
     """A sketch without holes: its template is called for each candidate.
 
     make    returns the schedule of a row of the sketch
@@ -84,10 +88,10 @@ class Derived:
     sketches   one for each combination of classes; the class of the first knob varies fastest
     """
 
-    sketches: tuple[tune.Sketch, ...]
+    sketches: tuple[Sketch, ...]
     classes: tuple[tuple[tuple[int, ...], ...], ...]
 
-    def candidate(self, row: Sequence[int]) -> tune.Candidate:
+    def candidate(self, row: Sequence[int]) -> Candidate:
         """Return the candidate that corresponds to a row of the whole space."""
         number, scale, places = 0, 1, list[int]()
         for option, lists in zip(row, self.classes, strict=True):
@@ -95,9 +99,9 @@ class Derived:
             number += which * scale
             scale *= len(lists)
             places.append(lists[which].index(option))
-        return tune.Candidate(number, tuple(places))
+        return Candidate(number, tuple(places))
 
-    def parts(self, rows: tune.Rows) -> Iterator[tuple[int, tune.Ints, tune.Rows]]:
+    def parts(self, rows: Rows) -> Iterator[tuple[int, Ints, Rows]]:
         """Group rows of the space by sketch; yield (its number, positions in `rows`, its rows)."""
         number, scale = np.zeros(len(rows), np.int64), 1
         places = np.empty_like(rows)
@@ -110,11 +114,11 @@ class Derived:
             at = np.flatnonzero(number == sketch)
             yield sketch, at, places[at]
 
-    def row(self, candidate: tune.Candidate) -> Row:
+    def row(self, candidate: Candidate) -> Row:
         """Return the row of the whole space that corresponds to a candidate."""
         return tuple(self.rows(candidate.sketch, np.array([candidate.row], np.int32))[0].tolist())
 
-    def rows(self, sketch: int, rows: tune.Rows) -> tune.Rows:
+    def rows(self, sketch: int, rows: Rows) -> Rows:
         """Convert rows of a sketch to rows of the whole space."""
         found, number = np.empty_like(rows), sketch
         for n, lists in enumerate(self.classes):
@@ -123,7 +127,7 @@ class Derived:
         return found
 
 
-def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[tune.Ints, tune.Ints]:
+def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
     """Return, for each option of a knob, the number of its list and its position in the list."""
     count = sum(map(len, lists))
     which, place = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -132,9 +136,7 @@ def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[tune.Ints, tune.Ints]:
     return which, place
 
 
-def derive(
-    name: str, space: tune.Space, first: Made, make: Make, rng: np.random.Generator
-) -> Derived:
+def derive(name: str, space: Space, first: Made, make: Make, rng: np.random.Generator) -> Derived:
     """Return the sketches of a template with this space; make(row) calls the template.
 
     first    what the template made while it defined its knobs
@@ -146,11 +148,12 @@ def derive(
     if count > MOST_SKETCHES:
         classes = tuple((tuple(range(len(g))),) for g in space.genes)
     last_first = itertools.product(*(range(len(lists)) for lists in reversed(classes)))
-    found = list[tune.Sketch]()
+    found = list[Sketch]()
     for which in last_first:
         options = [lists[n] for lists, n in zip(classes, reversed(which), strict=True)]
         part = _Part(f"{name}.{len(found)}", space, tuple(options), first, make)
-        found.append(part.sketch(rng) if count <= MOST_SKETCHES else part.called())
+        sketch = None if count > MOST_SKETCHES else traced(part.name, part.space, part.make, rng)
+        found.append(sketch or part.called())
     return Derived(tuple(found), classes)
 
 
@@ -161,7 +164,7 @@ def _try(make: Make, row: Row) -> Made | None:
         return None
 
 
-def _classes(space: tune.Space, gene: int, base: Row, make: Make) -> tuple[tuple[int, ...], ...]:
+def _classes(space: Space, gene: int, base: Row, make: Make) -> tuple[tuple[int, ...], ...]:
     """Group the options of a gene whose steps differ only in numbers."""
     g = space.genes[gene]
     every = range(len(g))
@@ -234,20 +237,20 @@ class _Part:
     """A part of a space, with some options of each gene; one sketch may describe it."""
 
     name: str
-    whole: tune.Space
+    whole: Space
     options: tuple[tuple[int, ...], ...]
     first: Made
     call: Make
 
     @property
-    def space(self) -> tune.Space:
+    def space(self) -> Space:
         genes = tuple(
             g if len(kept) == len(g) else kept_of(g, kept)
             for g, kept in zip(self.whole.genes, self.options, strict=True)
         )
-        return tune.Space(genes, None if self.whole.allowed is None else self.allowed)
+        return Space(genes, None if self.whole.allowed is None else self.allowed)
 
-    def allowed(self, rows: tune.Rows) -> tune.Mask:
+    def allowed(self, rows: Rows) -> Mask:
         columns = [np.array(kept)[rows[:, n]] for n, kept in enumerate(self.options)]
         return self.whole.legal(np.stack(columns, axis=1).astype(np.int32))
 
@@ -255,44 +258,47 @@ class _Part:
         """Call the template for a row of this part."""
         return self.call(tuple(kept[n] for kept, n in zip(self.options, row, strict=True)))
 
-    def sketch(self, rng: np.random.Generator) -> tune.Sketch:
-        """Return the sketch that describes this part, or else a sketch that calls the template."""
-        space, made = self.space, list[Made]()
-        rows = _samples(space, space.sample(rng, DRAWN))
-        try:
-            for _ in range(ROUNDS):
-                rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
-                made += [self.make(r) for r in rows[len(made) :]]
-                found = _with_holes(self.name, space, rows[:-CHECKS], made[:-CHECKS])
-                checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
-                if all(found.filled(row) == m.steps for row, m in checks):
-                    return found
-        except TVMError:
-            pass
-        return self.called()
-
     def called(self) -> CalledSketch:
         """Return a sketch that calls the template for each row."""
         args, start = self.first.args, self.first.taken.initial
         return CalledSketch(self.name, args, start, (), (), self.space, self.make)
 
 
-def kept_of(gene: tune.Gene, kept: Sequence[int]) -> tune.Gene:
+def kept_of(gene: Gene, kept: Sequence[int]) -> Gene:
     """Return a gene with some of its options."""
     options = [gene.options[n] for n in kept]
     if gene.kind == "split":
-        return tune.sizes_gene(gene.name, options)
+        return sizes_gene(gene.name, options)
     if gene.kind == "number":
-        return tune.number_gene(gene.name, options)
-    return tune.choice_gene(gene.name, options)
+        return number_gene(gene.name, options)
+    return choice_gene(gene.name, options)
 
 
-def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made]) -> tune.Sketch:
+def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Sketch | None:
+    """Return the sketch whose candidates have the steps of make(row); None if there is none.
+
+    The steps of a few rows are compared. Rows may change the numbers in the steps, not the steps.
+    """
+    made, rows = list[Made](), _samples(space, space.sample(rng, DRAWN))
+    try:
+        for _ in range(ROUNDS):
+            rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
+            made += [make(r) for r in rows[len(made) :]]
+            found = _with_holes(name, space, rows[:-CHECKS], made[:-CHECKS])
+            checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
+            if all(found.filled(row) == m.steps for row, m in checks):
+                return found
+    except TVMError:
+        pass
+    return None
+
+
+def _with_holes(name: str, space: Space, rows: list[Row], made: list[Made]) -> Sketch:
     """Return the sketch with a hole for each number that differs; TraceError if there is none."""
     if len({skeleton(m) for m in made}) != 1:  # no skeleton, or several
         raise TraceError("sketch")
     known = list(_products(space, np.array(rows, np.int32)))
-    steps, holes = list(made[0].steps), list[tune.Hole]()
+    steps, holes = list(made[0].steps), list[Hole]()
     for at, same in enumerate(zip(*(m.steps for m in made), strict=True)):
         found = [numbers(s) for s in same]
         for field in found[0]:
@@ -303,10 +309,10 @@ def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made])
             if len(varied) > 1:
                 raise TraceError("sketch")
             values = varied.pop()
-            holes.append(tune.Hole(at, field, _explained(values, known)))
+            holes.append(Hole(at, field, _explained(values, known)))
             marks = [c == values for c in columns]
             steps[at] = replace(steps[at], **{field: _marked(getattr(steps[at], field), marks)})
-    return tune.Sketch(name, made[0].args, made[0].taken.initial, tuple(steps), tuple(holes), space)
+    return Sketch(name, made[0].args, made[0].taken.initial, tuple(steps), tuple(holes), space)
 
 
 def _marked(value: Any, marks: list[bool]) -> Any:
@@ -320,7 +326,7 @@ def _marked(value: Any, marks: list[bool]) -> Any:
 Parts: TypeAlias = tuple[tuple[int, int], ...]
 
 
-def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple[int, ...]]]:
+def _products(space: Space, rows: Rows) -> Iterator[tuple[Parts, tuple[int, ...]]]:
     """Yield the products of neighbouring parts of each gene, innermost first, with their values.
 
     Leaves out the outermost part of a split if it may be -1, "as many iterations as needed".
@@ -336,7 +342,7 @@ def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple
                 yield tuple((n, p) for p in range(begin, end)), tuple(product.tolist())
 
 
-def _samples(space: tune.Space, rows: tune.Rows) -> list[Row]:
+def _samples(space: Space, rows: Rows) -> list[Row]:
     """Choose a few of `rows` in which each product varies and no two products are always equal."""
     products = np.array([values for _, values in _products(space, rows)], np.int64)
     if not products.size:

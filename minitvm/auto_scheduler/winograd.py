@@ -1,0 +1,64 @@
+"""A sketch rule for Winograd's convolutions: the schedule of topi, with open sizes.
+
+The other rules tile one stage at a time. Winograd's formula has seven stages whose tiles depend on
+each other, so this rule takes all steps at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from minitvm import te, tensor, topi, tune
+from minitvm.base import Target
+
+from .state import State
+
+
+def can_plan(state: State, stage: str, target: Target) -> bool:
+    """Return whether a stage is the only output, and reads or is a result of conv2d_winograd."""
+    untouched = len(state.s.steps) == len(state.initial.steps)
+    outputs = [s.name for s in state.initial.stages if s.is_output]
+    return untouched and outputs == [stage] and len(_results(state.op(stage))) == 1
+
+
+def plan(state: State, stage: str, target: Target) -> Iterator[tuple[State, int]]:
+    """Take the steps of topi's schedule for Winograd, with an open block and register tile.
+
+                              for block:
+    for i, j, p, c: V = ...     for i, j, p, c: V[i, j, p, c] = ...
+    for i, j, p, o: M = ...  -> for i, j, oo, po: M[i, j, po + pi, oo + oi] = ...   a register tile
+    for y, x, o: out = ...      for y, x, o: out[y, x, o] = ...
+    """
+    sketch = _planned(state.op(stage), target)
+    new = state.filled_by(sketch)
+    new.choices = (*new.choices, "plan")
+    yield new, -1
+
+
+@cache
+def _planned(output: te.ComputeOp, target: Target) -> tune.Sketch:
+    """Return the sketch of all plans for the convolution that `output` is or reads."""
+    (result,) = _results(output)
+    options = topi.winograd_options(result, target)
+    block, tile = tune.number_gene("block", options.blocks), tune.sizes_gene("tile", options.tiles)
+    space = tune.Space((block, tile))
+
+    def make(row: Sequence[int]) -> tune.Made:
+        one = np.array([row], np.int32)
+        block, rows, columns = (int(n) for gene in range(2) for n in space.values(one, gene)[0])
+        chosen = replace(options.known, block=block, rows=rows, columns=columns)
+        return tune.Made(topi.schedule(output.output(0), target, winograd=chosen), ())
+
+    sketch = tune.traced("winograd", space, make, np.random.default_rng(0))
+    assert sketch is not None  # plans differ in numbers only
+    return sketch
+
+
+def _results(output: tensor.Operation) -> list[te.ComputeOp]:
+    """Return the results of conv2d_winograd among the operations that `output` depends on."""
+    ops = tensor.producers_first((output,))
+    return [op for op in ops if isinstance(op, te.ComputeOp) and op.tag == topi.WINOGRAD]
