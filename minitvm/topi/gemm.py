@@ -6,7 +6,8 @@ Matrix Multiplication", 2008). Each step of k loads a few vectors of b, broadcas
 for each row, and does rows * columns multiply-adds. The schedule packs b in blocks. A block has
 `depth` rows of b and consists of panels that are `columns` wide. All of a is multiplied with one
 panel, which stays in the second-level cache, before the next panel. A block has
-several panels, so that b is read in long pieces, which the CPU prefetches.
+several panels, so that b is read in long pieces, which the CPU prefetches. The panels of a constant
+b are packed before the calls; the schedule prefetches them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from minitvm.base import DType, Target, divisors
 
 from .blocks import PAGE, block_side, transpose_by_blocks
 from .stages import axes_of, reduce_axes_of
+from .tile import AHEAD
 
 TLB_PAGES = 1024  # pages whose addresses a CPU can be expected to translate without delay
 MATVEC_ROWS = 2  # with at most this many rows, a product is memory-bound by its right operand
@@ -212,9 +214,11 @@ def schedule_matmul(
     stage.unroll(ii)
     stage.vectorize(j)
     s[tile].compute_at(stage, io)
-    _inner_product(s, tile, p)
+    k = _inner_product(s, tile, p)
     if packed is not None:
-        if b.op not in schedule.constants(s.state):  # a constant is packed before the calls
+        if b.op in schedule.constants(s.state):  # packed before the calls, so it may be in no cache
+            s[tile].prefetch(packed, k, max(1, AHEAD // (p.columns * packed.dtype.bytes)))
+        else:
             s[packed].compute_at(*((stage, strips[0]) if strips else (s[out], outer)))
         _pack(s, b, packed, p.columns, b_transposed, target)
 
@@ -246,8 +250,8 @@ def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
     return outer
 
 
-def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
-    """Schedule the loops that compute a tile: k outside unrolled rows and vectors of columns."""
+def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> te.Axis:
+    """Schedule the loops that compute a tile, k outside unrolled rows and vectors; return k."""
     (*_, i, j), (k,) = axes_of(s[tile]), reduce_axes_of(s[tile])
     _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, even where the size
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
@@ -256,6 +260,7 @@ def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
     s[tile].unroll(i)
     s[tile].unroll(vectors)
     s[tile].vectorize(lanes)
+    return k
 
 
 def _pack(
