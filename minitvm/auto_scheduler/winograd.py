@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -39,7 +38,6 @@ def plan(state: State, stage: str, target: Target) -> Iterator[tuple[State, int]
     yield new, -1
 
 
-@cache
 def _planned(output: te.ComputeOp, target: Target) -> tune.Sketch:
     """Return the sketch of all plans for the convolution that `output` is or reads."""
     (result,) = _results(output)

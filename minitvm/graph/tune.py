@@ -19,7 +19,8 @@ from minitvm.tune import Log, MeasureOptions, Outcome, Task
 from .node import Graph
 from .tasks import GraphTask, Tasks, extract_tasks
 
-LEAST = 1.01  # how many times as fast as its default a tuned kernel must be to be used
+LEAST = 1.05  # how many times as fast as its default a tuned kernel must be to be used: smaller
+# gains are within the noise, and do not carry over to a whole network
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,23 @@ def test_candidates_compute_the_convolution(tile: int, batch: int, target: Targe
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("cpu", ["", " -mcpu=haswell", " -mcpu=nehalem"])
+@pytest.mark.parametrize("shape", [(1, 2, 2, 1, 1), (1, 5, 9, 3, 5), (2, 14, 14, 32, 130)])
+def test_every_layer_that_topi_can_schedule_has_a_sketch(
+    shape: tuple[int, ...], cpu: str, layout: str
+) -> None:
+    n, h, w, c, o = shape
+    nhwc = layout == "NHWC"
+    data = te.placeholder((n, h, w, c) if nhwc else (n, c, h, w), name="data")
+    weight = te.placeholder((3, 3, c, o) if nhwc else (o, c, 3, 3), name="weight")
+    out = topi.conv2d_winograd(data, weight, 1, layout=layout)
+    made = task([data, weight, out], Target(f"llvm -num-cores=1{cpu}"))
+    (sketch,) = made.sketches
+    for row in sketch.space.sample(np.random.default_rng(0), 3).tolist():
+        made.lowered(tune.Candidate(0, tuple(row)))
+
+
 def test_candidates_have_loop_features_and_an_estimate() -> None:
     columns = tune.columns_of(task(layer(4)))
     assert columns.draft is not None
