@@ -5,7 +5,8 @@ Compiled code hands a loop to `parallel_launch(body, closure, extent)`, which ru
 are done. Threads take the next chunk from one atomic counter, so a slow or late thread does not
 delay the others. Chunks run as native code, without Python's global lock; Python only wakes the
 workers, and puts the caller to sleep while others finish the last chunks. Workers that have just
-finished a loop take the next one without Python (team.py).
+finished a loop take the next one without Python (team.py). If no worker waits in native code, the
+caller runs a short loop alone; it wakes workers for the next loops if loops follow closely.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -21,9 +23,12 @@ from typing import Any
 from minitvm.base import ArgumentError, host
 
 from .jit import NativeCode, compile_ir
-from .team import LAUNCH_IR, LINGER_IR, MAX_HELPERS, WORDS
+from .team import LAUNCH_IR, LINGER_IR, MAX_HELPERS, WAITING, WORDS
 
 CHUNKS_PER_THREAD = 8  # balances threads of unequal speed at a negligible cost
+SHORT = 4e-4  # seconds; a shorter loop has ended before a worker that sleeps can help
+SOON = 1e-3  # seconds; a loop that begins so soon after another one will not be the last
+MOST_LOOPS = 10_000  # whose times are remembered
 
 DRAIN_IR = """
 ; Run chunks of a job until none is left to take.
@@ -143,6 +148,8 @@ class Pool:
         self.invitations: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.starting = threading.Lock()
         self.local = threading.local()
+        self.seconds: dict[tuple[int, int], float] = {}  # of loops, by body and extent
+        self.ended = 0.0  # when the last loop ended that Python launched
 
     def run(self, body: int, closure: int | None, extent: int, state: int) -> None:
         """Run a loop on several threads, or on one if called from inside another loop.
@@ -150,7 +157,11 @@ class Pool:
         Stores FINISHED at the address `state` when every index has run, even after Ctrl-C.
         """
         nested = getattr(self.local, "busy", False)
-        threads = 1 if nested else min(self.threads, extent)
+        loop, start = (body, extent), time.perf_counter()
+        alone = nested or self.seconds.get(loop, SHORT) < SHORT
+        threads = 1 if alone else min(self.threads, extent)
+        if alone and not nested and start - self.ended < SOON:
+            self.rouse()
         job = Job(body, closure, extent, threads)
         try:
             self.local.busy = True
@@ -161,6 +172,16 @@ class Pool:
         finally:
             self.settle(job.where, state)  # even after Ctrl-C: the closure is on the caller's stack
             self.local.busy = nested
+        if len(self.seconds) >= MOST_LOOPS:
+            self.seconds.clear()
+        self.ended = time.perf_counter()
+        self.seconds[loop] = self.ended - start
+
+    def rouse(self) -> None:
+        """Wake the workers, so that they wait in native code for the next loops."""
+        helpers = min(self.threads - 1, MAX_HELPERS)
+        if any(self.team[8 * (n + 2)] != WAITING for n in range(helpers)):
+            self.invite(Job(0, None, 0, 1), helpers)
 
     def invite(self, job: Job, helpers: int) -> None:
         """Queue `job` for `helpers` workers, discarding stale jobs."""

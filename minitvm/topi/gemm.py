@@ -26,7 +26,7 @@ from .tile import AHEAD
 TLB_PAGES = 1024  # pages whose addresses a CPU can be expected to translate without delay
 MATVEC_ROWS = 2  # with at most this many rows, a product is memory-bound by its right operand
 PACK_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
-WORTH_THREADS = 1 << 24  # multiply-adds; fewer are finished before a second thread starts
+WORTH_THREADS = 1 << 21  # multiply-adds; fewer are finished before a second thread starts
 STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
 DOTS = 8  # sums that a product with few rows and a transposed b computes at a time
 

@@ -1,11 +1,13 @@
 """Parallel loops of compiled code: every index once, on as many threads as allowed."""
 
 import ctypes
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -47,6 +49,7 @@ def count() -> NativeCode:
 def two_threads() -> Iterator[None]:
     before = num_threads()
     set_num_threads(2)
+    pool._pool().seconds.clear()  # a loop of another test may have been at the same address
     yield
     set_num_threads(before)
 
@@ -86,12 +89,40 @@ def test_two_threads_work_at_the_same_time() -> None:
     assert met == [True, True]
 
 
-def test_workers_that_wait_join_each_loop() -> None:
+def test_workers_join_each_long_loop() -> None:
     meeting = threading.Barrier(2)
-    body = PythonBody(lambda begin, end: meeting.wait(timeout=30) and None)
+
+    def meet(begin: int, end: int) -> None:
+        time.sleep(2 * pool.SHORT)
+        meeting.wait(timeout=30)
+
+    body = PythonBody(meet)
     for _ in range(50):
         launch(body.address, None, 2)
     assert not meeting.broken
+
+
+def test_a_short_loop_wakes_workers_only_if_another_one_follows(
+    count: NativeCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, invited = pool._pool(), list[int]()
+    time.sleep(0.1)  # until no worker waits in native code
+    monkeypatch.setattr(ours, "invite", lambda job, helpers: invited.append(job.loop.extent))
+    counts, body = (ctypes.c_int64 * 64)(), count.address("count")
+
+    def launched() -> list[int]:
+        invited.clear()
+        launch(body, ctypes.addressof(counts), 64)
+        return [*invited]
+
+    assert launched() == [64]  # its time is not known yet
+    ours.seconds[body, 64], ours.ended = pool.SHORT / 2, 0.0
+    assert launched() == []
+    ours.ended = math.inf
+    assert launched() == [0]  # an invitation to the next loop
+    ours.seconds[body, 64] = 2 * pool.SHORT
+    assert launched() == [64]
+    assert list(counts) == [4] * 64
 
 
 MANY = """
@@ -141,7 +172,12 @@ def test_one_thread_means_the_caller_alone() -> None:
 def test_a_loop_inside_a_loop_runs_serially() -> None:
     chunks: list[tuple[int, int]] = []
     inner = PythonBody(lambda begin, end: chunks.append((begin, end)))
-    outer = PythonBody(lambda begin, end: launch(inner.address, None, 100))
+
+    def each(begin: int, end: int) -> None:
+        for _ in range(begin, end):
+            launch(inner.address, None, 100)
+
+    outer = PythonBody(each)
     launch(outer.address, None, 4)
     assert chunks == [(0, 100)] * 4
 
