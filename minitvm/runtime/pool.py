@@ -152,21 +152,21 @@ class Pool:
         self.ended = 0.0  # when the last loop ended that Python launched
 
     def run(self, body: int, closure: int | None, extent: int, state: int) -> None:
-        """Run a loop on several threads, or on one if called from inside another loop.
+        """Run a loop on several threads, or on one if it is short or inside another loop.
 
         Stores FINISHED at the address `state` when every index has run, even after Ctrl-C.
         """
         nested = getattr(self.local, "busy", False)
         loop, start = (body, extent), time.perf_counter()
-        alone = nested or self.seconds.get(loop, SHORT) < SHORT
-        threads = 1 if alone else min(self.threads, extent)
-        if alone and not nested and start - self.ended < SOON:
-            self.rouse()
+        short = self.seconds.get(loop, SHORT) < SHORT  # a new loop is taken to be long
+        threads = 1 if nested or short else min(self.threads, extent)
         job = Job(body, closure, extent, threads)
         try:
             self.local.busy = True
             if threads > 1:
                 self.invite(job, threads - 1)
+            elif not nested and start - self.ended < SOON:
+                self.rouse()
             if not self.drain(job.where) and extent > 0:
                 job.finished.acquire()
         finally:
