@@ -84,7 +84,7 @@ def tune(
     measure            how to measure; by default, constants are in no cache when a kernel starts,
                        as in a network
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
-    A tuned kernel is used if it is faster than its default when both are measured alternately.
+    A tuned kernel is used if it is at least 5 % faster than its default, measured alternately.
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
@@ -122,7 +122,7 @@ def task_of(kernel: GraphTask) -> Task:
 
 
 def _chosen(outcomes: Sequence[Outcome]) -> dict[str, tuple[schedule.Step, ...]]:
-    """Return the steps of the candidates that are faster than the default."""
+    """Return the steps of the candidates that are clearly faster than the default."""
     found = dict[str, tuple[schedule.Step, ...]]()
     for outcome in outcomes:
         if outcome.gain >= LEAST:
