@@ -19,7 +19,7 @@ only a few times. U is therefore packed by panel, so that it is read in order, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from minitvm import schedule, te, tensor, tir
@@ -67,12 +67,17 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     row = (tile + 2) ** 2 * across * (inputs + outputs) * conv.dtype.bytes
     total = batch * down
     cores = target.num_cores if parallel else 1
-    sizes = divisors(total) if batch > 1 else range(1, total + 1)  # see _output
+    sizes = _block_sizes(total, batch)
     block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2 // 2, cores)
     rows, vectors = _register_tile(block * across, outputs, lanes, target.vector_registers)
     columns = vectors * lanes
     ahead = max(1, AHEAD // (columns * conv.dtype.bytes))
     return Plan(block, rows, columns, ahead, lanes, data_lanes, parallel)
+
+
+def _block_sizes(total: int, batch: int) -> Sequence[int]:
+    """Return how many of `total` rows of tiles a block may have; see _output."""
+    return divisors(total) if batch > 1 else range(1, total + 1)
 
 
 def _lanes(channels: int, most: int) -> int:
@@ -148,8 +153,9 @@ def winograd_options(op: te.ComputeOp, target: Target) -> Options:
     known = plan(conv, tile, target)
     batch, _, outputs = conv.sizes
     total = batch * conv.tiles(tile)[0]
-    sizes = divisors(total) if batch > 1 else range(1, total + 1)  # see _output
-    smallest = {-(-total // block): block for block in reversed(sizes)}  # for each count of blocks
+    smallest = {
+        -(-total // block): block for block in reversed(_block_sizes(total, batch))
+    }  # for each count of blocks
     widest = -(-outputs // known.lanes)
     tiles = [
         (rows, vectors * known.lanes)

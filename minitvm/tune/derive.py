@@ -275,7 +275,7 @@ def kept_of(gene: Gene, kept: Sequence[int]) -> Gene:
 
 
 def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Sketch | None:
-    """Return the sketch whose candidates have the steps of make(row); None if there is none.
+    """Return the sketch whose candidates have the steps of make(row), or None if that fails.
 
     The steps of a few rows are compared. Rows may change the numbers in the steps, not the steps.
     """
@@ -294,7 +294,7 @@ def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Ske
 
 
 def _with_holes(name: str, space: Space, rows: list[Row], made: list[Made]) -> Sketch:
-    """Return the sketch with a hole for each number that differs; TraceError if there is none."""
+    """Return the sketch with a hole for each number that differs; TraceError if that fails."""
     if len({skeleton(m) for m in made}) != 1:  # no skeleton, or several
         raise TraceError("sketch")
     known = list(_products(space, np.array(rows, np.int32)))
