@@ -81,15 +81,34 @@ def scale(index: Index, factor: int) -> Index:
 
 
 def divide(index: Index, by: Num) -> Index | None:
-    """Return index // by, or None if the index is not one part without a remainder."""
-    p = _only(index)
-    return None if p is None else (p._replace(div=p.div * by),)
+    """Return index // by, or None if it cannot be written as an index.
+
+    (12*(i // 7) + j) // 4  ->  3*(i // 7) + j // 4
+    """
+    whole, rest = _multiples(index, by)
+    p = _only(rest)
+    return None if p is None else (*whole, p._replace(div=p.div * by))
 
 
 def remainder(index: Index, by: Num) -> Index | None:
-    """Return index % by, or None if the index is not one part without a remainder."""
-    p = _only(index)
+    """Return index % by, or None if it cannot be written as an index.
+
+    (12*(i // 7) + j) % 4  ->  j % 4
+    """
+    p = _only(_multiples(index, by)[1])
     return None if p is None else (p._replace(mod=by),)
+
+
+def _multiples(index: Index, by: Num) -> tuple[Index, Index]:
+    """Return the parts with a division or remainder that are multiples of `by`, and all others.
+
+    The former are divided by `by`.
+    """
+    if not isinstance(by, int):
+        return (), index
+    whole = [p for p in index if not p.affine and p.factor % by == 0]
+    rest = tuple(p for p in index if not any(p is q for q in whole))
+    return tuple(p._replace(factor=p.factor // by) for p in whole), rest
 
 
 def _only(index: Index) -> Part | None:

@@ -60,6 +60,8 @@ def columns_of(task: Task) -> Columns:
         return np.column_stack([features_of(batch, made), expected.astype(np.float32)])
 
     def of(n: int, rows: Rows) -> Floats:
+        if not len(rows):
+            return np.zeros((0, len(names)), np.float32)
         return statements(task.sketches[n]).table(rows, columns)
 
     def checked(n: int, rows: Rows) -> tuple[Mask, Floats]:

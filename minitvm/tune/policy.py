@@ -57,13 +57,14 @@ class Policy(Protocol):
 def spaces_of(task: Task) -> list[Space]:
     """Return the spaces of a task's sketches without rows that are not worth measuring.
 
-    A space keeps all its rows if the statements of its sketch cannot be derived. All spaces keep
-    all rows if otherwise no row would be left.
+    A space keeps all its rows if the statements of its sketch cannot be derived. All spaces of one
+    formula keep all rows if otherwise no row of that formula would be left.
     """
     found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
-    if any(len(space.sample(np.random.default_rng(0), 1)) for space in found):
-        return found
-    return [sketch.space for sketch in task.sketches]
+    pairs = list(zip(task.sketches, found, strict=True))
+    rng = np.random.default_rng(0)
+    left = {id(sketch.initial) for sketch, space in pairs if len(space.sample(rng, 1))}
+    return [space if id(sketch.initial) in left else sketch.space for sketch, space in pairs]
 
 
 def _worthwhile(sketch: Sketch, target: Target) -> Space:
