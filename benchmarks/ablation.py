@@ -39,7 +39,7 @@ from pretrain import TARGET, conv
 mpl.use("svg")
 import matplotlib.pyplot as plt
 
-from minitvm import auto_scheduler, te, tensor, tune
+from minitvm import auto_scheduler, te, tune
 
 Curves = dict[str, list[tune.Outcome]]
 EVERY = 1 << 18  # more options than any gene has, so that beam search tries all
@@ -57,14 +57,13 @@ CLAIMS = {
 def task_of(size: int, channels: int, limited: bool) -> tune.Task:
     """Return the task of a convolution, with all sketches or those of a limited space."""
     out = conv(size, channels, channels, 3, 1)
-    ops = tensor.producers_first((out.op,))
-    args = (*(op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)), out)
+    dag = auto_scheduler.ComputeDAG(te.create_schedule(out.op))
     rules = [r for r in auto_scheduler.RULES if not (limited and r.name.startswith("pack"))]
-    found = auto_scheduler.sketches(args, te.create_schedule([out.op]).state, TARGET, rules)
+    found = auto_scheduler.sketches([dag], TARGET, rules)
     if limited:
         found = tuple(even(sketch) for sketch in found if "level 2" not in sketch.name)
     name = f"conv {size} {channels}{' limited' if limited else ''}"
-    return tune.Task(name, (), TARGET, args, tune.flops_of([out]), found)
+    return tune.Task(name, (), TARGET, dag.tensors, dag.flop_ct, found)
 
 
 def even(sketch: tune.Sketch) -> tune.Sketch:

@@ -36,7 +36,8 @@ def compared(name: str) -> Row:
     tuned = graph.tune(net, TARGET, seconds=SECONDS, log=flags.log, on=line, rng=rng)
     print(f"{name}\n{tuned}", flush=True)
     x = np.random.default_rng(0).random(net.inputs[0].type.shape, np.float32)
-    ours, default = graph.compile(net, TARGET, pick=tuned.pick), graph.compile(net, TARGET)
+    ours = graph.compile(net, TARGET, pick=tuned.pick, passes=tuned.passes)
+    default = graph.compile(net, TARGET)
     error = float(np.abs(ours(x) - default(x)).max() / np.abs(default(x)).max())
     runs = {"tuned": lambda: ours(x), "default": lambda: default(x), **peers(net, x, flags.threads)}
     seconds = best_seconds(runs, ROUNDS, 0.3 if flags.threads > 1 else 0.0)

@@ -6,9 +6,10 @@
 Cases: C1 ... C12, the convolutions of ResNet-18 in NHWC with constant weights; GMM512 and GMM1024,
 square products (twice the trials); and the first shape of the other workloads of Ansor's
 evaluation: C1D C3D GRP DIL DEP T2D CAP NRM ConvLayer TBS. If they are named, also C2W, C6W, C9W
-and C12W: these layers by Winograd's formula, with the tile that topi chooses. Each search starts
-from an empty log. Then `apply_best` builds the fastest program: the default where the final turns
-found no faster one. Batch 1, one thread; rates in GFLOP/s of the direct formula.
+and C12W: one search for these layers by two formulas, Winograd's, with the tile that topi chooses,
+and the direct one; "default" is Winograd's. Each search starts from an empty log. Then `apply_best`
+builds the fastest program: the default where the final turns found no faster one. Batch 1, one
+thread; rates in GFLOP/s of the direct formula.
 
 --quick    C6 and GMM512, 16 trials
 --log      keep the trials in FILE; cases that it contains are not searched again
@@ -76,9 +77,12 @@ def layer_of(case: str) -> Layer | None:
 def task_of(case: str) -> auto_scheduler.SearchTask:
     """Return the task of a case."""
     layer = layer_of(case)
+    if layer is not None and case in LAYERS:
+        return auto_scheduler.SearchTask(conv2d_nhwc, layer, target=TARGET)
     if layer is not None:
-        method = "winograd" if case.endswith("W") else ""
-        return auto_scheduler.SearchTask(conv2d_nhwc, (*layer, method), target=TARGET)
+        direct = auto_scheduler.ComputeDAG(conv2d_nhwc(*layer))
+        key = auto_scheduler.make_workload_key(conv2d_nhwc, (*layer, "winograd"))
+        return auto_scheduler.SearchTask(workload_key=key, formulas=[direct], target=TARGET)
     if case.startswith("GMM"):
         n = int(case.removeprefix("GMM"))
         return auto_scheduler.SearchTask("GMM", (1, n, n, n), target=TARGET)

@@ -29,7 +29,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MINITVM_NUM_THREADS"] = "1"
 
 import numpy as np
 
-from minitvm import auto_scheduler, te, tensor, topi, tune
+from minitvm import auto_scheduler, te, topi, tune
 from minitvm.base import Target
 
 TARGET = Target("llvm -num-cores=1")
@@ -98,10 +98,9 @@ TASKS: Mapping[str, Callable[[], te.Tensor]] = {
 def task_of(name: str) -> tune.Task:
     """Return the task called `name`, with the sketches that the rules make."""
     out = TASKS[name]()
-    ops = tensor.producers_first((out.op,))
-    args = (*(op.output(0) for op in ops if isinstance(op, te.PlaceholderOp)), out)
-    found = auto_scheduler.sketches(args, te.create_schedule([out.op]).state, TARGET)
-    return tune.Task(name, (), TARGET, args, tune.flops_of([out]), found)
+    dag = auto_scheduler.ComputeDAG(te.create_schedule(out.op))
+    found = auto_scheduler.sketches([dag], TARGET)
+    return tune.Task(name, (), TARGET, dag.tensors, dag.flop_ct, found)
 
 
 def draft_of(task: tune.Task) -> int:

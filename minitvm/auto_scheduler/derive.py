@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from minitvm import schedule, tensor, tune
-from minitvm.base import ArgumentError, Target
+from minitvm import schedule, te, tensor, tune
+from minitvm.base import ArgumentError, Reason, Target, raise_first
 
 from .annotate import annotated
+from .dag import ComputeDAG
 from .rules import RULES, Rule
 from .state import State
 
+OTHER = "formula"  # names of sketches of other formulas begin with it
 MOST = 10_000  # the most steps of a derivation; the largest known derivation takes some hundreds
 
 # watch(state, stage, rule, new) is called for each state that a rule returns; `new` may be `state`
@@ -66,21 +68,47 @@ def _branches(
 
 
 def states(
-    initial: schedule.State, target: Target, rules: Sequence[Rule] = RULES
-) -> list[tuple[str, State]]:
-    """Return the names and the states of all sketches of a computation."""
+    dags: Sequence[ComputeDAG], target: Target, rules: Sequence[Rule] = RULES
+) -> list[tuple[str, ComputeDAG, State]]:
+    """Return the names, formulas and states of all sketches of a computation.
+
+    dags   the formulas, and other formulas for the same results
+    Raises ArgumentError if the inputs or results of the formulas differ.
+    """
+    raise_first(ArgumentError, "sketches of several formulas", _about(dags))
     return [
-        (", ".join((f"sketch {n}", *new.choices)), new)
-        for n, state in enumerate(derived(initial, target, rules))
+        (", ".join((*_formula(k), f"sketch {n}", *new.choices)), dag, new)
+        for k, dag in enumerate(dags)
+        for n, state in enumerate(derived(dag.initial, target, rules))
         for new in annotated(state, target)
     ]
 
 
+def _formula(k: int) -> tuple[str, ...]:
+    return (f"{OTHER} {k}",) if k else ()
+
+
+def is_other_formula(record: tune.Record) -> bool:
+    """Return whether a program computes another formula than the task's own."""
+    return record.sketch.startswith(OTHER)
+
+
+def _about(dags: Sequence[ComputeDAG]) -> Iterator[Reason]:
+    first, *others = (", ".join(map(_described, dag.tensors)) for dag in dags)
+    for k, other in enumerate(others, 1):
+        if other != first:
+            yield (f"formula {k} has the arguments {other}, but the first one {first}",)
+
+
+def _described(t: te.Tensor) -> str:
+    """Return what the caller of a program must know of an argument: "constant W float32[3, 3]"."""
+    if not isinstance(t.op, te.PlaceholderOp):
+        return f"result {t.dtype}{[*t.shape]}"
+    return f"{'constant ' if t.op.constant else ''}{t.name} {t.dtype}{[*t.shape]}"
+
+
 def sketches(
-    args: Sequence[tensor.Tensor],
-    initial: schedule.State,
-    target: Target,
-    rules: Sequence[Rule] = RULES,
+    dags: Sequence[ComputeDAG], target: Target, rules: Sequence[Rule] = RULES
 ) -> tuple[tune.Sketch, ...]:
-    """Return the sketches of a computation; `args` are the arguments of its programs."""
-    return tuple(new.sketch(name, args) for name, new in states(initial, target, rules))
+    """Return the sketches of a computation; `dags` as in `states`."""
+    return tuple(new.sketch(name, dag.tensors) for name, dag, new in states(dags, target, rules))

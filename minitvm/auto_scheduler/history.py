@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -14,6 +14,7 @@ from minitvm.base import ArgumentError, Target, check_flag, check_text
 
 from .checks import log_at
 from .dag import ComputeDAG
+from .derive import is_other_formula
 from .workload_registry import known
 
 
@@ -34,12 +35,22 @@ def load_best_record(
     include_compatible     whether records of other machines count
     If a search measured its best programs again at the end, only these times are compared.
     """
+    return _best(load_records(filename), workload_key, target, include_compatible)
+
+
+def _best(
+    records: Iterable[tune.Record],
+    workload_key: str | None,
+    target: str | Target | None,
+    include_compatible: bool,
+) -> tune.Record | None:
+    """Return the best record as load_best_record does."""
     here = Target(target) if target is not None else None
     check_flag("include_compatible", include_compatible)
     if workload_key is not None:
         check_text("workload_key", workload_key, "task.workload_key")
     best: tune.Record | None = None
-    for r in load_records(filename):
+    for r in records:
         facts = tune.machine_facts(here or Target(r.target))
         if (
             r.result.error
@@ -63,15 +74,17 @@ def is_default_faster(record: tune.Record) -> bool:
 class ApplyHistoryBest:
     """A context in which topi.schedule uses the best programs of a log for equal formulas.
 
-    It uses the default schedule if that was faster in the final measurement of the search.
+    It uses the default schedule if that was faster in the final measurement of the search. Programs
+    of other formulas than the task's own (`formulas` of SearchTask) are not used.
     """
 
     def __init__(self, records: str | Path, include_compatible: bool = False) -> None:
         """Find the best record of each computation and target."""
         self.best: dict[tuple[str, str], tune.Record] = {}
-        for task, target in {(r.task, r.target) for r in load_records(records)}:
+        known = [r for r in load_records(records) if not is_other_formula(r)]
+        for task, target in {(r.task, r.target) for r in known}:
             key = _formulas(task)
-            found = load_best_record(records, task, target, include_compatible)
+            found = _best(known, task, target, include_compatible)
             if key is not None and found is not None:
                 self.best[key, target] = found
         self._hooks = list[ExitStack]()

@@ -13,12 +13,12 @@ import numpy as np
 
 from minitvm import te, topi
 from minitvm.base import ArgumentError, Reason, Target, check_kind, check_text, raise_first
-from minitvm.tune import Measurer, Outcome, Policy, ProgressLine, Task, run
+from minitvm.tune import Measurer, Outcome, Policy, ProgressLine, Task, replay, run
 
 from .checks import listed
 from .dag import ComputeDAG
-from .derive import states
-from .history import is_default_faster, load_best_record, replayed
+from .derive import is_other_formula, states
+from .history import is_default_faster, load_best_record
 from .options import HardwareParams, TuningOptions
 from .rules import RULES, Rule
 from .state import State
@@ -46,6 +46,7 @@ class SearchTask(Task):
         s, args = task.apply_best("log.json")
 
     compute_dag   the formulas
+    formulas      other formulas for the same results, whose sketches are searched too
     rules         the rules that derived the sketches
     states        the states of the sketches; print(task.states[n]) shows sketch n, and
                   print(task.states[n].program(row)) a candidate of it
@@ -54,6 +55,7 @@ class SearchTask(Task):
     """
 
     compute_dag: ComputeDAG
+    formulas: tuple[ComputeDAG, ...]
     rules: tuple[Rule, ...]
     states: tuple[State, ...]
     inputs: Mapping[str, Any]
@@ -69,6 +71,7 @@ class SearchTask(Task):
         hardware_params: HardwareParams | None = None,
         task_inputs: Mapping[str, Any] | None = None,
         rules: Sequence[Rule] = RULES,
+        formulas: Sequence[ComputeDAG] = (),
     ) -> None:
         """Derive the sketches of a computation.
 
@@ -80,6 +83,8 @@ class SearchTask(Task):
         hardware_params   facts about the machine that replace the facts in the target
         task_inputs       arrays to measure with, by the name of the input; other inputs are random
         rules             the rules that derive sketches, tried in this order
+        formulas          other formulas for the same results: Winograd's for a convolution. Logs
+                          number them, so pass them in the same order to resume
         """
         raise_first(ArgumentError, "SearchTask", _about(func, compute_dag, workload_key))
         if func is not None:
@@ -92,32 +97,36 @@ class SearchTask(Task):
         check_kind("task_inputs", inputs, dict, fix='{"indices": array}')
         for rule in listed("rules", rules, "(rule, *auto_scheduler.RULES)"):
             check_kind("rules", rule, Rule, fix="Rule(name, meets, apply)")
+        for other in listed("formulas", formulas, "(auto_scheduler.ComputeDAG([A, B, C]),)"):
+            check_kind("formulas", other, ComputeDAG, fix="auto_scheduler.ComputeDAG([A, B, C])")
         unknown = [n for n in inputs if n not in {t.name for t in dag.tensors}]
         if unknown:
             names = ", ".join(t.name for t in dag.tensors)
             raise ArgumentError(f"task_inputs {unknown[0]!r}", "there is no such input", names)
-        self._set(name, tuple(workload), to, dag, tuple(rules), inputs)
+        self._set(name, tuple(workload), to, (dag, *formulas), tuple(rules), inputs)
 
     def _set(
         self,
         name: str,
         workload: tuple[Any, ...],
         target: Target,
-        dag: ComputeDAG,
+        dags: tuple[ComputeDAG, ...],
         rules: tuple[Rule, ...],
         inputs: Mapping[str, Any],
     ) -> None:
-        named = states(dag.initial, target, rules)
+        dag, *formulas = dags
+        named = states(dags, target, rules)
         values = {
             "name": name,
             "workload": workload,
             "target": target,
             "args": dag.tensors,
             "flops": dag.flop_ct,
-            "sketches": tuple(state.sketch(of, dag.tensors) for of, state in named),
+            "sketches": tuple(state.sketch(of, dag.tensors) for of, dag, state in named),
             "compute_dag": dag,
+            "formulas": tuple(formulas),
             "rules": rules,
-            "states": tuple(state for _, state in named),
+            "states": tuple(state for *_, state in named),
             "inputs": inputs,
         }
         for field, value in values.items():
@@ -131,7 +140,8 @@ class SearchTask(Task):
     def with_rules(self, rules: Sequence[Rule]) -> SearchTask:
         """Return the same task with the sketches that `rules` derive."""
         new = object.__new__(SearchTask)
-        new._set(self.name, self.workload, self.target, self.compute_dag, tuple(rules), self.inputs)
+        dags = self.compute_dag, *self.formulas
+        new._set(self.name, self.workload, self.target, dags, tuple(rules), self.inputs)
         return new
 
     def tune(
@@ -195,7 +205,12 @@ class SearchTask(Task):
             raise ArgumentError(f"log {str(log_file)!r}", why, "task.tune(...) with this log")
         if is_default_faster(record):
             return topi.schedule(self.outputs, self.target), list(self.args)
-        return replayed(record, self.compute_dag), list(self.args)
+        args = {sketch.name: sketch.args for sketch in self.sketches}
+        if record.sketch not in args and is_other_formula(record):
+            why = f"its fastest program, {record.sketch}, computes a formula that the task lacks"
+            fix = "SearchTask(..., formulas=...) as in the search"
+            raise ArgumentError(f"log {str(log_file)!r}", why, fix)
+        return replay(record, self), list(args.get(record.sketch, self.args))
 
     def print_best(
         self, log_file: str | Path, print_mode: Literal["schedule", "python"] = "schedule"

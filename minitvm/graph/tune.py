@@ -1,13 +1,13 @@
 """Tune the kernels of a network: slow kernels that may become faster get the most trials.
 
 tuned = graph.tune(net, seconds=300, log="resnet.jsonl")      calling it again resumes
-module = graph.compile(net, pick=tuned.pick)
+module = graph.compile(net, pick=tuned.pick, passes=tuned.passes)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,10 @@ from minitvm import auto_scheduler, schedule, te
 from minitvm.base import GraphError, Target, TVMError
 from minitvm.tune import Log, MeasureOptions, Outcome, Task
 
+from . import passes
+from .kernels import tensors
 from .node import Graph
+from .pipeline import PASSES, Pass, Settings
 from .tasks import GraphTask, Tasks, extract_tasks
 
 LEAST = 1.05  # how many times as fast as its default a tuned kernel must be to be used: smaller
@@ -31,18 +34,30 @@ class Tuned:
     outcome   the outcome of tuning the kernels that have sketches
     chosen    key of a kernel's formulas -> the steps of its schedule, if it became faster
     untuned   the kernels without sketches, with the reason; they keep their default schedule
+    formulas  kernel -> the same kernel by another formula, where that became faster
     """
 
     tasks: Tasks
     target: Target
     outcome: auto_scheduler.TasksOutcome
-    chosen: Mapping[str, tuple[schedule.Step, ...]]
+    chosen: dict[str, tuple[schedule.Step, ...]]
     untuned: Sequence[tuple[str, str]]
+    formulas: dict[Graph, Graph] = field(default_factory=dict[Graph, Graph])
+
+    @property
+    def passes(self) -> tuple[tuple[str, Pass], ...]:
+        """Return graph.PASSES, and a pass after them that uses the formulas that became faster."""
+
+        def use_formulas(graph: Graph, _: Settings) -> Graph:
+            return passes.use_formulas(graph, self.formulas)
+
+        return (*PASSES, ("use_formulas", use_formulas))
 
     def pick(self, outputs: list[te.Tensor], target: Target) -> te.Schedule | None:
         """Return the schedule of a kernel; None to use the default schedule.
 
-        Use it in graph.compile(net, target, pick=tuned.pick), with the target that was tuned.
+        Use it in graph.compile(net, target, pick=tuned.pick, passes=tuned.passes), with the target
+        that was tuned.
         """
         steps = self.chosen.get(_key(outputs)) if str(target) == str(self.target) else None
         if steps is None:
@@ -57,6 +72,8 @@ class Tuned:
         lines += [f"{name} keeps its default: {why}" for name, why in self.untuned]
         count = len(self.chosen)
         lines.append(f"{count} of {len(self.tasks)} kernels are faster than their default")
+        if self.formulas:
+            lines.append(f"{len(self.formulas)} of them by another formula")
         return "\n".join(lines)
 
 
@@ -77,7 +94,8 @@ def tune(
 ) -> Tuned:
     """Search for faster kernels of a network until the time or the trials are used up.
 
-    target, winograd   as in graph.compile; pass the same values to graph.compile
+    target, winograd   as in graph.compile; pass the same values to graph.compile. With winograd,
+                       each convolution is tuned by all formulas that can compute it
     trials             number for all kernels together, including trials in the log
     batch              trials of a kernel in a round
     strategy           which kernel is tuned next: "gradient", "round-robin", "sequential"
@@ -88,11 +106,14 @@ def tune(
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
-    tasks, weights, untuned = list[Task](), list[int](), list[tuple[str, str]]()
+    tasks, weights, tuned = list[Task](), list[int](), list[Graph]()
+    untuned = list[tuple[str, str]]()
+    others = {k.body: passes.other_formulas(k.body) if winograd else [] for k in kernels}
     for kernel in kernels:
         try:
-            tasks.append(task_of(kernel))
+            tasks.append(task_of(kernel, others[kernel.body]))
             weights.append(kernel.count)
+            tuned.append(kernel.body)
         except TVMError as e:
             untuned.append((kernel.name, str(e).splitlines()[0]))
     if not tasks:
@@ -108,27 +129,41 @@ def tune(
         measure=measure or MeasureOptions(cold=True),
         on=on,
     )
-    return Tuned(kernels, to, outcome, _chosen(outcome.outcomes), untuned)
+    found = Tuned(kernels, to, outcome, {}, untuned, {})
+    for body, one in zip(tuned, outcome.outcomes, strict=True):
+        _use_best(found, body, others[body], one)
+    return found
 
 
-def task_of(kernel: GraphTask) -> Task:
-    """Return the task of tuning a kernel by sketches; raise TVMError if there are no sketches."""
-    dag = auto_scheduler.ComputeDAG(kernel.args)
-    sketches = auto_scheduler.sketches(dag.tensors, dag.initial, kernel.target)
+def task_of(kernel: GraphTask, others: Sequence[Graph] = ()) -> Task:
+    """Return the task of tuning a kernel by sketches; raise TVMError if there are no sketches.
+
+    others   bodies that compute the same by other formulas
+    """
+    dag, *formulas = map(_dag, (kernel.body, *others))
+    sketches = auto_scheduler.sketches([dag, *formulas], kernel.target)
     if not sketches:
         raise GraphError(f"tuning of {kernel.name}", "no sketch rule applies")
     workload = str(kernel.body.outputs[0].type), dag.workload_key()
     return Task(kernel.name, workload, kernel.target, dag.tensors, dag.flop_ct, sketches)
 
 
-def _chosen(outcomes: Sequence[Outcome]) -> dict[str, tuple[schedule.Step, ...]]:
-    """Return the steps of the candidates that are clearly faster than the default."""
-    found = dict[str, tuple[schedule.Step, ...]]()
-    for outcome in outcomes:
-        if outcome.gain >= LEAST:
-            sketch, row = outcome.best.candidate
-            found[outcome.task.workload[-1]] = outcome.task.sketches[sketch].filled(row)
-    return found
+def _use_best(tuned: Tuned, body: Graph, others: Sequence[Graph], outcome: Outcome) -> None:
+    """Choose the best candidate for a kernel if it is clearly faster than the default."""
+    if outcome.gain < LEAST:
+        return
+    number, row = outcome.best.candidate
+    sketch = outcome.task.sketches[number]
+    key = auto_scheduler.ComputeDAG(sketch.args).workload_key()
+    tuned.chosen[key] = sketch.filled(row)
+    for other in others:
+        if _dag(other).workload_key() == key:
+            tuned.formulas[body] = other
+
+
+def _dag(body: Graph) -> auto_scheduler.ComputeDAG:
+    inputs, output = tensors(body)
+    return auto_scheduler.ComputeDAG((*inputs, output))
 
 
 def _key(outputs: Sequence[te.Tensor]) -> str:

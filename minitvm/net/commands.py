@@ -50,14 +50,14 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
         raise ArgumentError(f"--log {given.log}", "only --tune writes a log", "--tune SECONDS too")
     net = network(given.name, given.size)
     target, winograd = Target(f"llvm -num-cores={given.threads}"), not given.no_winograd
-    pick = None
+    pick, passes = None, graph.PASSES
     if given.tune is not None:
         line = auto_scheduler.TasksLine() if sys.stderr.isatty() else None
         tuned = graph.tune(
             net, target, seconds=given.tune, log=given.log, winograd=winograd, on=line
         )
         say(str(tuned))
-        pick = tuned.pick
+        pick, passes = tuned.pick, tuned.passes
     bar = _Bar()
     try:
         found = measured(
@@ -65,6 +65,7 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
             target,
             pick=pick,
             winograd=winograd,
+            passes=passes,
             progress=bar.update if sys.stderr.isatty() else None,
         )
     finally:

@@ -77,12 +77,13 @@ def measured(
     *,
     pick: graph.Pick | None = None,
     winograd: bool = True,
+    passes: tuple[tuple[str, graph.Pass], ...] = graph.PASSES,
     runs: int = 10,
     progress: Progress | None = None,
 ) -> Measured:
     """Compile a network, compare it with numpy in float64, and measure its kernels.
 
-    pick       chooses schedules, as in graph.compile
+    pick, winograd, passes   as in graph.compile
     runs       how often the network runs to measure the times of its kernels
     progress   called with (kernel, its number, number of kernels) after each compilation
     """
@@ -93,13 +94,13 @@ def measured(
 
     start = time.perf_counter()
     module = graph.compile(
-        net, target, pick=pick, winograd=winograd, watch=watch, progress=progress
+        net, target, pick=pick, winograd=winograd, passes=passes, watch=watch, progress=progress
     )
     seconds = time.perf_counter() - start
     inputs = random_inputs(net)
     found = module(*inputs)
     exact = graph.evaluate(net, *inputs, dtype="float64")
-    fused = graph.optimized(net, target, winograd=winograd)
+    fused = graph.optimized(net, target, winograd=winograd, passes=passes)
     memory = Memory(
         naive=graph.naive_bytes(fused),
         pool=graph.pool_plan(fused).bytes,

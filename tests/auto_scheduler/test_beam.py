@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitvm import auto_scheduler, te, tune
+from minitvm import auto_scheduler, tune
 from minitvm.base import Target
 
 from . import programs
@@ -13,11 +13,9 @@ TARGET = Target("llvm -num-cores=1")
 
 @pytest.fixture(scope="module")
 def task() -> tune.Task:
-    out = programs.matmul(relu=True)
-    args = programs.args_of(out)
-    initial = te.create_schedule([out.op]).state
-    found = auto_scheduler.sketches(args, initial, TARGET)
-    return tune.Task("matmul", (), TARGET, args, tune.flops_of([out]), found)
+    dag = auto_scheduler.ComputeDAG(programs.args_of(programs.matmul(relu=True)))
+    found = auto_scheduler.sketches([dag], TARGET)
+    return tune.Task("matmul", (), TARGET, dag.tensors, dag.flop_ct, found)
 
 
 class Machine:

@@ -17,9 +17,7 @@ ONE, TWO = Target("llvm -num-cores=1 -unroll=0"), Target("llvm -num-cores=2 -unr
 
 
 def made(name: str, target: Target) -> tuple[tune.Sketch, ...]:
-    out = PROGRAMS[name]()
-    initial = te.create_schedule(out.op).state
-    return auto_scheduler.sketches(args_of(out), initial, target)
+    return auto_scheduler.sketches([auto_scheduler.ComputeDAG(args_of(PROGRAMS[name]()))], target)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

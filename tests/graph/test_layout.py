@@ -123,15 +123,3 @@ def test_a_network_for_images_is_transposed_once(name, rng) -> None:
     found = assigned(net)
     assert str(found).count(" transpose(") == 1
     check_equal(net, found, rng)
-
-
-def test_winograd_is_chosen_where_it_should_be_faster_and_only_if_allowed() -> None:
-    b = graph.Builder()
-    x = b.input("x", (1, 56, 56, 64))
-    y = b.conv2d(x, float32(b, "w", 3, 3, 64, 64), padding=1, layout="NHWC")
-    net = b.graph(b.conv2d(y, float32(b, "v", 1, 1, 64, 64), layout="NHWC"))
-    assert [n.attrs.get("method") for n in passes.choose_formulas(net, TARGET).calls] == [
-        "winograd",
-        None,
-    ]
-    assert passes.choose_formulas(net, TARGET, winograd=False) is net

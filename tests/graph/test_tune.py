@@ -9,7 +9,7 @@ import pytest
 
 from minitvm import auto_scheduler, graph, te, tune
 from minitvm.base import GraphError, ScheduleError, Target
-from minitvm.graph.tune import LEAST, task_of
+from minitvm.graph.tune import LEAST, _use_best, task_of
 
 ONE = "llvm -num-cores=1 -unroll=0"
 
@@ -85,6 +85,73 @@ def test_a_network_is_tuned_and_the_same_call_resumes(tmp_path: Path) -> None:
     (expected,) = graph.evaluate(net, x)
     found = graph.compile(net, ONE, pick=again.pick)(x)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def convolution() -> graph.Graph:
+    """A 3x3 convolution for which Winograd's formula is estimated to be faster."""
+    rng = np.random.default_rng(0)
+    b = graph.Builder("conv")
+    x = b.input("x", (1, 32, 28, 28))
+    w = b.param("w", rng.standard_normal((32, 32, 3, 3)).astype("float32"))
+    return b.graph(b.relu(b.conv2d(x, w, padding=1)))
+
+
+def conv_task(winograd: bool = True) -> tuple[graph.GraphTask, tune.Task]:
+    kernels = graph.extract_tasks(convolution(), ONE)
+    (kernel,) = (k for k in kernels if "conv2d" in k.name)
+    others = graph.passes.other_formulas(kernel.body) if winograd else []
+    return kernel, task_of(kernel, others)
+
+
+def outcome_of(task: tune.Task, name: str) -> tune.Outcome:
+    """Return an outcome in which a random candidate of the sketch `name` is the fastest."""
+    (n,) = (n for n, sketch in enumerate(task.sketches) if sketch.name == name)
+    (row,) = task.sketches[n].space.sample(np.random.default_rng(0), 1).tolist()
+    best = tune.Trial(tune.Candidate(n, tuple(row)), tune.Result((0.5,)))
+    return tune.Outcome(task, (best,), 0, "trials", 0.0, (best,), tune.Result((1.0,)))
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_a_kernel_may_become_faster_by_another_formula(other: bool) -> None:
+    kernel, task = conv_task()
+    assert 'method="winograd"' in str(kernel.body)
+    names = [sketch.name for sketch in task.sketches]
+    assert names[:2] == ["sketch 0, plan", "formula 1, sketch 0, level 1"]
+    tuned = picked({})
+    others = graph.passes.other_formulas(kernel.body)
+    _use_best(tuned, kernel.body, others, outcome_of(task, names[other]))
+    assert tuned.formulas == ({kernel.body: others[0]} if other else {})
+    assert ("1 of them by another formula" in str(tuned)) == other
+    seen, asked = dict[str, graph.Graph](), list[bool]()
+
+    def pick(outputs: list[te.Tensor], target: Target) -> te.Schedule | None:
+        found = tuned.pick(outputs, target)
+        asked.append(found is not None)
+        return found
+
+    net, x = convolution(), np.random.default_rng(1).random((1, 32, 28, 28), np.float32)
+    watch = {"pick": pick, "passes": tuned.passes, "watch": seen.__setitem__}
+    found = graph.compile(net, ONE, **watch)(x)
+    assert asked.count(True) == 1
+    assert ('method="winograd"' in str(seen["use_formulas"])) == (not other)
+    (expected,) = graph.evaluate(net, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_without_winograd_no_other_formula_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[int]()
+    derive = auto_scheduler.sketches
+
+    def count(dags, *rest):
+        given.append(len(dags))
+        return derive(dags, *rest)
+
+    monkeypatch.setattr(auto_scheduler, "sketches", count)
+    options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
+    for winograd, count_of_formulas in ((True, 2), (False, 1)):
+        given.clear()
+        graph.tune(convolution(), ONE, trials=1, winograd=winograd, measure=options)
+        assert max(given) == count_of_formulas
 
 
 def test_kernels_without_a_sketch_keep_their_default(monkeypatch: pytest.MonkeyPatch) -> None:

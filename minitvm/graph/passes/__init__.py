@@ -3,7 +3,7 @@
 # pyright: reportUnusedImport=false
 from .batch_norm import fold_batch_norm
 from .fold import fold_constants
-from .formula import best_formula, choose_formulas
+from .formula import best_formula, choose_formulas, other_formulas, use_formulas
 from .fuse import fuse
 from .layout import assign_layouts
 from .parallel import merge_parallel

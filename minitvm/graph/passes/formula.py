@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from minitvm import te, topi
 from minitvm.base import Target
 
-from ..node import Graph, Node, rewritten
+from ..node import KERNEL, Graph, Node, kernel, rewritten
 from ..operators import call
 
 
@@ -24,15 +24,63 @@ def choose_formulas(graph: Graph, target: Target, winograd: bool = True) -> Grap
         if node.op != "conv2d" or node.attrs.get("method"):
             return node
         best = best_formula(node, target, () if winograd else ("direct", "rows"))
-        if best.name != "winograd":
-            return node
-        attrs = {**node.attrs, "method": best.name}
-        return call(node.op, *node.inputs, name=node.name, **attrs)
+        return node if best.name != "winograd" else _with_method(node, best.name)
 
     return rewritten(graph, change)
 
 
+def other_formulas(graph: Graph) -> list[Graph]:
+    """Return copies of a kernel's body that compute its convolution by other formulas.
+
+    before   y = conv2d(x, w, padding=1, layout="NHWC")
+    after    y = conv2d(x, w, padding=1, layout="NHWC", method="winograd")
+    """
+    convolutions = [node for node in graph.calls if node.op == "conv2d"]
+    if len(convolutions) != 1:
+        return []
+    (conv,) = convolutions
+    names = list(dict.fromkeys(f.name for f in topi.formulas(_tensor(conv)) if f.applies))
+    if "rows" in names:  # the same multiplications in an order that suits vectors
+        names.remove("direct")
+    default, *_ = names
+    now = conv.attrs.get("method") or default
+    others = ("" if name == default else name for name in names if name != now)
+    return [_with_formula(graph, conv, method) for method in others]
+
+
+def _with_formula(graph: Graph, conv: Node, method: str) -> Graph:
+    """Return a copy of a graph in which one convolution is computed by another formula."""
+    return rewritten(graph, lambda node, old: _with_method(node, method) if old is conv else node)
+
+
+def use_formulas(graph: Graph, chosen: Mapping[Graph, Graph]) -> Graph:
+    """Replace the bodies of kernels; `chosen` maps a body to a body with the same results.
+
+    before   y = conv2d_relu(x, w)    # conv2d(..., method="winograd")
+    after    y = conv2d_relu(x, w)    # conv2d(...)
+    """
+
+    def change(node: Node, _: Node) -> Node:
+        if node.op != KERNEL or node.body not in chosen:
+            return node
+        return kernel(chosen[node.body], node.inputs, node.name)
+
+    return rewritten(graph, change)
+
+
+def _with_method(node: Node, method: str) -> Node:
+    """Return a conv2d that is computed by another formula; "" is the default one."""
+    attrs = {k: v for k, v in node.attrs.items() if k != "method"}
+    attrs |= {"method": method} if method else {}
+    return call(node.op, *node.inputs, name=node.name, **attrs)
+
+
 def best_formula(node: Node, target: Target, methods: Collection[str] = ()) -> topi.Formula:
     """Return the formula, one of `methods` if given, that should be fastest for a conv2d."""
-    images, kernel = (te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs)
-    return topi.best_formula(topi.conv2d(images, kernel, **node.attrs), target, methods)
+    return topi.best_formula(_tensor(node), target, methods)
+
+
+def _tensor(node: Node) -> te.Tensor:
+    """Return a conv2d as a tensor expression."""
+    images, weights = (te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs)
+    return topi.conv2d(images, weights, **node.attrs)
