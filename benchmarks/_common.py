@@ -12,7 +12,7 @@ import os
 import platform
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,16 @@ def best_seconds(
                 if n > 0:
                     best[name] = min(best[name], seconds)
     return best
+
+
+def searches(
+    cases: Iterable[str], seeds: int, log: Path | None
+) -> Iterator[tuple[str, str, int, Path | None]]:
+    """Yield (label, case, seed, log) of each search; each seed has a log of its own."""
+    for case in cases:
+        for seed in range(seeds):
+            own = log if log is None or seed == 0 else log.with_stem(f"{log.stem}-seed{seed}")
+            yield f"{case} seed {seed}" if seeds > 1 else case, case, seed, own
 
 
 def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:

@@ -31,6 +31,10 @@ def _multiply(a: Any, b: Any) -> Any:
     return a * b
 
 
+def _strided_slice(x: Any, begin: tuple[int, ...], end: tuple[int, ...]) -> Any:
+    return x[tuple(slice(a, b) for a, b in zip(begin, end, strict=True))]
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": torch.add,
     "batch_matmul": torch.bmm,
@@ -38,6 +42,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "clip": _clip,
     "concatenate": lambda *x, axis: torch.cat(x, axis),
     "conv2d": _conv2d,
+    "conv2d_transpose": lambda x, w, strides, padding: functional.conv_transpose2d(
+        x, w, None, strides, padding
+    ),
     "dense": functional.linear,
     "gelu": functional.gelu,
     "layer_norm": _layer_norm,
@@ -48,7 +55,11 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "multiply": _multiply,
     "relu": functional.relu,
     "reshape": lambda x, shape: x.reshape(shape),
+    "sigmoid": torch.sigmoid,
     "softmax": lambda x: functional.softmax(x, -1),
+    "strided_slice": _strided_slice,
+    "take": lambda x, indices, axis: functional.embedding(indices, x),
+    "tanh": torch.tanh,
     "transpose": lambda x, axes: x.permute(axes),
 }
 

@@ -1,7 +1,7 @@
 """Search for schedules of single operators without templates; compare with untuned ones and peers.
 
-    python benchmarks/ansor_ops.py [--quick] [--json FILE] [--log FILE] [--trials 64] [--cold]
-                                   [case ...]
+    python benchmarks/ansor_ops.py [--quick] [--json FILE] [--log FILE] [--trials 64]
+                                   [--seeds 1] [--cold] [case ...]
 
 Cases: C1 ... C12, the convolutions of ResNet-18 in NHWC with constant weights; GMM512 and GMM1024,
 square products (twice the trials); and the first shape of the other workloads of Ansor's
@@ -14,6 +14,7 @@ thread; rates in GFLOP/s of the direct formula.
 --quick    C6 and GMM512, 16 trials
 --log      keep the trials in FILE; cases that it contains are not searched again
 --trials   of each search
+--seeds    searches of each case, with different random numbers; their logs are FILE-seed1, ...
 --cold     each call reads constants that are not in the caches, as in a network; in the search too
 
 The peers: "default" is topi's schedule of the same formula, by a single call if it takes ten times
@@ -27,9 +28,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from _common import Row, arguments, geometric_mean, report
+from _common import Row, arguments, geometric_mean, report, searches
 
-flags = arguments(__doc__, files=("log",), trials=("64", "16", "32", "128", "256"), cold=())
+flags = arguments(
+    __doc__,
+    files=("log",),
+    trials=("64", "16", "32", "128", "256"),
+    seeds=("1", "3", "5"),
+    cold=(),
+)
 
 import numpy as np
 from _conv import (
@@ -134,7 +141,7 @@ def peers_of(case: str, inputs: dict[str, np.ndarray]) -> dict[str, Run]:
     return {} if run is None else {"torch": run}
 
 
-def compared(case: str, log: Path, rounds: int) -> Row:
+def compared(label: str, case: str, seed: int, log: Path, rounds: int) -> Row:
     """Tune a case, and measure its fastest program and its peers in turns."""
     task = task_of(case)
     trials = TRIALS * (2 if case.startswith("GMM") and not flags.quick else 1)
@@ -144,8 +151,8 @@ def compared(case: str, log: Path, rounds: int) -> Row:
         measure_callbacks=[auto_scheduler.RecordToFile(log)],
         verbose=0,
     )
-    outcome = task.tune(options, auto_scheduler.SketchPolicy(task, seed=0, verbose=0))
-    print(f"{case}: {len(task.sketches)} sketches, {outcome}", file=sys.stderr, flush=True)
+    outcome = task.tune(options, auto_scheduler.SketchPolicy(task, seed=seed, verbose=0))
+    print(f"{label}: {len(task.sketches)} sketches, {outcome}", file=sys.stderr, flush=True)
     s, args = task.apply_best(log)
     rng = np.random.default_rng(0)
     shapes = {t.name: tuple(map(int, t.shape)) for t in args[:-1]}
@@ -162,10 +169,10 @@ def compared(case: str, log: Path, rounds: int) -> Row:
     once = time.perf_counter() - start
     run()
     if once > 10 * (time.perf_counter() - start - once):
-        row = rated(case, 1, {"ours": run, **peers}, flops, rounds)
+        row = rated(label, 1, {"ours": run, **peers}, flops, rounds)
         row.peers["default"] = flops / once / 1e9
         return row
-    return rated(case, 1, {"ours": run, "default": default, **peers}, flops, rounds)
+    return rated(label, 1, {"ours": run, "default": default, **peers}, flops, rounds)
 
 
 if __name__ == "__main__":
@@ -175,11 +182,12 @@ if __name__ == "__main__":
     measured = list[Row]()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(flags.log or f"{folder}/log.jsonl")
-        for case in flags.cases or (QUICK if flags.quick else CASES):
-            measured.append(compared(case, log, 7 if flags.quick else 21))
+        cases = flags.cases or (QUICK if flags.quick else CASES)
+        for label, case, seed, own in searches(cases, int(flags.seeds), log):
+            measured.append(compared(label, case, seed, own, 7 if flags.quick else 21))
     report(measured, flags.json, ("default", "fma_peak"))
     for group in (LAYERS, WINOGRAD, OTHERS):
-        rows = [row for row in measured if row.case in group]
+        rows = [row for row in measured if row.case.split()[0] in group]
         for peer in ("default", FASTER, "torch", "fma_peak"):
             known = [row for row in rows if peer in row.peers]
             if known:
