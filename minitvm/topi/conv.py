@@ -219,6 +219,15 @@ def conv2d_transpose(
     This is the gradient of conv2d with respect to its input. The kernel is [C, O, KH, KW], and
     OH = (H - 1)*stride - 2*padding + KH. Each output sums the products of kernel elements and the
     pixels of `data` that contribute to it.
+
+    With stride 2, even and odd rows of the output read different rows of the kernel. They are two
+    phases, each an ordinary convolution of `data` with a smaller kernel. Here all phases are the
+    channels of one convolution, from which the output takes its pixels: no zeros are multiplied
+    (Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel
+    Convolutional Neural Network", 2016).
+
+    phases[n, (o, r, t), q, p] = sum of data[n, c, q - j, p - i] * kernel[c, o, r + j*s, t + i*s]
+    out[n, o, y, x]            = phases[n, (o, y % s, x % s), y // s, x // s]      without padding
     """
     what = f"conv2d_transpose of {data.name}, {kernel.name}"
     if data.ndim != 4 or kernel.ndim != 4 or not tir.prove_equal(data.shape[1], kernel.shape[0]):
@@ -231,15 +240,33 @@ def conv2d_transpose(
     kh, kw = (constant(n, kernel) for n in kernel.shape[2:])
     oh = (height - 1) * steps[0] - top - bottom + kh
     ow = (wide - 1) * steps[1] - left - right + kw
-    c, ky, kx = reduce_axes(data.shape[1], kh, kw)
+    taps = -(-kh // steps[0]), -(-kw // steps[1])  # of each phase
+    weights = _weights_of_phases(kernel, steps, taps)
+    phases = conv2d(data, weights, 1, (taps[0] - 1, taps[1] - 1))
 
-    def body(n: Any, o: Any, y: Any, x: Any) -> Any:
-        row, column = y + top - ky, x + left - kx
-        aligned = te.all(row % steps[0] == 0, column % steps[1] == 0)
-        h, w = row // steps[0], column // steps[1]
-        inside = te.all(aligned, h >= 0, h < height, w >= 0, w < wide)
-        pixel = te.if_then_else(inside, data(n, c, h, w), te.const(0, data.dtype))
-        return te.sum(pixel * kernel(c, o, ky, kx), axis=[c, ky, kx])
+    def shuffled(n: Any, o: Any, y: Any, x: Any) -> Any:
+        row, column = y + top, x + left
+        channel = (o * steps[0] + row % steps[0]) * steps[1] + column % steps[1]
+        return phases(n, channel, row // steps[0], column // steps[1])
 
     shape = (data.shape[0], kernel.shape[1], oh, ow)
-    return te.compute(shape, body, name="T_conv2d_transpose", tag=CONV_DIRECT)
+    return te.compute(shape, shuffled, name="T_conv2d_transpose", tag="injective")
+
+
+def _weights_of_phases(
+    kernel: te.Tensor, steps: tuple[int, int], taps: tuple[int, int]
+) -> te.Tensor:
+    """Define the kernel [O * s * s, C, taps, taps] of all phases of a transposed convolution.
+
+    Elements that `kernel`, [C, O, KH, KW], does not have are zero: KH need not be a multiple of s.
+    """
+
+    def weight(q: Any, c: Any, j: Any, i: Any) -> Any:
+        o, ry, rx = q // (steps[0] * steps[1]), q // steps[1] % steps[0], q % steps[1]
+        ky, kx = ry + (taps[0] - 1 - j) * steps[0], rx + (taps[1] - 1 - i) * steps[1]
+        inside = te.all(ky < kernel.shape[2], kx < kernel.shape[3])
+        return te.if_then_else(inside, kernel(c, o, ky, kx), te.const(0, kernel.dtype))
+
+    inputs, outputs = kernel.shape[:2]
+    shape = (outputs * (steps[0] * steps[1]), inputs, *taps)
+    return te.compute(shape, weight, name="T_phases", tag="injective")

@@ -1,4 +1,4 @@
-"""Convolutions in one and in three dimensions, by the textbook formula."""
+"""Convolutions in one and in three dimensions, by convolutions of images."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 from minitvm import te, tir
 from minitvm.base import ExprError
 
-from .conv import CONV_DIRECT
+from .conv import conv2d
 from .operands import checks_arguments
+from .shape import INJECTIVE
 from .window import Window, one_per_dimension
 
 
@@ -16,22 +17,72 @@ from .window import Window, one_per_dimension
 def conv1d(
     data: te.Tensor, kernel: te.Tensor, strides: int = 1, padding: Any = 0, dilation: int = 1
 ) -> te.Tensor:
-    """Convolve data [N, C, W] with kernel [O, C, KW] to [N, O, OW]."""
-    return _conv(data, kernel, strides, padding, dilation, 1)
+    """Convolve data [N, C, W] with kernel [O, C, KW] to [N, O, OW].
+
+    It is a convolution of images with one row.
+    """
+    (wide,) = _windows(data, kernel, strides, padding, dilation, 1)
+    steps = (1, wide.stride), (0, wide.before), (1, wide.dilation)
+    out = conv2d(_one_row(data, "T_image"), _one_row(kernel, "T_weights"), *steps)
+
+    def body(n: Any, o: Any, x: Any) -> Any:
+        return out(n, o, 0, x)
+
+    return te.compute((*out.shape[:2], wide.out), body, name="T_conv1d", tag=INJECTIVE)
+
+
+def _one_row(t: te.Tensor, name: str) -> te.Tensor:
+    """Return t, [A, B, W], as [A, B, 1, W]."""
+
+    def body(a: Any, b: Any, _: Any, x: Any) -> Any:
+        return t(a, b, x)
+
+    return te.compute((*t.shape[:2], 1, t.shape[2]), body, name=name, tag=INJECTIVE)
 
 
 @checks_arguments
 def conv3d(
     data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1
 ) -> te.Tensor:
-    """Convolve data [N, C, D, H, W] with kernel [O, C, KD, KH, KW] to [N, O, OD, OH, OW]."""
-    return _conv(data, kernel, strides, padding, dilation, 3)
+    """Convolve data [N, C, D, H, W] with kernel [O, C, KD, KH, KW] to [N, O, OD, OH, OW].
+
+    Each slice of the output is a convolution of an image whose channels are the channels of all
+    slices that it reads:
+
+    slices[(n, z), (c, k), y, x] = data[n, c, z*stride + k*dilation - padding, y, x]
+    out[n, o, z, y, x]           = conv2d(slices, kernel[o, (c, k), :, :])[(n, z), o, y, x]
+    """
+    deep, high, wide = _windows(data, kernel, strides, padding, dilation, 3)
+    taps = deep.kernel
+
+    def pixel(b: Any, channel: Any, y: Any, x: Any) -> Any:
+        z = b % deep.out * deep.stride + channel % taps * deep.dilation - deep.before
+        inside = te.all(z >= 0, z < deep.size)
+        value = data(b // deep.out, channel // taps, z, y, x)
+        return te.if_then_else(inside, value, te.const(0, data.dtype))
+
+    def weight(o: Any, channel: Any, ky: Any, kx: Any) -> Any:
+        return kernel(o, channel // taps, channel % taps, ky, kx)
+
+    batch, channels = data.shape[:2]
+    shape = (batch * deep.out, channels * taps, high.size, wide.size)
+    slices = te.compute(shape, pixel, name="T_slices", tag=INJECTIVE)
+    shape = (kernel.shape[0], channels * taps, high.kernel, wide.kernel)
+    weights = te.compute(shape, weight, name="T_weights", tag=INJECTIVE)
+    steps, pads = (high.stride, wide.stride), (high.before, wide.before)
+    out = conv2d(slices, weights, steps, pads, (high.dilation, wide.dilation))
+
+    def body(n: Any, o: Any, z: Any, y: Any, x: Any) -> Any:
+        return out(n * deep.out + z, o, y, x)
+
+    shape = (batch, kernel.shape[0], deep.out, high.out, wide.out)
+    return te.compute(shape, body, name="T_conv3d", tag=INJECTIVE)
 
 
-def _conv(
+def _windows(
     data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any, rank: int
-) -> te.Tensor:
-    """Define a convolution in `rank` dimensions by the textbook formula."""
+) -> list[Window]:
+    """Return the windows of a convolution in `rank` dimensions; raise ExprError if illegal."""
     if (
         data.ndim != rank + 2
         or kernel.ndim != rank + 2
@@ -45,21 +96,7 @@ def _conv(
     steps, pads, dilations = (
         one_per_dimension(x, rank, "", fix) for x in (strides, padding, dilation)
     )
-    windows = [
+    return [
         Window.over(data, d + 2, kernel.shape[d + 2], steps[d], (pads[d], pads[d]), dilations[d])
         for d in range(rank)
     ]
-    c = te.reduce_axis((0, data.shape[1]), "rc")
-    taps = [te.reduce_axis((0, w.kernel), f"r{d}") for d, w in enumerate(windows)]
-
-    def body(n: Any, o: Any, *out: Any) -> Any:
-        at = [
-            x * w.stride + tap * w.dilation - w.before
-            for x, tap, w in zip(out, taps, windows, strict=True)
-        ]
-        inside = te.all(*(te.all(x >= 0, x < w.size) for x, w in zip(at, windows, strict=True)))
-        pixel = te.if_then_else(inside, data(n, c, *at), te.const(0, data.dtype))
-        return te.sum(pixel * kernel(o, c, *taps), axis=[c, *taps])
-
-    shape = (data.shape[0], kernel.shape[0], *(w.out for w in windows))
-    return te.compute(shape, body, name=f"T_conv{rank}d", tag=CONV_DIRECT)

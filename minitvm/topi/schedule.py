@@ -9,7 +9,7 @@ from minitvm.base import Target
 from minitvm.schedule import from_constants, readers
 
 from .blocks import schedule_transpose, transposed_row
-from .conv import CONV_ROWS
+from .conv import CONV_ROWS, IMAGE_ROWS
 from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
 from .conv_schedule import schedule_rows
@@ -107,7 +107,7 @@ def _inline(s: te.Schedule) -> None:
 
 def _can_inline_into(op: tensor.Operation) -> bool:
     """Return whether elementwise stages may be inlined into `op`."""
-    return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag == LAYOUT)
+    return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag in (LAYOUT, IMAGE_ROWS))
 
 
 def _is_simple(op: tensor.Operation) -> bool:

@@ -98,7 +98,7 @@ def _conv3d(a: Any, b: Any) -> Any:
     return np.stack(planes, axis=2)
 
 
-@pytest.mark.parametrize(("stride", "pad"), [(1, 0), (2, 1), (3, 0)])
+@pytest.mark.parametrize(("stride", "pad"), [(1, 0), (1, 2), (2, 1), (3, 0), (3, 1), (4, 0)])
 def test_conv2d_transpose_is_the_gradient_of_conv2d(stride: int, pad: int) -> None:
     x, w = place(1, 3, 5, 4), place(3, 2, 3, 3, name="W")
 
