@@ -14,7 +14,7 @@ from __future__ import annotations
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
-from .kinds import is_elementwise
+from .kinds import is_elementwise, is_product
 from .stages import axes_of, has_iterations, reduce_axes_of
 
 WORTH_THREADS = 1 << 15  # elements; with fewer, starting threads takes longer than the work
@@ -157,7 +157,8 @@ def _reduce_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[
 def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te.StageView]:
     """Return the stages to compute in the loop over rows of `out`, readers first.
 
-    These are reductions and elementwise stages that only `out` or other such stages read.
+    These are reductions and elementwise stages that only `out` or other such stages read. A matrix
+    product has a schedule of its own.
     """
     readers = schedule.effective_readers(s.state)
     group, found = {out.name}, list[te.StageView]()
@@ -165,8 +166,9 @@ def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te
         inner = stage.op
         if not isinstance(inner, te.ComputeOp) or stage.is_inlined or stage.is_output:
             continue
-        kind_fits = is_elementwise(inner) or inner.reduction is not None
-        fits = kind_fits and inner.tag != op.tag and len(inner.axis) >= len(op.axis) - 1
+        reduces = inner.reduction is not None and not is_product(inner)
+        kind_fits = (is_elementwise(inner) or reduces) and inner.tag != op.tag
+        fits = kind_fits and len(inner.axis) >= len(op.axis) - 1
         if fits and readers[stage.name] and set(readers[stage.name]) <= group:
             group.add(stage.name)
             found.append(stage)

@@ -40,6 +40,7 @@ CASES: list[tuple[te.Tensor, list[te.Tensor], Callable[..., Any]]] = [
     (topi.sum(topi.transpose(X), -1), [X], lambda x: x.T.sum(-1)),
     (topi.sum(topi.layer_norm(X), -1, keepdims=True), [X], lambda x: normal(x).sum(-1)[:, None]),
     (topi.relu(topi.softmax(X)), [X], soft),
+    (topi.softmax(topi.matmul(X, W)), [X, W], lambda x, w: soft(x @ w)),
     (topi.softmax(topi.softmax(X)), [X], lambda x: soft(soft(x))),
     (topi.add(X, topi.layer_norm(X)), [X], lambda x: x + normal(x)),
 ]
@@ -48,6 +49,13 @@ CASES: list[tuple[te.Tensor, list[te.Tensor], Callable[..., Any]]] = [
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_one_operator_after_another(case: Any) -> None:
     check(*case)
+
+
+def test_a_product_before_a_softmax_has_its_tile_of_registers() -> None:
+    s = topi.schedule(topi.softmax(topi.matmul(X, W)), "llvm -num-cores=1")
+    product = s["T_matmul"]
+    assert not product.is_attached
+    assert "T_matmul.local" in [stage.name for stage in s.stages]
 
 
 def test_a_stage_that_is_also_an_output_stays_at_root() -> None:
