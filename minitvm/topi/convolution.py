@@ -97,15 +97,16 @@ class Formula:
         """Whether the formula can compute this convolution."""
         return not self.why_not
 
-    def cycles(self, lanes: int, l2: int) -> float:
-        """Estimate the cycles on one core with vectors of `lanes` elements.
+    def cycles(self, lanes: int, l2: int, cores: int = 1) -> float:
+        """Estimate the cycles on `cores` cores with vectors of `lanes` elements.
 
         A core does two vector multiply-adds per cycle. Weights that fit in the second-level cache
         are assumed to be there. Other weights come from beyond it, as in a network, where
-        other layers use the caches between two calls.
+        other layers use the caches between two calls. All cores share that way.
         """
         far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
-        return self.multiplications / (2 * lanes) + far + self.data_bytes / NEAR_BYTES_PER_CYCLE
+        near = self.data_bytes / NEAR_BYTES_PER_CYCLE
+        return far + (self.multiplications / (2 * lanes) + near) / cores
 
 
 class Formulas(tuple[Formula, ...]):
@@ -164,16 +165,20 @@ def best_formula(
         raise ExprError(f"topi.best_formula(methods={methods!r})", why, fix)
     if any(f.name == "rows" for f in found):
         found = [f for f in found if f.name != "direct"]
-    return _fastest(conv, found, Target(target))
+    to = Target(target)
+    return _fastest(conv, found, to, to.num_cores)
 
 
 def best_tile(conv: Convolution, target: str | Target | None = None) -> int:
-    """Return the tile, 2 or 4, with which Winograd's formula should be fastest on `target`."""
-    return _fastest(conv, [f for f in all_formulas(conv) if f.tile], Target(target)).tile
+    """Return the tile, 2 or 4, with which Winograd's formula should be fastest on one core.
+
+    A network may run on fewer cores than the machine has, so their number does not count here.
+    """
+    return _fastest(conv, [f for f in all_formulas(conv) if f.tile], Target(target), 1).tile
 
 
-def _fastest(conv: Convolution, found: list[Formula], target: Target) -> Formula:
-    return min(found, key=lambda f: f.cycles(target.lanes(conv.dtype), target.l2))
+def _fastest(conv: Convolution, found: list[Formula], target: Target, cores: int) -> Formula:
+    return min(found, key=lambda f: f.cycles(target.lanes(conv.dtype), target.l2, cores))
 
 
 def _convolution_of(op: Any) -> Convolution:

@@ -330,6 +330,19 @@ def test_large_weights_decide_for_smaller_tiles() -> None:
     assert best_formula(layer(56, 2, 2), machine).name == "direct"  # the transforms cost too much
 
 
+def test_more_cores_favour_the_formula_with_fewer_bytes() -> None:
+    """Multiplications are divided among the cores; the way to memory is shared."""
+    machine: Any = tvm.Target(ONE)
+    for name, number in (("l2", 1 << 21), ("vector_bytes", 64)):
+        object.__setattr__(machine, name, number)
+    found = []
+    for cores in (1, 2):
+        object.__setattr__(machine, "num_cores", cores)
+        found.append(best_formula(layer(7, 512, 512), machine).name)
+    assert found == ["winograd", "direct"]
+    assert best_formula(layer(56, 64, 64), machine).name == "winograd"
+
+
 def test_plans_follow_from_the_machine() -> None:
     machine: Any = Machine()
     assert plan(layer(56, 64, 64), 4, machine) == Plan(2, 14, 32, 32, 16, 16, False)
