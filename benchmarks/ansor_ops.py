@@ -14,7 +14,7 @@ thread; rates in GFLOP/s of the direct formula.
 --quick    C6 and GMM512, 16 trials
 --log      keep the trials in FILE; cases that it contains are not searched again
 --trials   of each search
---seeds    searches of each case, with different random numbers; their logs are FILE-seed1, ...
+--seeds    searches of each case, with different random numbers; seed 1 logs to NAME-seed1.jsonl
 --cold     each call reads constants that are not in the caches, as in a network; in the search too
 
 The peers: "default" is topi's schedule of the same formula, by a single call if it takes ten times

@@ -72,7 +72,7 @@ def states(
 ) -> list[tuple[str, ComputeDAG, State]]:
     """Return the names, formulas and states of all sketches of a computation.
 
-    dags   the formulas, and other formulas for the same results
+    dags   the task's formulas, then other formulas for the same results
     Raises ArgumentError if the inputs or results of the formulas differ.
     """
     raise_first(ArgumentError, "sketches of several formulas", _about(dags))

@@ -65,26 +65,27 @@ def _best(
 
 
 def is_default_faster(record: tune.Record) -> bool:
-    """Return whether the default schedule was faster in the final measurement of the search."""
-    if not record.final or record.default is None:
+    """Return whether the default schedule was faster, in the final measurement if there was one."""
+    if record.default is None:
         return False
-    return record.default < statistics.median(record.result.seconds)
+    times = record.result.seconds
+    return record.default < (statistics.median(times) if record.final else min(times))
 
 
 class ApplyHistoryBest:
     """A context in which topi.schedule uses the best programs of a log for equal formulas.
 
-    It uses the default schedule if that was faster in the final measurement of the search. Programs
-    of other formulas than the task's own (`formulas` of SearchTask) are not used.
+    It uses the default schedule if that was faster in the final measurement of the search. It
+    ignores programs of other formulas than the task's own (`formulas` of SearchTask).
     """
 
     def __init__(self, records: str | Path, include_compatible: bool = False) -> None:
         """Find the best record of each computation and target."""
         self.best: dict[tuple[str, str], tune.Record] = {}
-        known = [r for r in load_records(records) if not is_other_formula(r)]
-        for task, target in {(r.task, r.target) for r in known}:
+        own = [r for r in load_records(records) if not is_other_formula(r)]
+        for task, target in {(r.task, r.target) for r in own}:
             key = _formulas(task)
-            found = _best(known, task, target, include_compatible)
+            found = _best(own, task, target, include_compatible)
             if key is not None and found is not None:
                 self.best[key, target] = found
         self._hooks = list[ExitStack]()

@@ -84,7 +84,7 @@ class SearchTask(Task):
         task_inputs       arrays to measure with, by the name of the input; other inputs are random
         rules             the rules that derive sketches, tried in this order
         formulas          other formulas for the same results: Winograd's for a convolution. Logs
-                          number them, so pass them in the same order to resume
+                          refer to them by number, so pass them in the same order to resume
         """
         raise_first(ArgumentError, "SearchTask", _about(func, compute_dag, workload_key))
         if func is not None:

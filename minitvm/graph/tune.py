@@ -144,7 +144,7 @@ def task_of(kernel: GraphTask, others: Sequence[Graph] = ()) -> Task:
     sketches = auto_scheduler.sketches([dag, *formulas], kernel.target)
     if not sketches:
         raise GraphError(f"tuning of {kernel.name}", "no sketch rule applies")
-    workload = str(kernel.body.outputs[0].type), dag.workload_key()
+    workload = str(kernel.body.outputs[0].type), _key(dag.outputs)
     return Task(kernel.name, workload, kernel.target, dag.tensors, dag.flop_ct, sketches)
 
 
@@ -154,10 +154,10 @@ def _use_best(tuned: Tuned, body: Graph, others: Sequence[Graph], outcome: Outco
         return
     number, row = outcome.best.candidate
     sketch = outcome.task.sketches[number]
-    key = auto_scheduler.ComputeDAG(sketch.args).workload_key()
+    key = _key(sketch.args[-1:])
     tuned.chosen[key] = sketch.filled(row)
     for other in others:
-        if _dag(other).workload_key() == key:
+        if _key(_dag(other).outputs) == key:
             tuned.formulas[body] = other
 
 
@@ -167,5 +167,5 @@ def _dag(body: Graph) -> auto_scheduler.ComputeDAG:
 
 
 def _key(outputs: Sequence[te.Tensor]) -> str:
-    """Return the key of the formulas that `outputs` depend on."""
+    """Return the key of the formulas that `outputs` depend on, whatever the order of inputs."""
     return auto_scheduler.ComputeDAG(te.create_schedule([t.op for t in outputs])).workload_key()

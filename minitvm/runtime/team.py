@@ -2,7 +2,7 @@
 
 A worker that has finished a loop waits in native code for some milliseconds. During that time a
 caller hands it the next loop by storing the address of a job in the worker's mailbox. This takes
-less than a microsecond; waking a thread through Python takes 15 or more. A mailbox is 64 bytes, of
+less than a microsecond; waking a thread through Python takes 15 to 200. A mailbox is 64 bytes, of
 which the first eight are its state: AWAY, WAITING, TAKEN, RESERVED or an address.
 
 Only one caller at a time, the owner of the team, uses mailboxes; others use Python's queue. No
@@ -15,7 +15,8 @@ MAX_HELPERS = 64
 WORDS = 8 * (MAX_HELPERS + 2)  # threads, owner and mailboxes, each with a cache line of its own
 AWAY, WAITING, TAKEN, RESERVED = 0, 1, 2, 3
 # A worker checks its mailbox this many times before it leaves: about 3 ms. In a network, the caller
-# works alone for up to a millisecond at a time; waking a worker that has left takes 0.1 ms.
+# works alone for up to a millisecond at a time; waking a worker that has left takes
+# up to 0.2 ms.
 PATIENCE = 65536
 X86, ARM = "void @llvm.x86.sse2.pause()", "void @llvm.aarch64.hint(i32)"
 HINT = {"x86_64": X86, "AMD64": X86, "aarch64": ARM, "arm64": ARM}.get(platform.machine(), "")

@@ -222,12 +222,15 @@ def conv2d_transpose(
 
     With stride 2, even and odd rows of the output read different rows of the kernel. They are two
     phases, each an ordinary convolution of `data` with a smaller kernel. Here all phases are the
-    channels of one convolution, from which the output takes its pixels: no zeros are multiplied
-    (Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel
-    Convolutional Neural Network", 2016).
+    channels of one convolution, from which the output takes its pixels. No zeros are put into the
+    image; if KH is not a multiple of the stride, some weights are zero (Shi et al., "Real-Time
+    Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural
+    Network", 2016).
 
     phases[n, (o, r, t), q, p] = sum of data[n, c, q - j, p - i] * kernel[c, o, r + j*s, t + i*s]
-    out[n, o, y, x]            = phases[n, (o, y % s, x % s), y // s, x // s]      without padding
+    out[n, o, y, x]            = phases[n, (o, r, t), y // s, x // s], r = y % s, t = x % s
+
+    The last line is without padding.
     """
     what = f"conv2d_transpose of {data.name}, {kernel.name}"
     if data.ndim != 4 or kernel.ndim != 4 or not tir.prove_equal(data.shape[1], kernel.shape[0]):

@@ -22,8 +22,8 @@ def conv1d(
     It is a convolution of images with one row.
     """
     (wide,) = _windows(data, kernel, strides, padding, dilation, 1)
-    steps = (1, wide.stride), (0, wide.before), (1, wide.dilation)
-    out = conv2d(_one_row(data, "T_image"), _one_row(kernel, "T_weights"), *steps)
+    image, weights = _one_row(data, "T_image"), _one_row(kernel, "T_weights")
+    out = conv2d(image, weights, (1, wide.stride), (0, wide.before), (1, wide.dilation))
 
     def body(n: Any, o: Any, x: Any) -> Any:
         return out(n, o, 0, x)
@@ -46,8 +46,8 @@ def conv3d(
 ) -> te.Tensor:
     """Convolve data [N, C, D, H, W] with kernel [O, C, KD, KH, KW] to [N, O, OD, OH, OW].
 
-    Each slice of the output is a convolution of an image whose channels are the channels of all
-    slices that it reads:
+    Each slice of the output is a convolution of an image that has the channels of all input slices
+    that it reads. Slices outside of the data are zero.
 
     slices[(n, z), (c, k), y, x] = data[n, c, z*stride + k*dilation - padding, y, x]
     out[n, o, z, y, x]           = conv2d(slices, kernel[o, (c, k), :, :])[(n, z), o, y, x]

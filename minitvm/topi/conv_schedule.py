@@ -105,7 +105,7 @@ def _copy_rows(image: te.StageView, sums: te.ComputeOp, crop: te.StageView, targ
     if (
         _nothing_to_crop(sums, crop)
         and tir.prove_equal(place.extent, pixels)
-        and _is_unpadded_copy(image.op)
+        and is_unpadded_copy(image.op)
     ):
         image.compute_inline()
         return
@@ -115,7 +115,7 @@ def _copy_rows(image: te.StageView, sums: te.ComputeOp, crop: te.StageView, targ
         image.parallel(image.fuse(n, c))
 
 
-def _is_unpadded_copy(op: te.ComputeOp) -> bool:
+def is_unpadded_copy(op: te.ComputeOp) -> bool:
     """Return whether the stage copies all pixels in order, without padding."""
     read = op.body[0]
     if not isinstance(read, tir.Load):

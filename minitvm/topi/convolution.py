@@ -102,7 +102,8 @@ class Formula:
 
         A core does two vector multiply-adds per cycle. Weights that fit in the second-level cache
         are assumed to be there. Other weights come from beyond it, as in a network, where
-        other layers use the caches between two calls. All cores share that way.
+        other layers use the caches between two calls. All cores share the
+        bandwidth beyond it.
         """
         far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
         near = self.data_bytes / NEAR_BYTES_PER_CYCLE
@@ -166,13 +167,16 @@ def best_formula(
     if any(f.name == "rows" for f in found):
         found = [f for f in found if f.name != "direct"]
     to = Target(target)
+    if any(f.tile for f in found):
+        tile = best_tile(conv, to)
+        found = [f for f in found if f.tile in (0, tile)]
     return _fastest(conv, found, to, to.num_cores)
 
 
 def best_tile(conv: Convolution, target: str | Target | None = None) -> int:
     """Return the tile, 2 or 4, with which Winograd's formula should be fastest on one core.
 
-    A network may run on fewer cores than the machine has, so their number does not count here.
+    Ignores the number of cores: a network may run on fewer than the machine has.
     """
     return _fastest(conv, [f for f in all_formulas(conv) if f.tile], Target(target), 1).tile
 

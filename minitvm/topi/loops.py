@@ -11,10 +11,12 @@ rows                a softmax or normalisation is computed row by row, with all 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
-from .kinds import is_elementwise, is_product
+from .kinds import is_elementwise
 from .stages import axes_of, has_iterations, reduce_axes_of
 
 WORTH_THREADS = 1 << 15  # elements; with fewer, starting threads takes longer than the work
@@ -122,16 +124,17 @@ def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tens
 
 
 def schedule_row_by_row(
-    s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target
+    s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target, done: Collection[str] = ()
 ) -> set[str]:
     """Schedule `out` row by row, with the stages that it needs inside its loop over rows.
 
-    Returns the names of all these stages.
+    done: the names of stages that have a schedule already, such as matrix products. Returns the
+    names of all stages that this function has scheduled.
     """
     *outer, last = op.axis
     if not outer:
         return set()
-    members = _row_members(s, out, op)
+    members = _row_members(s, out, op, done)
     row = out.fuse(*outer) if len(outer) > 1 else outer[0]
     partials = {m.name: _reduce_member(s, m, target) for m in members}
     for stage in members:  # readers first
@@ -154,11 +157,13 @@ def _reduce_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[
     return [] if folded is None else _reduce_in_vectors(s, stage, stage.op, folded, target)
 
 
-def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te.StageView]:
+def _row_members(
+    s: te.Schedule, out: te.StageView, op: te.ComputeOp, done: Collection[str]
+) -> list[te.StageView]:
     """Return the stages to compute in the loop over rows of `out`, readers first.
 
-    These are reductions and elementwise stages that only `out` or other such stages read. A matrix
-    product has a schedule of its own.
+    These are reductions and elementwise stages that only `out` or other such stages read, without
+    the stages in `done`.
     """
     readers = schedule.effective_readers(s.state)
     group, found = {out.name}, list[te.StageView]()
@@ -166,9 +171,9 @@ def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te
         inner = stage.op
         if not isinstance(inner, te.ComputeOp) or stage.is_inlined or stage.is_output:
             continue
-        reduces = inner.reduction is not None and not is_product(inner)
-        kind_fits = (is_elementwise(inner) or reduces) and inner.tag != op.tag
-        fits = kind_fits and len(inner.axis) >= len(op.axis) - 1
+        kind_fits = is_elementwise(inner) or inner.reduction is not None
+        free = stage.name not in done and inner.tag != op.tag
+        fits = free and kind_fits and len(inner.axis) >= len(op.axis) - 1
         if fits and readers[stage.name] and set(readers[stage.name]) <= group:
             group.add(stage.name)
             found.append(stage)

@@ -12,7 +12,7 @@ from .blocks import schedule_transpose, transposed_row
 from .conv import CONV_ROWS, IMAGE_ROWS
 from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
-from .conv_schedule import schedule_rows
+from .conv_schedule import is_unpadded_copy, schedule_rows
 from .dispatch import dispatched
 from .fusion import cropped, epilogue_or_self, reads_once
 from .gemm import schedule_product
@@ -73,8 +73,10 @@ def schedule(
             done |= schedule_window(s, stage, epilogue_or_self(s, stage, done), target)
         elif op.tag == LAYOUT:
             done |= schedule_layout(s, stage, target)
-        elif op.tag == ROW and not stage.is_inlined:
-            done |= schedule_row_by_row(s, stage, op, target)
+    for stage in reversed(s.stages):
+        op, settled = stage.op, stage.is_inlined or stage.name in done
+        if isinstance(op, te.ComputeOp) and op.tag == ROW and not settled:
+            done |= schedule_row_by_row(s, stage, op, target, done)
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
         if not settled and isinstance(stage.op, te.ComputeOp):
@@ -107,7 +109,9 @@ def _inline(s: te.Schedule) -> None:
 
 def _can_inline_into(op: tensor.Operation) -> bool:
     """Return whether elementwise stages may be inlined into `op`."""
-    return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag in (LAYOUT, IMAGE_ROWS))
+    if not isinstance(op, te.ComputeOp) or op.tag not in (LAYOUT, IMAGE_ROWS):
+        return _is_simple(op)
+    return op.tag == LAYOUT or not is_unpadded_copy(op)  # such a copy is itself inlined
 
 
 def _is_simple(op: tensor.Operation) -> bool:

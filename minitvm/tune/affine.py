@@ -87,7 +87,9 @@ def divide(index: Index, by: Num) -> Index | None:
     """
     whole, rest = _multiples(index, by)
     p = _only(rest)
-    return None if p is None else (*whole, p._replace(div=p.div * by))
+    if not rest or p is None:
+        return None if p is None else whole
+    return (*whole, p._replace(div=p.div * by))
 
 
 def remainder(index: Index, by: Num) -> Index | None:
@@ -95,12 +97,15 @@ def remainder(index: Index, by: Num) -> Index | None:
 
     (12*(i // 7) + j) % 4  ->  j % 4
     """
-    p = _only(_multiples(index, by)[1])
-    return None if p is None else (p._replace(mod=by),)
+    _, rest = _multiples(index, by)
+    p = _only(rest)
+    if not rest or p is None:
+        return None if p is None else ZERO
+    return (p._replace(mod=by),)
 
 
 def _multiples(index: Index, by: Num) -> tuple[Index, Index]:
-    """Return the parts with a division or remainder that are multiples of `by`, and all others.
+    """Return the parts that are not affine and whose factor is a multiple of `by`, and the others.
 
     The former are divided by `by`.
     """

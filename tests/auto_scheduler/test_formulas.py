@@ -109,6 +109,22 @@ def test_history_uses_only_programs_of_the_own_formula(tmp_path: Path) -> None:
     driver.lower(s, made.args, target=ONE)
 
 
+def test_history_uses_the_default_if_it_was_faster_before_a_search_that_was_stopped(
+    tmp_path: Path,
+) -> None:
+    class Stopped(Favours):
+        reference_seconds = 0.3  # of the default; the programs take 0.5
+
+        def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
+            raise KeyboardInterrupt
+
+    made, log = task(), tmp_path / "log.jsonl"
+    tune.run(made, OneOfEach(made), trials=100, measurer=Stopped("no sketch"), log=log)
+    default = topi.schedule(made.outputs, ONE).steps
+    with auto_scheduler.ApplyHistoryBest(log):
+        assert topi.schedule(made.outputs, ONE).steps == default
+
+
 def test_formulas_with_other_inputs_are_refused() -> None:
     other = formulas(size=6)[1]
     with pytest.raises(ArgumentError, match=r"formula 1 has the arguments data float32.1, 6, 6"):

@@ -105,8 +105,8 @@ def test_no_zeros_are_multiplied_in_a_transposed_convolution() -> None:
     task = SearchTask("T2D", (1, 16, 16, 8, 4, 4, 2, 1), target=TWO)
     (product,) = [op for op in task.compute_dag.ops if op.name == "T_rows_conv"]
     terms = math.prod(a.extent for a in (*product.axis, *product.reduce_axis))
-    needed, with_zeros = 16 * 16 * 8 * 4 * 4 * 4, 32 * 32 * 8 * 4 * 4 * 4
-    assert needed <= terms < 1.2 * needed < with_zeros / 3  # some at the border are not used
+    needed = 16 * 16 * 8 * 4 * 4 * 4  # with zeros, 4 times as many
+    assert needed <= terms < 1.2 * needed  # some at the border are not used
 
 
 @pytest.mark.parametrize("name", workloads.SHAPES)

@@ -28,3 +28,15 @@ def test_the_image_is_copied_once(out: te.Tensor) -> None:
     found = stages(out)
     assert found[0] == "T_rows"
     assert not {"T_image", "T_slices", "T_relu"} & {*found}
+
+
+def test_a_1x1_convolution_reads_an_activation_that_is_stored() -> None:
+    """It copies no image, and would compute the activation again for each tile of outputs."""
+    out = topi.conv2d(topi.sigmoid(place(1, 4, 8, 8)), place(32, 4, 1, 1))
+    assert stages(out)[0] == "T_sigmoid"
+
+
+def test_a_convolution_before_a_softmax_has_its_tile_of_registers() -> None:
+    image, weight = place(1, 8, 8, 4), place(3, 3, 4, 16)
+    out = topi.softmax(topi.conv2d(image, weight, 1, 1, layout="NHWC"))
+    assert any(name.endswith(".local") and "conv2d" in name for name in stages(out))

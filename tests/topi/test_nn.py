@@ -81,9 +81,22 @@ def test_conv1d_and_conv3d() -> None:
         lambda a, b: convolution(a[:, :, None], b[:, :, None], (1, 2), (0, 1, 0, 1), 1, 1)[:, :, 0],
         "llvm",
     )
-    x, w = place(1, 2, 4, 5, 6), place(3, 2, 2, 3, 3, name="W")
+    x, w = place(2, 2, 4, 5, 6), place(3, 2, 2, 3, 3, name="W")
 
     check(topi.conv3d(x, w), [x, w], _conv3d, "llvm")
+
+
+def test_conv3d_with_strides_padding_and_dilation() -> None:
+    x, w = place(2, 2, 7, 6, 5), place(3, 2, 2, 3, 2, name="W")
+    strides, pads, spread = (2, 1, 1), (1, 2, 0), (3, 1, 2)
+
+    def meaning(a: Any, b: Any) -> Any:
+        padded = np.pad(a, [(0, 0), (0, 0), *((p, p) for p in pads)])
+        wide = np.zeros((3, 2, 4, 3, 3))
+        wide[:, :, ::3, :, ::2] = b
+        return _conv3d(padded, wide)[:, :, ::2]
+
+    check(topi.conv3d(x, w, strides, pads, spread), [x, w], meaning, "llvm")
 
 
 def _conv3d(a: Any, b: Any) -> Any:

@@ -32,6 +32,8 @@ def value(index: Index, digits: tuple[int, int]) -> int:
         lambda i, j: ((i // 7) * 12 + j - 1) % 4 * 5 + i,
         lambda i, j: ((i // 4) * 14 + j) // 14 * 2 + ((i // 4) * 14 + j) % 14,
         lambda i, j: ((i % 5) * 6) // 3,
+        lambda i, j: (((i % 5) * 6) // 3 + j * 2) // 2,
+        lambda i, j: (((i % 5) * 6) % 3 + j) // 2,
         lambda i, j: ((i % 5) * 6 + (j // 2) * 3) % 3,
     ],
 )
