@@ -75,8 +75,9 @@ def is_default_faster(record: tune.Record) -> bool:
 class ApplyHistoryBest:
     """A context in which topi.schedule uses the best programs of a log for equal formulas.
 
-    It uses the default schedule if that was faster in the final measurement of the search. It
-    ignores programs of other formulas than the task's own (`formulas` of SearchTask).
+    It uses the default schedule if that was faster in the final measurement of the search, or
+    before the search if that was stopped. It ignores programs of other formulas than the task's own
+    (`formulas` of SearchTask).
     """
 
     def __init__(self, records: str | Path, include_compatible: bool = False) -> None:

@@ -197,7 +197,8 @@ class SearchTask(Task):
         """Return the schedule and the arguments of the fastest program in a log.
 
         include_compatible   whether measurements on other machines count
-        Returns the default schedule if that was faster in the search's final measurement.
+        Returns the default schedule if that was faster in the search's final measurement, or before
+        the search if that was stopped.
         """
         record = load_best_record(log_file, self.key, self.target, include_compatible)
         if record is None:

@@ -124,7 +124,7 @@ def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tens
 
 
 def schedule_row_by_row(
-    s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target, done: Collection[str] = ()
+    s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target, done: Collection[str]
 ) -> set[str]:
     """Schedule `out` row by row, with the stages that it needs inside its loop over rows.
 
