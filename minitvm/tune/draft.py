@@ -8,8 +8,9 @@ one iteration of the innermost reduce loop, a little more than the longest of
 
     arithmetic   vector instructions, two in a cycle
     loads        vectors and broadcast scalars, two in a cycle
-    issue        all instructions, four in a cycle
-    latency      of a multiply-add, because an accumulator depends on the iteration before
+    issue        all instructions, six in a cycle
+    latency      of a multiply-add, because an accumulator depends on the iteration before; short
+                 sums overlap, because the core looks ahead to the next tile
     spills       accumulators that registers cannot hold: all of them unless the tile is unrolled
     l1           cache lines from the second-level cache, which arrive while the core computes
 
@@ -40,9 +41,11 @@ from .statements import Batch, Statement, statements
 
 CLOCK = 2.5e9  # cycles a second; the ranking of candidates does not depend on it
 LATENCY = 4.0  # cycles of a multiply-add
+AHEAD = 384.0  # instructions that the core looks ahead
+ISSUE = 6.0  # instructions a cycle
 SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
-THROUGH_MEMORY = 5.0  # cycles of each multiply-add of a loop that is not unrolled
-LLVM_UNROLLS = 8  # LLVM, if it may, unrolls loops of at most this many iterations by itself
+THROUGH_MEMORY = 2.0  # cycles of each multiply-add of a loop that is not unrolled
+LLVM_UNROLLS = 32  # LLVM, if it may, unrolls loops of at most this many iterations by itself
 OVERLAP = 4.0  # parts of the core take (a**4 + b**4 + ...)**(1/4) cycles; infinity is their maximum
 MATH = 20.0  # instructions of an intrinsic such as exp
 USABLE = 0.8  # the part of a cache that one tile can fill
@@ -148,17 +151,20 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
     moves, traffic = _transfers(arrays, s, target)
     core = _core(s, arrays.extent, moves, target)
     fma = core.operations
-    latency = np.where(core.held, LATENCY, SPILLED) if any(x.reduce for x in s.loops) else 0.0
+    sums = any(x.reduce for x in s.loops)
+    strip = core.strip * (fma + core.loads + 2) + 2 * core.rows * core.vectors
+    waits = LATENCY * np.minimum(1.0, strip / AHEAD)
+    latency = np.where(core.held, waits, SPILLED) if sums else 0.0
     over = np.maximum(0.0, core.registers - target.vector_registers)
     cycles: dict[str, Floats] = {
         "arithmetic": fma / 2,
         "loads": core.loads / 2,
-        "issue": (fma + core.loads + 2) / 4,
+        "issue": (fma + core.loads + 2) / ISSUE,
         "latency": np.broadcast_to(latency, arrays.extent.shape[1]),
         "spills": np.where(
             core.held, np.where(over > 0, fma / 2 + over, 0.0), THROUGH_MEMORY * fma
         ),
-        "tile": core.rows * core.vectors / core.strip + 2 / core.strip,
+        "tile": (core.rows * core.vectors / 2 + 1) / core.strip,
     }
     share = _share(s, target)
     return {n: c * core.times * share for n, c in cycles.items()} | {

@@ -105,7 +105,7 @@ def test_the_draft_knows_whether_llvm_unrolls_small_tiles():
     )
     plain = Target(f"{TARGET} -unroll=0")
     never, always = (tune.draft.seconds(sketch, rows, t) for t in (plain, TARGET))
-    assert never[0] > 3 * never[1]
+    assert never[0] > 2 * never[1]
     assert always[0] == pytest.approx(always[1])
     assert tune.draft.explain(sketch, rows[0], plain).limit == "spills"
     assert "stays in memory" in str(tune.draft.explain(sketch, rows[0], plain))
