@@ -230,12 +230,10 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
         new = state.copy()
         view = new.s[stage]
         whole = view.fuse(*new.op(stage).reduce_axis)
-        gene = new.gene(sum_gene(f"tile_{stage}_sum", analysis.terms(new.op(stage))))
+        gene = _gene_of_parts(new, stage)
         parts = new.split(stage, whole, gene, [(0,), (1,)])
-        label = "@".join(_label(a) for a in state.op(stage).reduce_axis)
-        shown = {
-            a.name: (f"{label}.{n}", f"TILE_{stage}_SUM{n}".upper()) for n, a in enumerate(parts)
-        }
+        label, size = "@".join(_label(a) for a in state.op(stage).reduce_axis), new.genes[gene].name
+        shown = {a.name: (f"{label}.{n}", f"{size}{n}".upper()) for n, a in enumerate(parts)}
         made = new.s.rfactor(new.op(stage).output(0), parts[which], len(new.op(stage).axis))
         for op in (made.op, new.op(stage)):
             for a in (*op.axis, *op.reduce_axis):
@@ -243,6 +241,16 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
                     new.names[a] = shown[a.name.removesuffix(".v")]
         new.choices = (*new.choices, ("outer", "inner")[which] + " parts")
         yield new, _index(new, stage) - 1
+
+
+def _gene_of_parts(state: State, stage: str) -> int:
+    """Return the number of the gene that splits a sum; sums with equally many terms share one."""
+    made = sum_gene(f"tile_{stage}_sum", analysis.terms(state.op(stage)))
+    others = {f"tile_{s.removesuffix('.rf')}_sum" for s in state.stages if s.endswith(".rf")}
+    for n, gene in enumerate(state.genes):
+        if gene.name in others and gene.options == made.options:
+            return n
+    return state.gene(made)
 
 
 # --- packing -------------------------------------------------------------------------------------
