@@ -37,6 +37,7 @@ KINDS = {
     VTA: Capabilities("instructions of an accelerator", cpu=False),
 }
 
+WIDER = {"avx": ("avx2", "avx512f"), "avx2": ("avx512f",)}  # vector units that need another one
 
 OPTIONS = {  # name -> (pattern of valid values, error message for others)
     "-mcpu": (".+", ""),
@@ -210,8 +211,15 @@ def _option(word: str, kind: str, text: str) -> tuple[str, str]:
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
-    """Return `features` after the changes in `mattr`, such as "+avx2,-avx512f"."""
+    """Return `features` after the changes in `mattr`, such as "+avx2,-avx512f".
+
+    As in LLVM, a vector unit that is removed takes the wider ones with it.
+    """
     found = set(features)
     for change in mattr.split(","):
-        (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))
+        name = change[1:]
+        if change.startswith("+"):
+            found.add(name)
+        else:
+            found -= {name, *WIDER.get(name, ())}
     return frozenset(found)

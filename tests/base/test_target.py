@@ -11,6 +11,11 @@ def test_the_type_of_lanes_may_be_given_by_its_name() -> None:
     assert Target("llvm -mattr=+avx2,-avx512f").lanes("float32") == 8
 
 
+def test_a_vector_unit_that_is_removed_takes_the_wider_ones_with_it() -> None:
+    assert target._changed(frozenset({"avx", "avx2", "avx512f"}), "-avx") == set()
+    assert target._changed(frozenset({"avx", "avx2", "avx512f"}), "-avx2") == {"avx"}
+
+
 def test_a_type_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TVMError, match="float33"):
         Target().lanes("float33")
