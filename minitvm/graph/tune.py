@@ -6,8 +6,8 @@ module = graph.compile(net, pick=tuned.pick, passes=tuned.passes)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +18,26 @@ from minitvm.tune import Log, MeasureOptions, Outcome, Task
 
 from . import passes
 from .kernels import tensors
-from .node import Graph
+from .node import PARAM, Graph
 from .pipeline import PASSES, Pass, Settings
+from .race import Race, race
 from .tasks import GraphTask, Tasks, extract_tasks
 
-LEAST = 1.05  # how many times as fast as its default a tuned kernel must be to be used: smaller
-# gains are within the noise, and do not carry over to a whole network
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel that became faster.
+
+    body      the kernel
+    formula   what its fastest program computes: the body, or the same by another formula
+    key       the key of the program's formulas
+    steps     the steps of its schedule
+    """
+
+    body: Graph
+    formula: Graph
+    key: str
+    steps: tuple[schedule.Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +46,23 @@ class Tuned:
 
     tasks     all kernels of the network
     outcome   the outcome of tuning the kernels that have sketches
-    chosen    key of a kernel's formulas -> the steps of its schedule, if it became faster
     untuned   the kernels without sketches, with the reason; they keep their default schedule
-    formulas  kernel -> the same kernel by another formula, where that became faster
+    chosen    the kernels that became faster
+    race      the times of the network with these kernels and with the defaults; None if none is
+              faster, or if parameters have no values
     """
 
     tasks: Tasks
     target: Target
     outcome: auto_scheduler.TasksOutcome
-    chosen: dict[str, tuple[schedule.Step, ...]]
-    untuned: Sequence[tuple[str, str]]
-    formulas: dict[Graph, Graph] = field(default_factory=dict[Graph, Graph])
+    untuned: Sequence[tuple[str, str]] = ()
+    chosen: tuple[Choice, ...] = ()
+    race: Race | None = None
+
+    @property
+    def formulas(self) -> Mapping[Graph, Graph]:
+        """Return {kernel: the same kernel by another formula}, where that became faster."""
+        return {c.body: c.formula for c in self.chosen if c.formula != c.body}
 
     @property
     def passes(self) -> tuple[tuple[str, Pass], ...]:
@@ -59,13 +79,14 @@ class Tuned:
         Use it in graph.compile(net, target, pick=tuned.pick, passes=tuned.passes), with the target
         that was tuned.
         """
-        steps = self.chosen.get(_key(outputs)) if str(target) == str(self.target) else None
-        if steps is None:
-            return None
-        s = te.create_schedule([t.op for t in outputs])
-        for step in steps:
-            s.apply(step)
-        return s
+        key = _key(outputs) if str(target) == str(self.target) else None
+        for choice in self.chosen:
+            if choice.key == key:
+                s = te.create_schedule([t.op for t in outputs])
+                for step in choice.steps:
+                    s.apply(step)
+                return s
+        return None
 
     def __str__(self) -> str:
         lines = [str(self.outcome)]
@@ -74,6 +95,8 @@ class Tuned:
         lines.append(f"{count} of {len(self.tasks)} kernels are faster than their default")
         if self.formulas:
             lines.append(f"{len(self.formulas)} of them by another formula")
+        if self.race is not None:
+            lines.append(str(self.race))
         return "\n".join(lines)
 
 
@@ -102,7 +125,8 @@ def tune(
     measure            how to measure; by default, constants are in no cache when a kernel starts,
                        as in a network
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
-    A tuned kernel is used if it is at least 5 % faster than its default, measured alternately.
+    A tuned kernel is chosen if it is faster than its default when both are measured in turns: alone
+    at the end of its search, and then in the network, if all its parameters have values.
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
@@ -129,10 +153,12 @@ def tune(
         measure=measure or MeasureOptions(cold=True),
         on=on,
     )
-    found = Tuned(kernels, to, outcome, {}, untuned, {})
-    for body, one in zip(tuned, outcome.outcomes, strict=True):
-        _use_best(found, body, others[body], one)
-    return found
+    found = Tuned(kernels, to, outcome, untuned)
+    each = zip(tuned, outcome.outcomes, strict=True)
+    better = tuple(_choice(body, others[body], one) for body, one in each if one.gain > 1)
+    if not better or any(n.op == PARAM and n.name not in graph.params for n in graph.nodes):
+        return replace(found, chosen=better)
+    return _raced(found, graph, better, winograd)
 
 
 def task_of(kernel: GraphTask, others: Sequence[Graph] = ()) -> Task:
@@ -148,17 +174,28 @@ def task_of(kernel: GraphTask, others: Sequence[Graph] = ()) -> Task:
     return Task(kernel.name, workload, kernel.target, dag.tensors, dag.flop_ct, sketches)
 
 
-def _use_best(tuned: Tuned, body: Graph, others: Sequence[Graph], outcome: Outcome) -> None:
-    """Choose the best candidate for a kernel if it is clearly faster than the default."""
-    if outcome.gain < LEAST:
-        return
+def _choice(body: Graph, others: Sequence[Graph], outcome: Outcome) -> Choice:
+    """Return the fastest program of a kernel, which may compute one of its other formulas."""
     number, row = outcome.best.candidate
     sketch = outcome.task.sketches[number]
     key = _key(sketch.args[-1:])
-    tuned.chosen[key] = sketch.filled(row)
-    for other in others:
-        if _key(_dag(other).outputs) == key:
-            tuned.formulas[body] = other
+    formula = next((other for other in others if _key(_dag(other).outputs) == key), body)
+    return Choice(body, formula, key, sketch.filled(row))
+
+
+def _raced(tuned: Tuned, graph: Graph, better: Iterable[Choice], winograd: bool) -> Tuned:
+    """Choose the kernels of `better` that are faster in the network, if it becomes faster."""
+
+    def measured(choices: Iterable[Choice]) -> tuple[Tuned, Race]:
+        now = replace(tuned, chosen=tuple(choices))
+        found = race(graph, tuned.target, now.pick, now.passes, winograd=winograd)
+        return replace(now, race=found), found
+
+    now, result = measured(better)
+    kept = [choice for choice in now.chosen if result.is_faster(choice.body)]
+    if 0 < len(kept) < len(now.chosen):
+        now, result = measured(kept)
+    return now if kept and result.chosen < result.default else tuned
 
 
 def _dag(body: Graph) -> auto_scheduler.ComputeDAG:

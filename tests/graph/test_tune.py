@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,11 @@ import pytest
 
 from minitvm import auto_scheduler, graph, te, tune
 from minitvm.base import GraphError, ScheduleError, Target
-from minitvm.graph.tune import LEAST, _use_best, task_of
+from minitvm.graph.race import Race, race
+from minitvm.graph.tune import Choice, _choice, _raced, task_of
 
 ONE = "llvm -num-cores=1 -unroll=0"
+TUNE = sys.modules["minitvm.graph.tune"]  # graph.tune is the function
 
 
 def small() -> graph.Graph:
@@ -25,24 +29,28 @@ def small() -> graph.Graph:
     return b.graph(x)
 
 
-def picked(steps) -> graph.Tuned:
-    """Return tuned kernels with these steps."""
+def tuned_with(*chosen: Choice) -> graph.Tuned:
+    """Return tuned kernels with these choices."""
     none = auto_scheduler.TasksOutcome((), (), "trials", 0.0, (), (), {})
-    return graph.Tuned(graph.extract_tasks(small(), ONE), Target(ONE), none, steps, ())
+    return graph.Tuned(graph.extract_tasks(small(), ONE), Target(ONE), none, chosen=chosen)
+
+
+def drawn(kernel: graph.GraphTask, seed: int = 0) -> Choice:
+    """Return a random program of a kernel."""
+    task = task_of(kernel)
+    (candidate,) = tune.RandomPolicy(task, np.random.default_rng(seed)).propose(1)
+    steps = task.sketches[candidate.sketch].filled(candidate.row)
+    return Choice(kernel.body, kernel.body, task.workload[-1], steps)
 
 
 def test_a_network_of_picked_candidates_computes_the_same() -> None:
     net, rng = small(), np.random.default_rng(0)
-    tasks = [task_of(kernel) for kernel in graph.extract_tasks(net, ONE)]
-    assert len({task.key for task in tasks}) == 2
-    steps = {}
-    for task in tasks:
-        (candidate,) = tune.RandomPolicy(task, rng).propose(1)
-        steps[task.workload[-1]] = task.sketches[candidate.sketch].filled(candidate.row)
+    choices = [drawn(kernel) for kernel in graph.extract_tasks(net, ONE)]
+    assert len({choice.key for choice in choices}) == 2
     asked = list[te.Schedule | None]()
 
     def pick(outputs: list[te.Tensor], target: Target) -> te.Schedule | None:
-        asked.append(picked(steps).pick(outputs, target))
+        asked.append(tuned_with(*choices).pick(outputs, target))
         return asked[-1]
 
     x = rng.random((8, 32), np.float32)
@@ -54,13 +62,82 @@ def test_a_network_of_picked_candidates_computes_the_same() -> None:
 
 def test_other_targets_and_formulas_keep_their_default() -> None:
     kernel, *_ = graph.extract_tasks(small(), ONE)
-    task = task_of(kernel)
-    (candidate,) = tune.RandomPolicy(task, np.random.default_rng(0)).propose(1)
-    steps = task.sketches[candidate.sketch].filled(candidate.row)
-    outputs = [kernel.args[-1]]
-    assert picked({task.workload[-1]: steps}).pick(outputs, Target(ONE)) is not None
-    assert picked({task.workload[-1]: steps}).pick(outputs, Target("llvm -num-cores=2")) is None
-    assert picked({}).pick(outputs, Target(ONE)) is None
+    choice, outputs = drawn(kernel), [kernel.args[-1]]
+    assert tuned_with(choice).pick(outputs, Target(ONE)) is not None
+    assert tuned_with(choice).pick(outputs, Target("llvm -num-cores=2")) is None
+    assert tuned_with().pick(outputs, Target(ONE)) is None
+
+
+# --- in the network ---
+
+
+def slow(kernel: graph.GraphTask) -> Choice:
+    """Return a program of a kernel that is much slower than its default: all loops in order."""
+    return replace(drawn(kernel), steps=())
+
+
+def two_products(size: int = 256) -> graph.Graph:
+    """Two layers, each with a product that takes milliseconds without a schedule."""
+    rng = np.random.default_rng(0)
+    b = graph.Builder("two")
+    x = b.input("x", (size, size))
+    for n in (size, 2 * size):
+        w = b.param(f"w{n}", rng.standard_normal((n, x.type.shape[1])).astype("float32"))
+        x = b.relu(b.dense(x, w))
+    return b.graph(x)
+
+
+def test_a_race_measures_each_kernel_in_the_network() -> None:
+    net = two_products()
+    first, second = graph.extract_tasks(net, ONE)
+    tuned = tuned_with(slow(second))
+    found = race(net, Target(ONE), tuned.pick, tuned.passes)
+    assert found.chosen > 2 * found.default
+    default, chosen = found.kernels[second.body]
+    assert chosen > 2 * default
+    assert not found.is_faster(second.body)
+    default, chosen = found.kernels[first.body]
+    assert chosen < 2 * default
+    total = sum(chosen for _, chosen in found.kernels.values())
+    assert total <= 1.5 * found.chosen
+
+
+def test_only_kernels_that_are_faster_in_the_network_are_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = two_products(32)
+    choices = [drawn(kernel) for kernel in graph.extract_tasks(net, ONE)]
+    times = dict[str, tuple[float, float]]()
+    asked = list[int]()
+
+    def told(_net, _target, pick, *_, **__) -> Race:
+        asked.append(sum(pick([k.args[-1]], Target(ONE)) is not None for k in kernels))
+        each = {c.body: times[c.key] for c in choices}
+        default, chosen = (sum(t[n] for t in each.values()) for n in (0, 1))
+        return Race(default, chosen, each)
+
+    kernels = graph.extract_tasks(net, ONE)
+    monkeypatch.setattr(TUNE, "race", told)
+    for second, chosen, races in (((2.0, 1.0), 2, [2]), ((2.0, 2.5), 1, [2, 1])):
+        times |= {choices[0].key: (3.0, 2.0), choices[1].key: second}
+        asked.clear()
+        tuned = _raced(tuned_with(), net, choices, True)
+        assert tuned.chosen == tuple(choices[:chosen])
+        assert asked == races
+        assert "in the network: " in str(tuned)
+    times |= {choices[0].key: (3.0, 3.0), choices[1].key: (3.0, 2.9)}
+    times[choices[0].key] = (3.0, 3.5)  # the other kernel is slowed down by more than it gains
+    assert _raced(tuned_with(), net, choices, True).chosen == ()
+
+
+def test_a_network_without_values_is_not_raced(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = graph.Builder("empty")
+    x = b.input("x", (8, 32))
+    net = b.graph(b.relu(b.dense(x, b.unknown("w", (16, 32)))))
+    monkeypatch.setattr(TUNE, "race", None)  # a call would fail
+    options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
+    tuned = graph.tune(net, ONE, trials=2, measure=options)
+    assert tuned.race is None
 
 
 def test_a_network_is_tuned_and_the_same_call_resumes(tmp_path: Path) -> None:
@@ -75,12 +152,12 @@ def test_a_network_is_tuned_and_the_same_call_resumes(tmp_path: Path) -> None:
         *["TaskRound"] * 2,
         "TasksFinished",
     ]
-    faster = {o.task.workload[-1] for o in tuned.outcome.outcomes if o.gain >= LEAST}
-    assert set(tuned.chosen) == faster
-    assert f"{len(faster)} of 2 kernels" in str(tuned)
+    faster = {o.task.workload[-1] for o in tuned.outcome.outcomes if o.gain > 1}
+    assert {choice.key for choice in tuned.chosen} <= faster
+    assert f"{len(tuned.chosen)} of 2 kernels" in str(tuned)
     again = graph.tune(net, ONE, trials=8, log=log, measure=options)
     assert again.outcome.rounds == ()
-    assert again.chosen == tuned.chosen
+    assert [o.best for o in again.outcome.outcomes] == [o.best for o in tuned.outcome.outcomes]
     x = rng.random((8, 32), np.float32)
     (expected,) = graph.evaluate(net, x)
     found = graph.compile(net, ONE, pick=again.pick)(x)
@@ -117,9 +194,8 @@ def test_a_kernel_may_become_faster_by_another_formula(other: bool) -> None:
     assert 'method="winograd"' in str(kernel.body)
     names = [sketch.name for sketch in task.sketches]
     assert names[:2] == ["sketch 0, plan", "formula 1, sketch 0, level 1"]
-    tuned = picked({})
     others = graph.passes.other_formulas(kernel.body)
-    _use_best(tuned, kernel.body, others, outcome_of(task, names[other]))
+    tuned = tuned_with(_choice(kernel.body, others, outcome_of(task, names[other])))
     assert tuned.formulas == ({kernel.body: others[0]} if other else {})
     assert ("1 of them by another formula" in str(tuned)) == other
     seen, asked = dict[str, graph.Graph](), list[bool]()
