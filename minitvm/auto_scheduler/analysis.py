@@ -123,15 +123,16 @@ def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
     """Return the inputs that can be stored as panels as wide as a tile, and the dimension of each.
 
     Panels split this dimension, and the last data axis indexes it. Other axes, one of them a reduce
-    axis, index the other dimensions. Some data axis indexes no dimension, so each tile along it
-    reads the input again. Examples: the weights of a product and of a convolution in NHWC.
+    axis, or constants index the other dimensions. Some data axis indexes no dimension, so each tile
+    along it reads the input again. Examples: the weights of a product and of a convolution in NHWC.
     """
     found = list[tuple[tensor.Tensor, int]]()
     last, long = op.axis[-1], {a for a in op.axis if extent(a) > 1}
     for load in tensor.loads(op):
         where = [n for n, i in enumerate(load.indices) if i is last]
-        used = {i for i in load.indices if isinstance(i, tensor.Axis)}
-        plain = len(used) == len(load.indices)
+        given = [i for i in load.indices if not isinstance(i, int)]
+        used = {i for i in given if isinstance(i, tensor.Axis)}
+        plain = len(used) == len(given)
         if where and plain and used & {*op.reduce_axis} and not long <= used:
             assert isinstance(load.buffer, tensor.Tensor)
             found.append((load.buffer, where[0]))
