@@ -102,7 +102,7 @@ class ApplyHistoryBest:
         record = self.best.get((dag.workload_key(), str(target)))
         if record is None or is_default_faster(record):
             return None
-        return replayed(record, dag)
+        return tune.replayed(dag.initial, schedule.from_json(json.dumps(record.steps)))
 
     def __enter__(self) -> Self:
         hook = ExitStack()
@@ -112,14 +112,6 @@ class ApplyHistoryBest:
 
     def __exit__(self, *_: object) -> None:
         self._hooks.pop().close()
-
-
-def replayed(record: tune.Record, dag: ComputeDAG) -> te.Schedule:
-    """Apply the steps of a record to the formulas of `dag`; return the schedule."""
-    s = te.Schedule(dag.initial)
-    for step in schedule.from_json(json.dumps(record.steps)):
-        s.apply(step)
-    return s
 
 
 def _formulas(task: str) -> str | None:

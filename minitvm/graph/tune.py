@@ -14,14 +14,17 @@ import numpy as np
 
 from minitvm import auto_scheduler, schedule, te
 from minitvm.base import GraphError, Target, TVMError
-from minitvm.tune import Log, MeasureOptions, Outcome, Task
+from minitvm.tune import Log, MeasureOptions, Outcome, Task, replayed
 
 from . import passes
+from .compile import compile
 from .kernels import tensors
 from .node import PARAM, Graph
 from .pipeline import PASSES, Pass, Settings
 from .race import Race, race
 from .tasks import GraphTask, Tasks, extract_tasks
+
+ALONE = 1.05  # how many times as fast as its default a kernel must be if there is no race
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,7 @@ class Tuned:
     outcome   the outcome of tuning the kernels that have sketches
     untuned   the kernels without sketches, with the reason; they keep their default schedule
     chosen    the kernels that became faster
-    race      the times of the network with these kernels and with the defaults; None if none is
-              faster, or if parameters have no values
+    race      the times of the network with tuned kernels and with the defaults; None without a race
     """
 
     tasks: Tasks
@@ -82,10 +84,7 @@ class Tuned:
         key = _key(outputs) if str(target) == str(self.target) else None
         for choice in self.chosen:
             if choice.key == key:
-                s = te.create_schedule([t.op for t in outputs])
-                for step in choice.steps:
-                    s.apply(step)
-                return s
+                return replayed(te.create_schedule([t.op for t in outputs]).state, choice.steps)
         return None
 
     def __str__(self) -> str:
@@ -96,7 +95,7 @@ class Tuned:
         if self.formulas:
             lines.append(f"{len(self.formulas)} of them by another formula")
         if self.race is not None:
-            lines.append(str(self.race))
+            lines.append(f"{self.race}{'' if self.chosen else ', which are kept'}")
         return "\n".join(lines)
 
 
@@ -125,8 +124,11 @@ def tune(
     measure            how to measure; by default, constants are in no cache when a kernel starts,
                        as in a network
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
-    A tuned kernel is chosen if it is faster than its default when both are measured in turns: alone
-    at the end of its search, and then in the network, if all its parameters have values.
+    A kernel is chosen if its best program is faster than its default when both are measured
+    alternately: alone, at the end of the search, and by at least 1 % in the network, where all such
+    kernels race with the defaults. None is chosen if the network does not become faster. The race
+    takes a few seconds more than `seconds`, and twice the time of compiling the network. There is
+    none if tuning is stopped or a parameter has no value; then 5 % alone is enough.
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
@@ -155,10 +157,15 @@ def tune(
     )
     found = Tuned(kernels, to, outcome, untuned)
     each = zip(tuned, outcome.outcomes, strict=True)
-    better = tuple(_choice(body, others[body], one) for body, one in each if one.gain > 1)
-    if not better or any(n.op == PARAM and n.name not in graph.params for n in graph.nodes):
-        return replace(found, chosen=better)
-    return _raced(found, graph, better, winograd)
+    better = [(_choice(body, others[body], one), one.gain) for body, one in each if one.gain > 1]
+    alone = replace(found, chosen=tuple(choice for choice, gain in better if gain >= ALONE))
+    known = all(n.op != PARAM or n.name in graph.params for n in graph.nodes)
+    if not better or not known or outcome.ended == "stopped":
+        return alone
+    try:
+        return _raced(found, graph, [choice for choice, _ in better], winograd)
+    except KeyboardInterrupt:
+        return alone
 
 
 def task_of(kernel: GraphTask, others: Sequence[Graph] = ()) -> Task:
@@ -185,17 +192,20 @@ def _choice(body: Graph, others: Sequence[Graph], outcome: Outcome) -> Choice:
 
 def _raced(tuned: Tuned, graph: Graph, better: Iterable[Choice], winograd: bool) -> Tuned:
     """Choose the kernels of `better` that are faster in the network, if it becomes faster."""
+    default = compile(graph, tuned.target, winograd=winograd, pick=lambda outputs, target: None)
+    bodies = [kernel.body for kernel in tuned.tasks]
 
     def measured(choices: Iterable[Choice]) -> tuple[Tuned, Race]:
         now = replace(tuned, chosen=tuple(choices))
-        found = race(graph, tuned.target, now.pick, now.passes, winograd=winograd)
+        module = compile(graph, tuned.target, winograd=winograd, pick=now.pick, passes=now.passes)
+        found = race(default, module, bodies)
         return replace(now, race=found), found
 
     now, result = measured(better)
     kept = [choice for choice in now.chosen if result.is_faster(choice.body)]
     if 0 < len(kept) < len(now.chosen):
         now, result = measured(kept)
-    return now if kept and result.chosen < result.default else tuned
+    return now if kept and result.tuned < result.default else replace(now, chosen=())
 
 
 def _dag(body: Graph) -> auto_scheduler.ComputeDAG:

@@ -81,7 +81,7 @@ from .record import (
 from .rewrite import Group, Summary, prune, summaries, upgrade
 from .search import Limits, Measures, Searching, interruptible, run
 from .shared import Corrected, SharedModel, load_trees, save_trees
-from .sketch import Hole, Sketch
+from .sketch import Hole, Sketch, replayed
 from .space import (
     Gene,
     Ints,

@@ -91,53 +91,92 @@ def test_a_race_measures_each_kernel_in_the_network() -> None:
     net = two_products()
     first, second = graph.extract_tasks(net, ONE)
     tuned = tuned_with(slow(second))
-    found = race(net, Target(ONE), tuned.pick, tuned.passes)
-    assert found.chosen > 2 * found.default
+    modules = graph.compile(net, ONE), graph.compile(net, ONE, pick=tuned.pick)
+    found = race(*modules, [first.body, second.body])
+    assert found.tuned > 2 * found.default
     default, chosen = found.kernels[second.body]
     assert chosen > 2 * default
     assert not found.is_faster(second.body)
     default, chosen = found.kernels[first.body]
     assert chosen < 2 * default
-    total = sum(chosen for _, chosen in found.kernels.values())
-    assert total <= 1.5 * found.chosen
+
+
+def test_a_race_adds_up_the_calls_of_a_kernel_and_leaves_out_views() -> None:
+    rng = np.random.default_rng(0)
+    b = graph.Builder("views")
+    x = b.input("x", (8, 32))
+    for n in range(2):
+        w = b.param(f"w{n}", rng.standard_normal((32, 32)).astype("float32"))
+        x = b.reshape(b.relu(b.dense(x, w)), (8, 32) if n else (8, 4, 8))
+        x = x if n else b.reshape(x, (8, 32))
+    net = b.graph(x)
+    kernels = graph.extract_tasks(net, ONE)
+    module = graph.compile(net, ONE)
+    found = race(module, graph.compile(net, ONE), [kernel.body for kernel in kernels])
+    (product,) = (kernel for kernel in kernels if "dense" in kernel.name)
+    assert product.count == 2
+    assert len(module.plan.calls) == 2
+    assert found.kernels[product.body][0] > 0
+    views = [kernel.body for kernel in kernels if kernel is not product]
+    assert all(found.kernels[body] == (0, 0) for body in views)
+    assert not any(found.is_faster(body) for body in views)
+
+
+def test_a_race_with_another_formula() -> None:
+    kernel, task = conv_task()
+    others = graph.passes.other_formulas(kernel.body)
+    names = [sketch.name for sketch in task.sketches]
+    tuned = tuned_with(_choice(kernel.body, others, outcome_of(task, names[1])))
+    net = convolution()
+    modules = graph.compile(net, ONE), graph.compile(net, ONE, pick=tuned.pick, passes=tuned.passes)
+    bodies = [each.body for each in graph.extract_tasks(net, ONE)]
+    found = race(*modules, bodies)
+    assert min(found.kernels[kernel.body]) > 0
+    assert set(found.kernels) == set(bodies)
 
 
 def test_only_kernels_that_are_faster_in_the_network_are_chosen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     net = two_products(32)
-    choices = [drawn(kernel) for kernel in graph.extract_tasks(net, ONE)]
-    times = dict[str, tuple[float, float]]()
-    asked = list[int]()
+    first, second = choices = [drawn(kernel) for kernel in graph.extract_tasks(net, ONE)]
+    races = list[int]()
 
-    def told(_net, _target, pick, *_, **__) -> Race:
-        asked.append(sum(pick([k.args[-1]], Target(ONE)) is not None for k in kernels))
-        each = {c.body: times[c.key] for c in choices}
-        default, chosen = (sum(t[n] for t in each.values()) for n in (0, 1))
-        return Race(default, chosen, each)
+    def tuned(*pairs: tuple[float, float]) -> graph.Tuned:
+        """Return the outcome if the kernels take these seconds by default and tuned."""
 
-    kernels = graph.extract_tasks(net, ONE)
-    monkeypatch.setattr(TUNE, "race", told)
-    for second, chosen, races in (((2.0, 1.0), 2, [2]), ((2.0, 2.5), 1, [2, 1])):
-        times |= {choices[0].key: (3.0, 2.0), choices[1].key: second}
-        asked.clear()
-        tuned = _raced(tuned_with(), net, choices, True)
-        assert tuned.chosen == tuple(choices[:chosen])
-        assert asked == races
-        assert "in the network: " in str(tuned)
-    times |= {choices[0].key: (3.0, 3.0), choices[1].key: (3.0, 2.9)}
-    times[choices[0].key] = (3.0, 3.5)  # the other kernel is slowed down by more than it gains
-    assert _raced(tuned_with(), net, choices, True).chosen == ()
+        def told(*_) -> Race:
+            races.append(1)
+            default, chosen = (sum(pair[n] for pair in pairs) for n in (0, 1))
+            return Race(default, chosen, dict(zip((first.body, second.body), pairs, strict=True)))
+
+        races.clear()
+        monkeypatch.setattr(TUNE, "race", told)
+        return _raced(tuned_with(), net, choices, True)
+
+    assert tuned((3, 2), (2, 1)).chosen == (first, second)
+    assert len(races) == 1
+    assert tuned((3, 2), (2, 2.5)).chosen == (first,)
+    assert len(races) == 2
+    lost = tuned((3, 2.9), (3, 3.5))  # the second costs more than the first gains
+    assert lost.chosen == ()
+    assert str(lost).endswith("with the defaults, which are kept")
+    assert tuned((3, 2.99), (3, 2.99)).chosen == ()
 
 
-def test_a_network_without_values_is_not_raced(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("gain", "count"), [(1.04, 0), (1.06, 1)])
+def test_a_network_without_values_is_not_raced(
+    gain: float, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     b = graph.Builder("empty")
     x = b.input("x", (8, 32))
     net = b.graph(b.relu(b.dense(x, b.unknown("w", (16, 32)))))
     monkeypatch.setattr(TUNE, "race", None)  # a call would fail
+    monkeypatch.setattr(tune.Outcome, "gain", property(lambda outcome: gain))
     options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
     tuned = graph.tune(net, ONE, trials=2, measure=options)
     assert tuned.race is None
+    assert len(tuned.chosen) == count
 
 
 def test_a_network_is_tuned_and_the_same_call_resumes(tmp_path: Path) -> None:
