@@ -122,11 +122,12 @@ def is_small_space(op: tensor.ComputeOp, cores: int) -> bool:
 def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
     """Return the inputs that can be stored as panels as wide as a tile, and the dimension of each.
 
-    Panels split this dimension, and the last data axis indexes it. Other axes, one of them a reduce
-    axis, or constants index the other dimensions. Some data axis indexes no dimension, so each tile
-    along it reads the input again. Examples: the weights of a product and of a convolution in NHWC.
+    Panels split this dimension, and the last data axis indexes it. The other dimensions are indexed
+    by other axes or constants; at least one of these axes is a reduce axis. Some data axis indexes
+    no dimension, so each tile along it reads the input again. Examples: the weights of a product
+    and of a convolution in NHWC.
     """
-    found = list[tuple[tensor.Tensor, int]]()
+    found = dict[tensor.Tensor, int]()
     last, long = op.axis[-1], {a for a in op.axis if extent(a) > 1}
     for load in tensor.loads(op):
         where = [n for n, i in enumerate(load.indices) if i is last]
@@ -135,5 +136,5 @@ def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
         plain = len(used) == len(given)
         if where and plain and used & {*op.reduce_axis} and not long <= used:
             assert isinstance(load.buffer, tensor.Tensor)
-            found.append((load.buffer, where[0]))
-    return found
+            found.setdefault(load.buffer, where[0])
+    return [*found.items()]

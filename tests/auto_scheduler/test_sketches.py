@@ -108,3 +108,28 @@ def test_partial_results_are_not_split_again() -> None:
         state, _ = next(iter(rules[name].apply(state, stage, ONE)))
     assert "C.rf.local" in state.stages
     assert not rules["rfactor"].meets(state, "C.rf.local", ONE)
+
+
+@pytest.mark.parametrize(("length", "count"), [(64, 1), (32, 2)])
+def test_sums_of_equal_length_are_split_by_one_gene(length: int, count: int) -> None:
+    x, y = te.placeholder((64,), name="x"), te.placeholder((length,), name="y")
+    r, q = te.reduce_axis((0, 64), "r"), te.reduce_axis((0, length), "q")
+    total = te.compute((1,), lambda i: te.sum(x[r], r), name="total")
+    other = te.compute((1,), lambda i: te.sum(y[q] + total[i], q), name="other")
+    found = auto_scheduler.sketches([auto_scheduler.ComputeDAG([x, y, other])], ONE)
+    genes = [{g.name for g in s.space.genes if g.name.endswith("_sum")} for s in found]
+    assert max(map(len, genes)) == count
+
+
+def test_an_input_that_is_read_twice_is_packed_once() -> None:
+    """A product of complex matrices: both parts of B are panels of one copy."""
+    a, b = (te.placeholder((2, 32, 32), name=name) for name in "AB")
+    k = te.reduce_axis((0, 32), "k")
+
+    def term(i, j):
+        return a[0, i, k] * b[0, k, j] - a[1, i, k] * b[1, k, j]
+
+    real = te.compute((32, 32), lambda i, j: te.sum(term(i, j), k), name="C")
+    assert auto_scheduler.analysis.packable(real.op) == [(b, 2)]
+    found = auto_scheduler.sketches([auto_scheduler.ComputeDAG([a, b, real])], ONE)
+    assert any("pack" in sketch.name for sketch in found)
