@@ -37,7 +37,7 @@ KINDS = {
     VTA: Capabilities("instructions of an accelerator", cpu=False),
 }
 
-WIDER = {"avx": ("avx2", "avx512f"), "avx2": ("avx512f",)}  # vector units that need another one
+WIDER = {"avx": ("avx2", "avx512f"), "avx2": ("avx512f",)}  # units that are removed with a unit
 
 OPTIONS = {  # name -> (pattern of valid values, error message for others)
     "-mcpu": (".+", ""),
@@ -213,7 +213,8 @@ def _option(word: str, kind: str, text: str) -> tuple[str, str]:
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
     """Return `features` after the changes in `mattr`, such as "+avx2,-avx512f".
 
-    As in LLVM, a vector unit that is removed takes the wider ones with it.
+    As in LLVM, a vector unit that is removed takes the wider ones with it. LLVM knows more such
+    dependencies, which matter less here: they do not change the width of vectors.
     """
     found = set(features)
     for change in mattr.split(","):

@@ -9,8 +9,8 @@ one iteration of the innermost reduce loop, a little more than the longest of
     arithmetic   vector instructions, two in a cycle
     loads        vectors and broadcast scalars, two in a cycle
     issue        all instructions, six in a cycle
-    latency      of a multiply-add, because an accumulator depends on the iteration before; short
-                 sums overlap, because the core looks ahead to the next tile
+    latency      of a multiply-add, because an accumulator depends on the iteration before; if the
+                 sum is short, the core overlaps it with that of the next tile
     spills       accumulators that registers cannot hold: all of them unless the tile is unrolled
     l1           cache lines from the second-level cache, which arrive while the core computes
 
@@ -41,7 +41,7 @@ from .statements import Batch, Statement, statements
 
 CLOCK = 2.5e9  # cycles a second; the ranking of candidates does not depend on it
 LATENCY = 4.0  # cycles of a multiply-add
-AHEAD = 384.0  # instructions that the core looks ahead
+WINDOW = 384.0  # instructions that the core can execute out of order
 ISSUE = 6.0  # instructions a cycle
 SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
 THROUGH_MEMORY = 2.0  # cycles of each multiply-add of a loop that is not unrolled
@@ -152,8 +152,8 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
     core = _core(s, arrays.extent, moves, target)
     fma = core.operations
     sums = any(x.reduce for x in s.loops)
-    strip = core.strip * (fma + core.loads + 2) + 2 * core.rows * core.vectors
-    waits = LATENCY * np.minimum(1.0, strip / AHEAD)
+    instructions = core.strip * (fma + core.loads + 2) + 2 * core.rows * core.vectors
+    waits = LATENCY * np.minimum(1.0, instructions / WINDOW)
     latency = np.where(core.held, waits, SPILLED) if sums else 0.0
     over = np.maximum(0.0, core.registers - target.vector_registers)
     cycles: dict[str, Floats] = {
