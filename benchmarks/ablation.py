@@ -174,7 +174,12 @@ def incomplete(curves: Curves, task: tune.Task) -> dict[str, object]:
     return {"accuracy_by_completeness": curve, "pruned_at": lost, "genes": genes}
 
 
-def draw(rates: Mapping[str, list[list[float]]], title: str, file: Path) -> None:
+def draw(
+    rates: Mapping[str, list[list[float]]],
+    title: str,
+    file: Path,
+    ylabel: str = "GFLOP/s of the best program so far",
+) -> None:
     """Write a picture: the median of the seeds, and their range as a band."""
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for name, several in rates.items():
@@ -184,7 +189,7 @@ def draw(rates: Mapping[str, list[list[float]]], title: str, file: Path) -> None
         (line,) = axes.plot(numbers, np.median(values, axis=0), label=name)
         low, high = values.min(axis=0), values.max(axis=0)
         axes.fill_between(numbers, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
-    axes.set(xlabel="trials", ylabel="GFLOP/s of the best program so far", title=title)
+    axes.set(xlabel="trials", ylabel=ylabel, title=title)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     figure.savefig(file, format="svg", bbox_inches="tight")

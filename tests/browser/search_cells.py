@@ -6,7 +6,7 @@ import numpy as np
 from minitvm import auto_scheduler, te, tune
 from minitvm.schedule import Split
 
-def double(n):
+def double(number):
     A = te.placeholder((64, 64), name="A")
     C = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="C")
     genes = tune.split_gene("tile_i", 64, 2), tune.split_gene("tile_j", 64, 2)
@@ -14,7 +14,7 @@ def double(n):
     holes = tune.Hole(0, "factor", ((0, 1),)), tune.Hole(1, "factor", ((1, 1),))
     state = te.create_schedule(C.op).state
     sketch = tune.Sketch("tiles", (A, C), state, steps, holes, tune.Space(genes))
-    return tune.Task("double", (64, n), tvm.Target("llvm"), (A, C), 64.0**2, (sketch,))
+    return tune.Task("double", (64, number), tvm.Target("llvm"), (A, C), 64.0**2, (sketch,))
 
 class Told:
     reference_seconds = 2e-7

@@ -6,7 +6,7 @@ ROUNDS = "document.querySelector('.mtvm-visual .mtvm-stage').textContent"
 
 
 def test_rounds_appear_while_it_runs_until_stop(show) -> None:
-    page = show(f"{SCHEDULER}\nviz.TaskAllocation(scheduler(0.02), trials=144, batch=8)")
+    page = show(f"{SCHEDULER}\nviz.TaskAllocation(scheduler(0.05), trials=144, batch=8)")
     assert "not started" in page.evaluate(ROUNDS)
     page.click("[data-name=start]")
     page.wait_for_function(f"{ROUNDS}.includes('round 3')")
