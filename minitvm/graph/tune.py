@@ -125,7 +125,7 @@ def tune(
                        as in a network
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
     A kernel is chosen if its best program is faster than its default when both are measured
-    alternately: alone, at the end of the search, and by at least 1 % in the network, where all such
+    alternately: alone, at the end of the search, and by at least 2 % in the network, where all such
     kernels race with the defaults. None is chosen if the network does not become faster. The race
     takes a few seconds more than `seconds`, and twice the time of compiling the network. There is
     none if tuning is stopped or a parameter has no value; then 5 % alone is enough.
