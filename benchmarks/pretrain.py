@@ -1,17 +1,21 @@
 """Train a cost model on programs of several tasks, and try it on tasks that it does not know.
 
-    python benchmarks/pretrain.py [--programs 120] [--seconds 60] [--log FOLDER] [--model FILE]
+    python benchmarks/pretrain.py [--programs 120] [--random 12] [--seconds 60] [--log FOLDER]
+                                  [--model FILE]
 
 Programs of several tasks are drawn and measured for --seconds, and kept in FOLDER. Repeat the
 command until all are measured; then it prints the table. Of each task, --programs are drawn
 uniformly, and a quarter as many are those that the draft ranks highest. Only the former count.
 
-Each line of the table is a task, for which four models order the programs that they have not seen:
+Each line of the table is a task, for which five models order the programs that they have not seen:
 
 draft   the analytic model, which is not trained
 own     trees that correct it, trained on 100 programs of the task (--own)
 500     trees that correct it, trained on 500 programs of the other tasks
 all     the same, with all their programs
+more    the same, and programs of --random tasks whose formulas are drawn at random, as Halide's
+        model was trained (Adams et al. 2019): chains of products, stencils, sums and elementwise
+        stages
 
 --model writes the trees of all tasks if `all` is better than the draft on average, with a margin.
 
@@ -30,7 +34,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MINITVM_NUM_THREADS"] = "1"
 import numpy as np
 
 from minitvm import auto_scheduler, te, topi, tune
-from minitvm.base import Target
+from minitvm.base import Target, TVMError
 
 TARGET = Target("llvm -num-cores=1")
 DRAFTED = 4  # programs drawn uniformly for each one that the draft ranks highest
@@ -95,9 +99,47 @@ TASKS: Mapping[str, Callable[[], te.Tensor]] = {
 }
 
 
-def task_of(name: str) -> tune.Task:
-    """Return the task called `name`, with the sketches that the rules make."""
-    out = TASKS[name]()
+def pipeline(seed: int) -> te.Tensor:
+    """Return a chain of two to four stages on a matrix, drawn at random."""
+    rng = np.random.default_rng(seed)
+    m, n = (int(2 ** rng.integers(4, 11)) for _ in range(2))
+    x = matrix(m, n)
+    for stage in range(int(rng.integers(2, 5))):
+        m, n = map(int, x.shape)  # type: ignore[arg-type]
+        kind = rng.choice(["product", "stencil", "sum", "relu", "tanh", "add"])
+        if kind == "product":
+            width = int(2 ** rng.integers(4, 10))
+            x = topi.matmul(x, te.placeholder((n, width), name=f"W{stage}"), name=f"P{stage}")
+        elif kind == "stencil" and m > 2:
+            x = te.compute(
+                (m - 2, n), lambda i, j, x=x: x[i, j] + x[i + 1, j] + x[i + 2, j], name=f"S{stage}"
+            )
+        elif kind == "sum":
+            k = te.reduce_axis((0, n), name=f"k{stage}")
+            x = te.compute((m, 1), lambda i, _, x=x, k=k: te.sum(x[i, k], k), name=f"R{stage}")
+        elif kind == "add":
+            x = topi.add(x, te.placeholder((m, n), name=f"B{stage}"))
+        else:
+            x = topi.tanh(x) if kind == "tanh" else topi.relu(x)
+    return x
+
+
+def random_tasks(count: int) -> list[tune.Task]:
+    """Return tasks with formulas drawn at random, with at least FEWEST programs."""
+    found = list[tune.Task]()
+    for seed in range(20 * count):
+        if len(found) < count:
+            try:
+                task = task_of(f"random {seed}", pipeline(seed))
+            except TVMError:
+                continue
+            if task.size >= FEWEST and tune.columns_of(task).draft is not None:
+                found.append(task)
+    return found
+
+
+def task_of(name: str, out: te.Tensor) -> tune.Task:
+    """Return the task of computing `out`, with the sketches that the rules make."""
     dag = auto_scheduler.ComputeDAG(te.create_schedule(out.op))
     found = auto_scheduler.sketches([dag], TARGET)
     return tune.Task(name, (), TARGET, dag.tensors, dag.flop_ct, found)
@@ -181,6 +223,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--programs", type=int, default=120, help="of each task (120)")
+    parser.add_argument("--random", type=int, default=12, help="tasks with random formulas (12)")
     parser.add_argument("--own", type=int, default=100, help="of them that `own` learns from")
     parser.add_argument("--seconds", type=float, default=60.0, help="of measuring (60)")
     parser.add_argument("--log", type=Path, default=Path("pretrain"), metavar="FOLDER")
@@ -188,15 +231,24 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=60, help="of the model (60)")
     flags = parser.parse_args()
     flags.log.mkdir(exist_ok=True)
-    tasks = [task_of(name) for name in TASKS]
-    if not measured(tasks, flags.log, flags.programs, flags.seconds):
+    tasks = [task_of(name, make()) for name, make in TASKS.items()]
+    extra = random_tasks(flags.random)
+    end = time.perf_counter() + flags.seconds
+    if not measured(tasks, flags.log, flags.programs, flags.seconds) or not measured(
+        extra, flags.log, flags.programs // 3, end - time.perf_counter()
+    ):
         print("not all programs are measured: the same command goes on")
         return
-    report(tasks, flags.log, flags.own, flags.trees, flags.model)
+    report(tasks, extra, flags.log, flags.own, flags.trees, flags.model)
 
 
 def report(
-    tasks: Sequence[tune.Task], folder: Path, own: int, trees: int, file: Path | None
+    tasks: Sequence[tune.Task],
+    extra: Sequence[tune.Task],
+    folder: Path,
+    own: int,
+    trees: int,
+    file: Path | None,
 ) -> None:
     """Print the table; write the trees of all tasks to `file`."""
     prior = draft_of(tasks[0])
@@ -209,9 +261,11 @@ def report(
         assert best[0] is not None
         ratio = best[1].seconds / best[0].seconds if best[1] is not None else 1.0
         every.append(joined(mine, theirs, ratio) if best[1] is not None else mine)
+    more = [samples_of(task, logs[0]) for task in extra]
     rows = list[list[float]]()
-    print(f"{'':28}  " + "  ".join(f"{name:>11}" for name in ("draft", "own", "500", "all")))
-    print(f"{'task':28}  " + "  ".join([" pairs  best"] * 4))
+    models = ("draft", "own", "500", "all", "more")
+    print(f"{'':28}  " + "  ".join(f"{name:>11}" for name in models))
+    print(f"{'task':28}  " + "  ".join([" pairs  best"] * len(models)))
     for n, task in enumerate(tasks):
         x, y = random[n]
         if len(y) < FEWEST:
@@ -223,6 +277,7 @@ def report(
             ([(x[:mine], y[:mine])], slice(mine, None), 30),
             (thinned(others, 500, np.random.default_rng(n)), slice(None), trees),
             (others, slice(None), trees),
+            ([*others, *more], slice(None), trees),
         ]
         found = list(judged(x[:, prior], y))
         for samples, test, count in fits:
