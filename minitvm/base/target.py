@@ -37,7 +37,7 @@ KINDS = {
     VTA: Capabilities("instructions of an accelerator", cpu=False),
 }
 
-WIDER = {"avx": ("avx2", "avx512f"), "avx2": ("avx512f",)}  # units that are removed with a unit
+WIDER = {"avx": ("avx2", "avx512f"), "avx2": ("avx512f",)}  # vector unit -> units removed with it
 
 OPTIONS = {  # name -> (pattern of valid values, error message for others)
     "-mcpu": (".+", ""),

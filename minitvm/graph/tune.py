@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from minitvm import auto_scheduler, schedule, te
-from minitvm.base import GraphError, Target, TVMError
+from minitvm.base import BuildError, GraphError, Target, TVMError
 from minitvm.tune import Log, MeasureOptions, Outcome, Task, replayed
 
 from . import passes
@@ -127,8 +127,8 @@ def tune(
     A kernel is chosen if its best program is faster than its default when both are measured
     alternately: alone, at the end of the search, and by at least 2 % in the network, where all such
     kernels race with the defaults. None is chosen if the network does not become faster. The race
-    takes a few seconds more than `seconds`, and twice the time of compiling the network. There is
-    none if tuning is stopped or a parameter has no value; then 5 % alone is enough.
+    comes after `seconds`: it compiles the network two or three times and runs it for a few seconds.
+    There is none if tuning is stopped or a parameter has no value; then 5 % alone is enough.
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
@@ -164,7 +164,7 @@ def tune(
         return alone
     try:
         return _raced(found, graph, [choice for choice, _ in better], winograd)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, BuildError):  # the search is done, and must not be lost
         return alone
 
 

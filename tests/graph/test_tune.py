@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from minitvm import auto_scheduler, graph, te, tune
-from minitvm.base import GraphError, ScheduleError, Target
+from minitvm.base import BuildError, GraphError, ScheduleError, Target
 from minitvm.graph.race import Race, race
 from minitvm.graph.tune import Choice, _choice, _raced, task_of
 
@@ -154,6 +154,21 @@ def test_only_kernels_that_are_faster_in_the_network_are_chosen(
     assert lost.chosen == ()
     assert str(lost).endswith("with the defaults, which are kept")
     assert tuned((3, 2.99), (3, 2.99)).chosen == ()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BuildError("a kernel", "it crashed")])
+def test_a_race_that_is_stopped_or_fails_does_not_lose_the_search(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_) -> Race:
+        raise error
+
+    monkeypatch.setattr(TUNE, "race", stopped)
+    monkeypatch.setattr(tune.Outcome, "gain", property(lambda outcome: 1.06))
+    options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
+    tuned = graph.tune(small(), ONE, trials=2, measure=options)
+    assert tuned.race is None
+    assert len(tuned.chosen) == 2
 
 
 @pytest.mark.parametrize(("gain", "count"), [(1.04, 0), (1.06, 1)])
