@@ -5,7 +5,8 @@
                                    lstm dqn dcgan]
 
 SECONDS (300; 60 with --quick) is the time for each network, without final turns and race. With
---log, the same command continues; with several --seeds, each search has a log of its own: NAME-seed1.jsonl
+--log, the same command continues; with several --seeds, each search has a log of its own:
+NAME-seed1.jsonl
 Batch 1, float32; the peers get the network as torch exports it, and are left out if they or torch
 are not installed. All take turns in one process. Inferences per second.
 """
