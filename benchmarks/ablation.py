@@ -76,17 +76,16 @@ def even(sketch: tune.Sketch) -> tune.Sketch:
 
 
 def without_draft(task: tune.Task) -> tune.Columns:
-    """Return the columns of a task without the estimate of the analytic model, the last one."""
-    known = tune.columns_of(task)
-    assert known.names[-1] == tune.DRAFT
+    """Return the columns of a task without those of the analytic model, the last ones."""
+    known, count = tune.columns_of(task), len(tune.NAMES)
     assert known.checked is not None
     checked = known.checked
 
     def legal(n: int, rows: tune.Rows) -> tuple[tune.Mask, tune.Floats]:
         mask, features = checked(n, rows)
-        return mask, features[:, :-1]
+        return mask, features[:, :count]
 
-    return tune.Columns(lambda n, rows: known.of(n, rows)[:, :-1], known.names[:-1], legal)
+    return tune.Columns(lambda n, rows: known.of(n, rows)[:, :count], tune.NAMES, legal)
 
 
 Policies = Mapping[str, Callable[[tune.Task, np.random.Generator], tune.Policy]]

@@ -82,7 +82,7 @@ def _round(sketch: tune.Sketch, model: tune.Model, rng: np.random.Generator) -> 
         arrays = timed("loops", all_packed, batch)
         timed("legality", legal_in, batch, TARGET)
         table = timed("features", features_of, batch, arrays)
-        timed("draft", tune.draft.seconds_of, batch, arrays, TARGET)
+        timed("draft", tune.draft.columns_of, batch, arrays, TARGET)
         scores = timed("predict", model.predict, table)
         parents = rows[np.argsort(-scores)[rng.integers(0, POPULATION // 2, (2, POPULATION))]]
         crossed = timed("cross", space.cross, rng, parents[0], parents[1])

@@ -39,9 +39,10 @@ class XGBModel:
         columns, model = tune.columns_of(task), None
         column = columns.draft
         if self.base is not None and column is not None:
-            model = tune.Corrected((tune.Draft(column), self.base), seed=self.seed or 0)
+            bases, parts = (tune.Draft(column), self.base), tune.parts_in(columns.names)
+            model = tune.Corrected(bases, without=parts, seed=self.seed or 0)
         elif self.seed is not None:
-            model = tune.Trees(seed=self.seed, prior=column)
+            model = tune.model_for(columns, self.seed)
         self.search = tune.GuidedPolicy(task, rng, model=model, columns=columns)
         return self.search
 
@@ -55,7 +56,8 @@ class XGBModel:
             why = "it was trained on columns of the task's genes, which other tasks do not have"
             fix = "the log of the search, which init_search_callbacks reads"
             raise ArgumentError("XGBModel.save", why, fix)
-        trees = tune.Trees(seed=self.seed or 0, prior=search.columns.draft)
+        parts = tune.parts_in(search.columns.names)
+        trees = tune.Trees(seed=self.seed or 0, prior=search.columns.draft, only=parts)
         trees.fit(np.concatenate(search.features), tune.labels_of(search.trials))
         tune.save_trees(trees, file_name)
 

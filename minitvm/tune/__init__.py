@@ -17,8 +17,9 @@ a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its n
 
 from . import draft
 from .builder import Program
-from .columns import Columns, columns_of, gene_columns, gene_table
+from .columns import COLUMNS, Columns, columns_of, gene_columns, gene_table
 from .derive import CalledSketch, Derived, Made, derive, traced
+from .draft import DRAFT
 from .events import (
     ENDS,
     End,
@@ -63,7 +64,7 @@ from .loss import (
     rmse,
 )
 from .measure import MeasureOptions, Measurer, Processes
-from .model import DRAFT, Draft, Loss, Model, PackSum, Trees, statement_rows
+from .model import Draft, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, counted, shown
@@ -80,7 +81,7 @@ from .record import (
 )
 from .rewrite import Group, Summary, prune, summaries, upgrade
 from .search import Limits, Measures, Searching, interruptible, run
-from .shared import Corrected, SharedModel, load_trees, save_trees
+from .shared import Corrected, SharedModel, load_trees, model_for, parts_in, pretrained, save_trees
 from .sketch import Hole, Sketch, replayed
 from .space import (
     Gene,

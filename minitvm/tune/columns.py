@@ -10,15 +10,17 @@ import numpy as np
 from minitvm.base import ArgumentError
 
 from . import draft
+from .draft import DRAFT
 from .features import NAMES, features_of
 from .legal import legal_in
 from .loss import Floats
-from .model import DRAFT
 from .packed import all_packed
 from .policy import by_sketch
 from .space import Gene, Mask, Rows
 from .statements import Batch, statements
 from .task import Candidate, Task
+
+COLUMNS = (*NAMES, *draft.NAMES)  # of each task whose loops can be derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Columns:
 
 
 def columns_of(task: Task) -> Columns:
-    """Return the features of the loops and the analytic model's estimate, as -log2(seconds).
+    """Return the features of the loops, and the analytic model's columns with its estimate last.
 
     If the loops of one sketch of the task cannot be derived, return gene_columns(task) instead.
     """
@@ -56,27 +58,26 @@ def columns_of(task: Task) -> Columns:
 
     def columns(batch: Batch) -> Floats:
         made = all_packed(batch)
-        expected = -np.log2(draft.seconds_of(batch, made, target))
-        return np.column_stack([features_of(batch, made), expected.astype(np.float32)])
+        expected = draft.columns_of(batch, made, target).astype(np.float32)
+        return np.column_stack([features_of(batch, made), expected])
 
     def of(n: int, rows: Rows) -> Floats:
         if not len(rows):
-            return np.zeros((0, len(names)), np.float32)
+            return np.zeros((0, len(COLUMNS)), np.float32)
         return statements(task.sketches[n]).table(rows, columns)
 
     def checked(n: int, rows: Rows) -> tuple[Mask, Floats]:
-        mask, found = np.zeros(len(rows), np.bool_), np.zeros((len(rows), len(names)), np.float32)
+        mask, found = np.zeros(len(rows), np.bool_), np.zeros((len(rows), len(COLUMNS)), np.float32)
         for at, batch in statements(task.sketches[n]).batches(rows):
             mask[at], found[at] = legal_in(batch, target), columns(batch)
         return mask, found
 
-    names = (*NAMES, DRAFT)
     try:
         for sketch in task.sketches:
             statements(sketch)
     except ArgumentError:
         return gene_columns(task)
-    return Columns(of, names, checked)
+    return Columns(of, COLUMNS, checked)
 
 
 def gene_columns(task: Task) -> Columns:

@@ -1,6 +1,7 @@
 """An analytic model of run time, without training: it finds the part of the machine that limits.
 
 seconds(sketch, rows, target)    estimated seconds of one call, float64[candidates]
+NAMES                            columns for a cost model: what the estimate is made of, and itself
 explain(sketch, row, target)     the limit for one candidate, as text and as numbers
 
 For each statement the model adds up cycles of the core and cycles of transfers. The core needs, for
@@ -52,6 +53,11 @@ USABLE = 0.8  # the part of a cache that one tile can fill
 WAYS = {"l1": 8, "l2": 16, "l3": 16}  # lines in a set: rows a power of two apart share few sets
 BANDWIDTH = {"l1": 64.0, "l2": 16.0, "l3": 5.0}  # bytes a cycle from the next level
 
+PARTS = ("arithmetic", "loads", "issue", "latency", "spills", "l1", "tile", "l2", "l3")
+TILE = ("heaviest", "rows", "columns", "registers", "strip", "loads_each")
+DRAFT = "draft"  # the column with the estimate: -log2 of its seconds
+NAMES = (*(f"draft.{name}" for name in (*PARTS, *TILE)), DRAFT)
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -95,14 +101,36 @@ class Core:
 
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
-    return statements(sketch).table(rows, lambda b: seconds_of(b, all_packed(b), target))
+    found = statements(sketch).table(rows, lambda b: columns_of(b, all_packed(b), target))
+    return np.exp2(-found[:, -1])
 
 
-def seconds_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
-    """Return the estimated seconds of candidates; `made` has their statements as arrays."""
-    each = zip(batch.statements, made, strict=True)
-    cycles = (_total(_parts(s, arrays, target)[0]) for s, arrays in each)
-    return sum(cycles, start=np.zeros(batch.count)) / CLOCK
+def columns_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
+    """Return the columns NAMES of candidates, float64[candidates, columns].
+
+    Each part has its share of all cycles. Then come numbers of the statement with the most cycles:
+    its share, the rows and columns of its register tile (log2), the share of the registers that the
+    tile needs, how many iterations apart the tile is stored (log2), and loads per operation. The
+    last is -log2(seconds). `made` has the statements of `batch` as arrays.
+    """
+    out = np.zeros((batch.count, len(NAMES)))
+    cycles, most = np.zeros(batch.count), np.zeros(batch.count)
+    for s, arrays in zip(batch.statements, made, strict=True):
+        parts, core = _parts(s, arrays, target)
+        mine = _total(parts)
+        for n, name in enumerate(PARTS):
+            out[:, n] += parts[name]
+        tile = (
+            *(mine, np.log2(core.rows), np.log2(core.columns)),
+            *(core.registers / target.vector_registers, np.log2(core.strip)),
+            core.loads / core.operations,
+        )
+        for n, values in enumerate(tile, len(PARTS)):
+            out[:, n] = np.where(mine > most, values, out[:, n])
+        cycles, most = cycles + mine, np.maximum(most, mine)
+    out[:, : len(PARTS) + 1] /= cycles[:, None]
+    out[:, -1] = -np.log2(cycles / CLOCK)
+    return out
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:

@@ -27,7 +27,7 @@ from .space import Ints, Rows
 from .statements import Batch, Statement, statements
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
-VERSION = 1  # the version of the columns; stored models name it
+VERSION = 2  # the version of the columns; stored models name it
 SLOTS = 3  # statements with columns of their own
 ACCESSES = 5  # accesses of a statement with columns of their own
 

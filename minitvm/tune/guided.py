@@ -11,9 +11,9 @@ import numpy as np
 from .columns import Columns, columns_of
 from .evolve import Evolution, Pool, Watch, diverse, empty_pool, evolve, grown, ranked
 from .loss import Floats, pairwise_accuracy
-from .model import Draft, Model, Trees
+from .model import Draft, Model
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
-from .shared import Corrected
+from .shared import Corrected, model_for
 from .space import Rows, first_of_each
 from .task import Candidate, Task
 
@@ -76,7 +76,7 @@ class GuidedPolicy:
         self.rng = rng
         self.columns = columns or columns_of(task)
         seed = int(rng.integers(1 << 31))
-        self.model = model or Trees(seed=seed, prior=self.columns.draft)
+        self.model = model or model_for(self.columns, seed)
         self.evolution = evolution or Evolution()
         self.epsilon, self.descent, self.diversity = epsilon, descent, diversity
         self.watch = watch

@@ -14,21 +14,13 @@ from minitvm.base import ArgumentError
 from .features import COLUMN, SLOTS, STATEMENT
 from .loss import Floats, Numbers, pack_sum_loss, rank_loss
 
-Loss: TypeAlias = Literal["regression", "rank", "rank-xgb"]
+Loss: TypeAlias = Literal["regression", "rank"]
 
-DRAFT = "draft"  # the column with the estimate of the analytic model: -log2 of its seconds
 LEAST = 1 / 64  # smaller labels are raised to this value where trees correct an estimate
 
 XGBOOST: Mapping[Loss, dict[str, Any]] = {
     "regression": {"objective": "reg:squarederror"},
     "rank": {"base_score": 0.0},  # with the objective of loss.rank_loss
-    # xgboost's default pairs, "topk", rank the training set badly; "mean" draws pairs uniformly.
-    "rank-xgb": {
-        "objective": "rank:pairwise",
-        "lambdarank_pair_method": "mean",
-        "lambdarank_num_pair_per_sample": 8,
-        "lambdarank_normalization": False,
-    },
 }
 
 
@@ -79,9 +71,10 @@ class Trees:
     """Gradient boosted trees (xgboost).
 
     loss   "regression": squared error of the label; "rank": equation 2 of the AutoTVM paper, which
-           counts only the order of pairs; "rank-xgb": xgboost's own pairwise loss
-    seed   the seed for the pairs that the rank losses draw
+           counts only the order of pairs
+    seed   the seed for the pairs that the rank loss draws
     prior  the column with an estimate of log2(speed), such as the draft's, or None
+    only   the columns that the trees may split; None for all of them
     With a prior, the trees learn how to correct the estimate: training starts from it, with the
     logarithm of each label, and a score is the estimate plus the correction. A search measures the
     draft's best candidates first, and they say little about the others; the estimate still does.
@@ -94,8 +87,9 @@ class Trees:
     depth: int = 4
     rate: float = 0.3
     prior: int | None = None
+    only: Sequence[int] | None = None
     booster: Any = field(default=None, repr=False)
-    kept: Any = field(default=None, repr=False)  # the numbers of the columns that trees see
+    kept: list[int] = field(default_factory=list[int], repr=False)  # the columns that trees see
 
     def __post_init__(self) -> None:
         if self.loss not in XGBOOST:
@@ -108,8 +102,7 @@ class Trees:
     def fit_tasks(self, samples: Sequence[tuple[Floats, Floats]]) -> None:
         """Train from scratch on the features and labels of several tasks.
 
-        Labels of different tasks are not compared. Trees do not split the prior's column here,
-        because its estimates have a different scale for each task.
+        Labels of different tasks are not compared.
         """
         import xgboost
 
@@ -117,9 +110,8 @@ class Trees:
         labels = np.concatenate([y for _, y in samples])
         counts = [len(y) for _, y in samples]
         tasks = np.repeat(np.arange(len(samples)), counts)
-        self.kept = _distinct(features)
-        if len(samples) > 1 and len(self.kept) > 1:
-            self.kept = self.kept[self.kept != self.prior]
+        allowed = range(features.shape[1]) if self.only is None else self.only
+        self.kept = [allowed[n] for n in _distinct(features[:, allowed])]
         data = xgboost.DMatrix(features[:, self.kept], nthread=1)
         settings = _settings(self.depth, self.rate, self.seed)
         if self.prior is not None:
@@ -127,8 +119,6 @@ class Trees:
             data.set_base_margin(estimate - _medians(estimate - labels, tasks)[tasks])
             settings["base_score"] = 0.0  # the correction starts at 0
         data.set_label(labels)
-        if self.loss == "rank-xgb":
-            data.set_group(counts)
         own = rank_loss(labels, self.seed, tasks) if self.loss == "rank" else None
         self.booster = xgboost.train(settings | XGBOOST[self.loss], data, self.trees, obj=own)
 
@@ -144,11 +134,7 @@ class Trees:
 
         With a prior, counts only the splits that correct it.
         """
-        gains = _trained(self.booster).get_score(importance_type="total_gain")
-        total = sum(gains.values()) or 1.0
-        return _largest_first(
-            {names[int(self.kept[int(f[1:])])]: gain / total for f, gain in gains.items()}
-        )
+        return _shares(self.booster, [names[n] for n in self.kept])
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
         """Return the contribution of each column to one score (SHAP values), largest first.
@@ -159,8 +145,7 @@ class Trees:
 
         data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
         parts = _trained(self.booster).predict(data, pred_contribs=True)[0]
-        kept: list[int] = self.kept.tolist()
-        found = dict(zip((*(names[n] for n in kept), "(mean)"), parts.tolist(), strict=True))
+        found = dict(zip((*(names[n] for n in self.kept), "(mean)"), parts.tolist(), strict=True))
         if self.prior is not None:
             name = names[self.prior]
             found[name] = found.get(name, 0.0) + float(features[0, self.prior])
@@ -204,9 +189,7 @@ class PackSum:
 
         All statements use the same trees, so a name such as "op.mad" stands for all statements.
         """
-        gains = _trained(self.booster).get_score(importance_type="total_gain")
-        total = sum(gains.values()) or 1.0
-        return _largest_first({STATEMENT[int(f[1:])]: gain / total for f, gain in gains.items()})
+        return _shares(self.booster, STATEMENT)
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
         """Return the contribution of each column to one score (SHAP values), largest first.
@@ -255,12 +238,19 @@ def _trained(booster: Any) -> Any:
     return booster
 
 
+def _shares(booster: Any, names: Sequence[str]) -> dict[str, float]:
+    """Return the share of each column in the gain of all splits; `names` are those trees see."""
+    gains = _trained(booster).get_score(importance_type="total_gain")
+    total = sum(gains.values()) or 1.0
+    return _largest_first({names[int(f[1:])]: gain / total for f, gain in gains.items()})
+
+
 def _medians(values: Floats, tasks: npt.NDArray[np.intp]) -> Floats:
     """Return the median of each task's values."""
     return np.array([np.median(values[tasks == n]) for n in range(int(tasks.max()) + 1)])
 
 
-def _distinct(features: Floats) -> npt.NDArray[np.intp]:
+def _distinct(features: Floats) -> list[int]:
     """Return the numbers of the columns by which trees can split samples in different ways.
 
     Leaves out constant columns, and columns that order the samples as another does; returns some.
@@ -272,7 +262,7 @@ def _distinct(features: Floats) -> npt.NDArray[np.intp]:
     np.put_along_axis(ranks, order[1:], steps, axis=0)
     first = {column.tobytes(): n for n, column in reversed(list(enumerate(ranks.T)))}
     first.pop(bytes(4 * len(features)), None)
-    return np.array(sorted(first.values()) or [0], np.intp)
+    return sorted(first.values()) or [0]
 
 
 def _largest_first(values: Mapping[str, float]) -> dict[str, float]:

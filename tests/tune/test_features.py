@@ -6,6 +6,7 @@ import pytest
 from minitvm import tune
 from minitvm.base import Target
 from minitvm.tune.oracle import oracle
+from minitvm.tune.packed import all_packed
 
 from . import sketches
 
@@ -55,3 +56,19 @@ def test_the_columns_of_a_candidate_do_not_depend_on_the_others(name: str) -> No
         alone = rows[n : n + 1]
         np.testing.assert_array_equal(tune.features(sketch, alone)[0], found[n])
         assert tune.draft.seconds(sketch, alone, target)[0] == pytest.approx(seconds[n], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_the_columns_of_the_draft_are_what_it_explains(name: str) -> None:
+    sketch, target = SKETCHES[name], Target("llvm -num-cores=1")
+    rows = sketch.space.sample(np.random.default_rng(7), 12)
+    batch = tune.statements(sketch).at(rows)
+    found = tune.draft.columns_of(batch, all_packed(batch), target)
+    for row, values in zip(rows, found, strict=True):
+        columns = dict(zip(tune.draft.NAMES, values, strict=True))
+        why = tune.draft.explain(sketch, row, target)
+        assert columns[tune.DRAFT] == pytest.approx(-np.log2(why.seconds))
+        if columns["draft.heaviest"] == 1:  # the only statement
+            cycles = why.seconds * tune.draft.CLOCK
+            for part, each in why.parts.items():
+                assert columns[f"draft.{part}"] * cycles == pytest.approx(each)
