@@ -110,7 +110,8 @@ class BeamPolicy:
         self.beam, self.branch, self.draws = beam, branch, draws
         self.columns = tune.columns_of(task)
         self.prior = self.columns.draft
-        self.model = model or tune.Trees(seed=int(rng.integers(1 << 31)), prior=self.prior)
+        seed, loops = int(rng.integers(1 << 31)), tune.loops_in(self.columns.names)
+        self.model = model or tune.Trees(seed=seed, prior=self.prior, only=loops)
         self.spaces = tune.spaces_of(task)
         self.seen = tune.Seen(self.spaces)
         self.random = tune.RandomPolicy(task, rng, self.seen)

@@ -39,10 +39,10 @@ class XGBModel:
         columns, model = tune.columns_of(task), None
         column = columns.draft
         if self.base is not None and column is not None:
-            bases, parts = (tune.Draft(column), self.base), tune.parts_in(columns.names)
-            model = tune.Corrected(bases, without=parts, seed=self.seed or 0)
+            bases, loops = (tune.Draft(column), self.base), tune.loops_in(columns.names)
+            model = tune.Corrected(bases, only=loops, seed=self.seed or 0)
         elif self.seed is not None:
-            model = tune.model_for(columns, self.seed)
+            model = tune.model_for(columns.names, self.seed)
         self.search = tune.GuidedPolicy(task, rng, model=model, columns=columns)
         return self.search
 

@@ -118,9 +118,11 @@ class Target:
 
         Schedules and cost models use these facts. Code is still generated for `mcpu` and `mattr`.
         """
-        for name in facts:
+        for name, value in facts.items():
             if name not in FACTS:
                 raise ArgumentError(f"target {self}", f"no such fact: {name}", ", ".join(FACTS))
+            if value < 1:
+                raise ArgumentError(f"target {self}", f"{name}={value}", "a positive number")
         found = Target(self)
         found._set(facts)
         return found

@@ -91,7 +91,7 @@ class Tuned:
         lines = [str(self.outcome)]
         lines += [f"{name} keeps its default: {why}" for name, why in self.untuned]
         count = len(self.chosen)
-        lines.append(f"{count} of {len(self.tasks)} kernels are faster than their default")
+        lines.append(f"kernels faster than their default: {count} of {len(self.tasks)}")
         if self.formulas:
             lines.append(f"{len(self.formulas)} of them by another formula")
         if self.race is not None:

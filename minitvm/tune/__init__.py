@@ -81,7 +81,17 @@ from .record import (
 )
 from .rewrite import Group, Summary, prune, summaries, upgrade
 from .search import Limits, Measures, Searching, interruptible, run
-from .shared import Corrected, SharedModel, load_trees, model_for, parts_in, pretrained, save_trees
+from .shared import (
+    PRETRAINED,
+    Corrected,
+    SharedModel,
+    load_trees,
+    loops_in,
+    model_for,
+    parts_in,
+    pretrained,
+    save_trees,
+)
 from .sketch import Hole, Sketch, replayed
 from .space import (
     Gene,

@@ -108,10 +108,11 @@ def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
 def columns_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
     """Return the columns NAMES of candidates, float64[candidates, columns].
 
-    Each part has its share of all cycles. Then come numbers of the statement with the most cycles:
-    its share, the rows and columns of its register tile (log2), the share of the registers that the
-    tile needs, how many iterations apart the tile is stored (log2), and loads per operation. The
-    last is -log2(seconds). `made` has the statements of `batch` as arrays.
+    Each part is divided by all cycles; parts overlap, so the sum may be more than 1. Then come
+    numbers of the statement with the most cycles: its share, the rows and columns of its register
+    tile (log2), the share of the registers that the tile needs, how many iterations apart the tile
+    is stored (log2), and loads per operation. The last is -log2(seconds). `made` has the statements
+    of `batch` as arrays. To change NAMES, raise VERSION in features.py.
     """
     out = np.zeros((batch.count, len(NAMES)))
     cycles, most = np.zeros(batch.count), np.zeros(batch.count)

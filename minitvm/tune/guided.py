@@ -1,4 +1,4 @@
-"""The default policy: evolution guided by a cost model, and at first by the analytic model."""
+"""The default policy: evolution guided by a cost model, which estimates before it has learned."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ class Described(NamedTuple):
 class GuidedPolicy:
     """A policy that proposes the candidates with the best scores, found by an evolution.
 
-    Until enough candidates are measured, the analytic model gives the scores if it is among the
-    columns; otherwise scores are random.
+    Until enough candidates are measured, the scores are estimates: of the trees that come with
+    minitvm, which correct the analytic model. Without that model's columns, they are random.
 
-    model       by default, trees that correct the analytic model. A model that knows other tasks
-                (see shared.py) gives the scores from the start
+    model       by default, trees that correct one of these two estimates; see shared.py
     epsilon     the share of random candidates, which show the model where it is wrong
     descent     the share of neighbours of the fastest candidates, which differ from them in one
                 gene (coordinate descent), while the search does not improve
@@ -76,7 +75,7 @@ class GuidedPolicy:
         self.rng = rng
         self.columns = columns or columns_of(task)
         seed = int(rng.integers(1 << 31))
-        self.model = model or model_for(self.columns, seed)
+        self.model = model or model_for(self.columns.names, seed)
         self.evolution = evolution or Evolution()
         self.epsilon, self.descent, self.diversity = epsilon, descent, diversity
         self.watch = watch

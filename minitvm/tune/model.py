@@ -94,6 +94,8 @@ class Trees:
     def __post_init__(self) -> None:
         if self.loss not in XGBOOST:
             raise ArgumentError(f"loss {self.loss!r}", "no such loss", ", ".join(XGBOOST))
+        if self.only is not None and not len(self.only):
+            raise ArgumentError("Trees(only=[])", "trees split at least one column")
 
     def fit(self, features: Floats, labels: Floats) -> None:
         """Train from scratch."""
@@ -111,7 +113,7 @@ class Trees:
         counts = [len(y) for _, y in samples]
         tasks = np.repeat(np.arange(len(samples)), counts)
         allowed = range(features.shape[1]) if self.only is None else self.only
-        self.kept = [allowed[n] for n in _distinct(features[:, allowed])]
+        self.kept = [int(allowed[n]) for n in _distinct(features[:, allowed])]
         data = xgboost.DMatrix(features[:, self.kept], nthread=1)
         settings = _settings(self.depth, self.rate, self.seed)
         if self.prior is not None:
@@ -124,7 +126,7 @@ class Trees:
 
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates, float32[candidates]."""
-        booster = _trained(self.booster)
+        booster = trained(self.booster)
         kept = np.take(features, self.kept, axis=1)  # row by row, as xgboost wants it
         found = booster.inplace_predict(kept)
         return found if self.prior is None else found + features[:, self.prior]
@@ -144,7 +146,7 @@ class Trees:
         import xgboost
 
         data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
-        parts = _trained(self.booster).predict(data, pred_contribs=True)[0]
+        parts = trained(self.booster).predict(data, pred_contribs=True)[0]
         found = dict(zip((*(names[n] for n in self.kept), "(mean)"), parts.tolist(), strict=True))
         if self.prior is not None:
             name = names[self.prior]
@@ -181,7 +183,7 @@ class PackSum:
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates, float64[candidates]."""
         rows, program = statement_rows(features)
-        found = _trained(self.booster).inplace_predict(rows)
+        found = trained(self.booster).inplace_predict(rows)
         return np.bincount(program, found, len(features)).astype(np.float64)
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
@@ -200,7 +202,7 @@ class PackSum:
 
         rows, _ = statement_rows(features[:1])
         data = xgboost.DMatrix(rows, nthread=1)
-        parts = _trained(self.booster).predict(data, pred_contribs=True)
+        parts = trained(self.booster).predict(data, pred_contribs=True)
         found = {"(mean)": float(parts[:, -1].sum())}
         for slot, row in enumerate(parts[:, :-1].tolist()):
             found |= {names[slot * len(STATEMENT) + n]: part for n, part in enumerate(row) if part}
@@ -232,7 +234,8 @@ def _settings(depth: int, rate: float, seed: int) -> dict[str, Any]:
     }
 
 
-def _trained(booster: Any) -> Any:
+def trained(booster: Any) -> Any:
+    """Return the booster; raise ArgumentError if there is none yet."""
     if booster is None:
         raise ArgumentError("boosted trees", "they are not trained", "fit() first")
     return booster
@@ -240,7 +243,7 @@ def _trained(booster: Any) -> Any:
 
 def _shares(booster: Any, names: Sequence[str]) -> dict[str, float]:
     """Return the share of each column in the gain of all splits; `names` are those trees see."""
-    gains = _trained(booster).get_score(importance_type="total_gain")
+    gains = trained(booster).get_score(importance_type="total_gain")
     total = sum(gains.values()) or 1.0
     return _largest_first({names[int(f[1:])]: gain / total for f, gain in gains.items()})
 

@@ -1,29 +1,28 @@
 """Models that learn from other tasks too: shared trees, and trees of one task that correct them.
 
-model_for(columns, seed)     of one task: corrects the draft, or the trees that come with minitvm
-SharedModel(columns.names).of(task.key)     of a task of a network: learns from the other tasks too
-Corrected((Draft(column), load_trees(path)))     corrects the draft, or the trees in a file
+model_for(names, seed)            of one task: corrects the draft, or trees that come with minitvm
+SharedModel(names).of(task.key)   of a task of several: learns from the others, too
+Corrected((Draft(column), load_trees(path)), only=loops_in(names))   corrects trees in a file
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from minitvm.base import ArgumentError
 
-from .columns import COLUMNS, Columns
+from .columns import COLUMNS
 from .draft import DRAFT
 from .features import VERSION
 from .loss import Floats, pairwise_accuracy
-from .model import Draft, Model, Trees
+from .model import Draft, Model, Trees, trained
 
 PRETRAINED = Path(__file__).with_name("pretrained.ubj")  # benchmarks/pretrain.py writes it
-BASE = "(base)"  # the name of the column with the estimate that trees correct
+BASE = "(base)"  # in explain(), the estimate that trees correct
 FEWEST = 8  # trials of other tasks, before trees are trained on them
 GROWTH = 1.2  # these trees are trained again when there are this many times as many trials
 MARGIN = 0.02  # another base is preferred if its accuracy exceeds the first base's by this much
@@ -33,7 +32,7 @@ class Corrected:
     """Trees of one task that correct the best of several estimates of log2(speed).
 
     bases      models that give the estimates, not trained on trials of this task
-    without    the columns that the trees do not split
+    only       the columns that the trees may split; None for all
     chosen     the number of the base in use; before the first fit(), the last base
     accuracy   the share of pairs of trials that each base orders correctly, in the last fit()
     Each fit() chooses the most accurate base. The first base is chosen unless another one is better
@@ -41,9 +40,9 @@ class Corrected:
     """
 
     def __init__(
-        self, bases: Sequence[Model], *, without: Sequence[int] = (), seed: int = 0
+        self, bases: Sequence[Model], *, only: Sequence[int] | None = None, seed: int = 0
     ) -> None:
-        self.bases, self.without = tuple(bases), without
+        self.bases, self.only = tuple(bases), only
         self.chosen = len(self.bases) - 1
         self.accuracy: tuple[float | None, ...] = ()
         self.seed = seed
@@ -60,15 +59,15 @@ class Corrected:
         ranks = [-1.0 if a is None else a for a in self.accuracy]
         ranks[0] += MARGIN
         self.chosen = int(np.argmax(ranks))
-        only = [n for n in range(features.shape[1]) if n not in self.without]
+        only = range(features.shape[1]) if self.only is None else self.only
         self.trees = Trees(seed=self.seed, prior=features.shape[1], only=only)
         self.trees.fit(np.column_stack([features, scores[self.chosen]]), labels)
 
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates; before the first fit(), the last base gives them."""
-        if self.trees is None:
+        if self.trees is None and self.bases:
             return self.bases[self.chosen].predict(features)
-        return self.trees.predict(self._with_base(features))
+        return self._trained().predict(self._with_base(features))
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits in the trees, largest first."""
@@ -88,12 +87,17 @@ class Corrected:
         return self.trees
 
 
-def model_for(columns: Columns, seed: int) -> Model:
+def model_for(names: Sequence[str], seed: int) -> Model:
     """Return the default model of one task with these columns."""
-    if columns.names != COLUMNS or columns.draft is None:
-        return Trees(seed=seed, prior=columns.draft)
-    parts = parts_in(columns.names)
-    return Corrected((Draft(columns.draft), pretrained()), without=parts, seed=seed)
+    if DRAFT not in names:
+        return Trees(seed=seed)
+    return Corrected(_bases(names), only=loops_in(names), seed=seed)
+
+
+def _bases(names: Sequence[str]) -> tuple[Model, ...]:
+    """Return the draft, and the trees that come with minitvm if their columns are these."""
+    draft = Draft(list(names).index(DRAFT))
+    return (draft, pretrained()) if tuple(names) == COLUMNS else (draft,)
 
 
 class SharedModel:
@@ -106,12 +110,10 @@ class SharedModel:
     """
 
     def __init__(self, names: Sequence[str], *, seed: int = 0) -> None:
-        self.prior, self.width = _draft_in(names), len(names)
-        self.given: tuple[Model, ...] = (Draft(self.prior),)
-        if tuple(names) == COLUMNS:
-            self.given = (*self.given, pretrained())
-        self.parts = parts_in(names)
-        self.seed = seed
+        if DRAFT not in names or not parts_in(names):
+            why, fix = f"there are no columns {DRAFT!r} and {DRAFT + '.*'!r}", "tune.columns_of"
+            raise ArgumentError("a model of several tasks", why, fix)
+        self.names, self.seed, self.given = names, seed, _bases(names)
         self.samples = dict[str, tuple[Floats, Floats]]()
         self.made = dict[str, tuple[int, Trees]]()  # key of the task whose trials are left out
 
@@ -122,13 +124,14 @@ class SharedModel:
     def bases(self, key: str) -> tuple[Model, ...]:
         """Return the models given and, if other tasks have enough trials, trees trained on them."""
         others = [self.samples[k] for k in sorted(self.samples) if k != key]
-        others = [(x, y) for x, y in others if y.any() and x.shape[1] == self.width]
+        others = [(x, y) for x, y in others if y.any() and x.shape[1] == len(self.names)]
         count = sum(len(y) for _, y in others)
         if count < FEWEST:
             return self.given
         before, trees = self.made.get(key, (0, None))
         if trees is None or count >= GROWTH * before:
-            trees = Trees(seed=self.seed, prior=self.prior, only=self.parts)
+            prior, parts = list(self.names).index(DRAFT), parts_in(self.names)
+            trees = Trees(seed=self.seed, prior=prior, only=parts)
             trees.fit_tasks(others)
             self.made[key] = count, trees
         return *self.given, trees
@@ -138,7 +141,7 @@ class _OfTask(Corrected):
     """The model of one task of a SharedModel."""
 
     def __init__(self, shared: SharedModel, key: str) -> None:
-        super().__init__(shared.bases(key), without=shared.parts, seed=shared.seed)
+        super().__init__(shared.bases(key), only=loops_in(shared.names), seed=shared.seed)
         self.shared, self.key = shared, key
 
     def fit(self, features: Floats, labels: Floats) -> None:
@@ -147,26 +150,25 @@ class _OfTask(Corrected):
         A task with other columns, such as gene_columns, has no bases; its trials are not shared.
         """
         self.shared.samples[self.key] = features, labels
-        known = features.shape[1] == self.shared.width
+        known = features.shape[1] == len(self.shared.names)
         self.bases = self.shared.bases(self.key) if known else ()
         super().fit(features, labels)
 
 
-def _draft_in(names: Sequence[str]) -> int:
-    """Return the number of the column with the draft's estimate."""
-    if DRAFT not in names:
-        fix = "columns from tune.columns_of, for sketches whose statements can be derived"
-        raise ArgumentError("a model of several tasks", f"there is no column {DRAFT!r}", fix)
-    return list(names).index(DRAFT)
-
-
 def parts_in(names: Sequence[str]) -> list[int]:
-    """Return the numbers of the columns that say what the draft's estimate is made of.
+    """Return the columns of the draft except its estimate: these, trees of several tasks split.
 
-    Trees of several tasks split only these. Trees of one task, which know the features of its
-    loops, do not: with them, a search needs more trials (benchmarks/tune_wall.py tables).
+    A feature of loops means something else for another formula; a share of the cycles does not.
     """
     return [n for n, name in enumerate(names) if name.startswith(f"{DRAFT}.")]
+
+
+def loops_in(names: Sequence[str]) -> list[int]:
+    """Return all other columns: these, the trees of one task split.
+
+    The columns of parts_in add little to them, and a search that has both needs more trials.
+    """
+    return [n for n, name in enumerate(names) if not name.startswith(f"{DRAFT}.")]
 
 
 # --- trees on disk -------------------------------------------------------------------------------
@@ -175,23 +177,29 @@ def parts_in(names: Sequence[str]) -> list[int]:
 def save_trees(trees: Trees, path: str | Path) -> None:
     """Write trained trees to a file."""
     about = {"version": VERSION, "prior": trees.prior, "kept": trees.kept}
-    trees.booster.set_attr(about=json.dumps(about))
+    trained(trees.booster).set_attr(about=json.dumps(about))
     Path(path).write_bytes(trees.booster.save_raw("ubj"))
 
 
 def load_trees(path: str | Path) -> Trees:
-    """Read trained trees; raise ArgumentError if they need columns of another version."""
+    """Read trained trees; raise ArgumentError for other files and for trees with other columns."""
     import xgboost
 
-    booster = xgboost.Booster(model_file=bytearray(Path(path).read_bytes()))
-    about = json.loads(booster.attr("about") or "{}")
-    if about.get("version") != VERSION:
-        why = f"its columns have version {about.get('version')}, not {VERSION}"
-        raise ArgumentError(f"model {str(path)!r}", why, "benchmarks/pretrain.py makes a new one")
-    return Trees(prior=about["prior"], booster=booster, kept=about["kept"])
+    data = Path(path).read_bytes()
+    try:
+        if not data.startswith(b"{"):  # xgboost ends the process if the file is empty
+            raise ValueError("it is not a model of xgboost")
+        booster = xgboost.Booster(model_file=bytearray(data))
+        about = json.loads(booster.attr("about") or "{}")
+        if (about["version"], about["prior"]) != (VERSION, COLUMNS.index(DRAFT)):
+            raise ValueError("it was trained on other columns, by another version of minitvm")
+        return Trees(prior=about["prior"], booster=booster, kept=about["kept"])
+    except (xgboost.core.XGBoostError, ValueError, LookupError, TypeError) as e:
+        why = str(e).partition("\n")[0] or type(e).__name__
+        fix = "a file that save_trees or XGBModel.save has written"
+        raise ArgumentError(f"model {str(path)!r}", why, fix) from None
 
 
-@cache
 def pretrained() -> Trees:
     """Return the trees that come with minitvm, trained on the tasks of benchmarks/pretrain.py."""
     return load_trees(PRETRAINED)

@@ -67,6 +67,8 @@ def test_its_target_has_the_facts_of_its_machine() -> None:
     assert Target(target) == target
     with pytest.raises(ArgumentError, match="no such fact"):
         target.on(l4=1)
+    with pytest.raises(ArgumentError, match="num_cores=0"):
+        target.on(num_cores=0)
 
 
 def test_candidates_of_a_task_are_found_in_a_table() -> None:
