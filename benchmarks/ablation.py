@@ -14,8 +14,10 @@ limited space    no second level of fusion, no packing, only tiles that divide t
 no draft         without the analytic model: the first programs are random, and trees start from 0
 
 The table has the best program so far, relative to the best of all curves: the median of the seeds.
-Below it are how well the model orders programs of which it knows only the first decisions, and
-where beam search prunes the best program that any curve has found.
+"x default" is the speed of the best program relative to topi's schedule, measured in turns at the
+end of each search: compare this column if the speed of the machine changes. Below it are how well
+the model orders programs of which it knows only the first decisions, and where beam search prunes
+the best program that any curve has found.
 
 --quick   a convolution of 14 x 14 with 64 channels, 16 trials, one seed
 """
@@ -143,10 +145,13 @@ def report(curves: Curves, trials: int) -> dict[str, list[list[float]]]:
     best = max(rate[-1] for several in rates.values() for rate in several)
     shown = sorted({n for n in SHOWN if n < trials} | {trials})
     print(f"best of all: {best:.1f} GFLOP/s")
-    print(f"{'trials':16}" + "".join(f"{n:>6}" for n in shown) + "   Ansor's paper, 1,000 trials")
+    head = "".join(f"{n:>6}" for n in shown) + "  x default"
+    print(f"{'trials':16}{head}   Ansor's paper, 1,000 trials")
     for name, several in rates.items():
         middle = [statistics.median(r[min(n, len(r)) - 1] for r in several) / best for n in shown]
-        print(f"{name:16}" + "".join(f"{m:6.2f}" for m in middle) + f"   {CLAIMS.get(name, '')}")
+        gain = statistics.median(o.gain for o in curves[name])
+        row = "".join(f"{m:6.2f}" for m in middle) + f"{gain:11.2f}"
+        print(f"{name:16}{row}   {CLAIMS.get(name, '')}")
     return rates
 
 

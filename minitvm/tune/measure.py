@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -186,8 +187,8 @@ class Measurer:
     def final(self, programs: Sequence[Program], rounds: int = 10) -> list[Result]:
         """Measure a few programs and the reference alternately, by wall time.
 
-        Returns a result for each program, then the result of the reference; `seconds` has the
-        shortest call of each round. Programs much slower than the fastest are dropped early.
+        Returns a result for each program, then the result of the reference; for `seconds`, see
+        in_turns. Programs much slower than the fastest are dropped early.
         """
         builder, runner = self._started()
         assert self._reference is not None
@@ -201,7 +202,8 @@ class Measurer:
                 found[at] = _joined(found[at], one)
             limit = HOPELESS * min((found[at].best for at in racing), default=math.inf)
             racing = [at for at in racing if not found[at].error and found[at].best <= limit]
-        return found
+        reference = found[-1].seconds
+        return [replace(one, seconds=in_turns(one.seconds, reference)) for one in found]
 
     def close(self) -> None:
         """End the processes that this measurer started; the next measurement starts them again."""
@@ -359,6 +361,21 @@ def _is_time(seconds: Any) -> bool:
 
 def _told(failure: workers.Failure) -> str:
     return "\n".join([str(failure), *failure.stderr])
+
+
+def in_turns(times: Sequence[float], reference: Sequence[float]) -> tuple[float, ...]:
+    """Return the times of rounds as if the reference had always taken the same; without extremes.
+
+    The speed of a machine changes within seconds. A time is compared with the reference's in the
+    same round and scaled to the median of the reference. A fifth of the rounds is left out at each
+    end: the speed may also change within a round.
+    """
+    if not reference:
+        return tuple(times)
+    middle = statistics.median(reference)
+    scaled = sorted(t * middle / r for t, r in zip(times, reference, strict=False))
+    rest = len(scaled) // 5
+    return tuple(scaled[rest : len(scaled) - rest])
 
 
 def _joined(sum_: Result, one: Result) -> Result:

@@ -75,7 +75,7 @@ def evolution_scene(
             shapes.append(Line(ends_of, "way"))
     for d in sorted(drawn, key=lambda d: (d.parent is not None, d.rank)):
         shapes += _dot(d, x.at(d.at[0]), y.at(d.at[1]))
-    key, base = legend(_samples(), BOTTOM + 72, WIDTH - MARGIN)
+    key, base = legend(_samples(drawn), BOTTOM + 72, WIDTH - MARGIN)
     return Scene(WIDTH, base + 14, (*shapes, *key), title, about)
 
 
@@ -92,9 +92,10 @@ def _dot(d: Drawn, x: float, y: float) -> Iterator[Shape]:
         yield Circle(x, y, radius + 3, "line", tip=d.tip)
 
 
-def _samples() -> Iterator[tuple[list[Shape], float, str]]:
+def _samples(drawn: Sequence[Drawn]) -> Iterator[tuple[list[Shape], float, str]]:
     """Yield the entries of the legend."""
     for kind, radius, text in CLASSES:
         yield [Circle(6, -4, radius, kind)], 12, text
     yield [Line(((0, -4), (18, -4)), "way")], 18, "from a parent to its child"
-    yield [Circle(7, -4, 6, "line")], 14, "measured"
+    if any(d.tried for d in drawn):
+        yield [Circle(7, -4, 6, "line")], 14, "measured"

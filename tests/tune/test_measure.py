@@ -21,7 +21,7 @@ from minitvm import codegen, runtime, te, tir, topi, tune
 from minitvm.base import ArgumentError, MeasureError, ScheduleError, Target
 from minitvm.tune.builder import Builder, Built
 from minitvm.tune.inputs import arguments, draw, tolerance
-from minitvm.tune.measure import processors
+from minitvm.tune.measure import in_turns, processors
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 ONE = "llvm -num-cores=1"
@@ -208,6 +208,19 @@ def scalar_product(n: int) -> tir.PrimFunc:
     s = te.create_schedule(C.op)
     s[C].reorder(k, C.op.axis[1], C.op.axis[0])
     return tvm.lower(s, [A, B, C], target=ONE)
+
+
+def test_programs_are_compared_in_each_round_of_the_final_turns() -> None:
+    """The machine is slower for half of the rounds; twice its speed changes within a round."""
+    state = [1.0, 1.0, 1.0, 1.0, 1.0, 1.3, 1.3, 1.3, 1.3, 1.3]
+    default, ours = [2.0 * x for x in state], [1.0 * x for x in state]
+    np.testing.assert_allclose(in_turns(ours, default), [1.15] * 6)
+    np.testing.assert_allclose(in_turns(default, default), [2.3] * 6)
+    lucky = [0.6, *ours[1:9], 2.0]
+    np.testing.assert_allclose(in_turns(lucky, default), [1.15] * 6)
+    np.testing.assert_allclose(in_turns(ours[:1], default), [1.15])  # dropped after a round
+    assert in_turns(ours, ()) == tuple(ours)  # the default has failed
+    assert in_turns((), default) == ()
 
 
 def test_measurers_take_turns_with_the_same_processes() -> None:
