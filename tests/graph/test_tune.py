@@ -200,7 +200,7 @@ def test_a_network_is_tuned_and_the_same_call_resumes(tmp_path: Path) -> None:
     ]
     faster = {o.task.workload[-1] for o in tuned.outcome.outcomes if o.gain > 1}
     assert {choice.key for choice in tuned.chosen} <= faster
-    assert f"{len(tuned.chosen)} of 2 kernels" in str(tuned)
+    assert f"faster than their default: {len(tuned.chosen)} of 2" in str(tuned)
     again = graph.tune(net, ONE, trials=8, log=log, measure=options)
     assert again.outcome.rounds == ()
     assert [o.best for o in again.outcome.outcomes] == [o.best for o in tuned.outcome.outcomes]
