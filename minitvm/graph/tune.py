@@ -128,7 +128,7 @@ def tune(
     alternately: alone, at the end of the search, and by at least 2 % in the network, where all such
     kernels race with the defaults. None is chosen if the network does not become faster. The race
     comes after `seconds`: it compiles the network two or three times and runs it for a few seconds.
-    There is none if tuning is stopped or a parameter has no value; then 5 % alone is enough.
+    If tuning is stopped or a parameter has no value, no race is run; then 5 % alone is enough.
     """
     to = Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)

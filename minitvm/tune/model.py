@@ -235,7 +235,7 @@ def _settings(depth: int, rate: float, seed: int) -> dict[str, Any]:
 
 
 def trained(booster: Any) -> Any:
-    """Return the booster; raise ArgumentError if there is none yet."""
+    """Return the booster; raise ArgumentError before training."""
     if booster is None:
         raise ArgumentError("boosted trees", "they are not trained", "fit() first")
     return booster
