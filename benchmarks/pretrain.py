@@ -21,9 +21,9 @@ more    `all`, and programs of --random tasks whose formulas are drawn at random
 
 Trees of other tasks split only the columns that say what the draft's estimate is made of. --model
 writes such trees, trained on all tasks, if `all` orders more pairs than the draft: if the mean of
-the differences is larger than its standard error. minitvm/tune/pretrained.ubj was made by
+the differences is larger than its standard error. minitvm/tune/pretrained.trees was made by
 
-    python benchmarks/pretrain.py --log FOLDER --model minitvm/tune/pretrained.ubj
+    python benchmarks/pretrain.py --log FOLDER --model minitvm/tune/pretrained.trees
 
 pairs   the share of pairs that the model orders correctly
 best    the fastest of the eight programs with the highest scores, relative to the fastest of all

@@ -7,6 +7,7 @@ Corrected((Draft(column), load_trees(path)), only=loops_in(names))   corrects tr
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,8 @@ from .features import VERSION
 from .loss import Floats, pairwise_accuracy
 from .model import Draft, Model, Trees, trained
 
-PRETRAINED = Path(__file__).with_name("pretrained.ubj")  # benchmarks/pretrain.py writes it
+PRETRAINED = Path(__file__).with_name("pretrained.trees")  # benchmarks/pretrain.py writes it
+CHECKSUM = 32  # bytes at the beginning of a file of trees
 BASE = "(base)"  # in explain(), the estimate that trees correct
 FEWEST = 8  # trials of other tasks, before trees are trained on them
 GROWTH = 1.2  # these trees are trained again when there are this many times as many trials
@@ -175,29 +177,27 @@ def loops_in(names: Sequence[str]) -> list[int]:
 
 
 def save_trees(trees: Trees, path: str | Path) -> None:
-    """Write trained trees to a file."""
+    """Write trained trees to a file: a checksum, and the model of xgboost."""
     about = {"version": VERSION, "prior": trees.prior, "kept": trees.kept}
     trained(trees.booster).set_attr(about=json.dumps(about))
-    Path(path).write_bytes(trees.booster.save_raw("ubj"))
+    data = bytes(trees.booster.save_raw("ubj"))
+    Path(path).write_bytes(hashlib.sha256(data).digest() + data)
 
 
 def load_trees(path: str | Path) -> Trees:
     """Read trained trees; raise ArgumentError for other files and for trees with other columns."""
     import xgboost
 
-    data = Path(path).read_bytes()
-    try:
-        if not data.startswith(b"{"):  # xgboost ends the process if the file is empty
-            raise ValueError("it is not a model of xgboost")
-        booster = xgboost.Booster(model_file=bytearray(data))
-        about = json.loads(booster.attr("about") or "{}")
-        if (about["version"], about["prior"]) != (VERSION, COLUMNS.index(DRAFT)):
-            raise ValueError("it was trained on other columns, by another version of minitvm")
-        return Trees(prior=about["prior"], booster=booster, kept=about["kept"])
-    except (xgboost.core.XGBoostError, ValueError, LookupError, TypeError) as e:
-        why = str(e).partition("\n")[0] or type(e).__name__
-        fix = "a file that save_trees or XGBModel.save has written"
-        raise ArgumentError(f"model {str(path)!r}", why, fix) from None
+    content = Path(path).read_bytes()
+    data, fix = content[CHECKSUM:], "a file that save_trees or XGBModel.save has written"
+    if hashlib.sha256(data).digest() != content[:CHECKSUM]:  # xgboost may end the process then
+        raise ArgumentError(f"model {str(path)!r}", "it is damaged, or no file of trees", fix)
+    booster = xgboost.Booster(model_file=bytearray(data))
+    about = json.loads(booster.attr("about") or "{}")
+    if (about["version"], about["prior"]) != (VERSION, COLUMNS.index(DRAFT)):
+        why = "it was trained on other columns, by another version of minitvm"
+        raise ArgumentError(f"model {str(path)!r}", why, fix)
+    return Trees(prior=about["prior"], booster=booster, kept=about["kept"])
 
 
 def pretrained() -> Trees:
