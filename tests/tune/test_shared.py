@@ -136,6 +136,16 @@ def test_other_files_are_no_trees(tmp_path) -> None:
             tune.load_trees(file)
 
 
+def test_trees_of_another_version_are_refused(tmp_path, monkeypatch) -> None:
+    whole, file = tune.Trees(prior=tune.COLUMNS.index(tune.DRAFT)), tmp_path / "old.trees"
+    whole.fit(*widened(trials_of(0.0, 0)))
+    with monkeypatch.context() as older:
+        older.setattr("minitvm.tune.shared.VERSION", 1)
+        tune.save_trees(whole, file)
+    with pytest.raises(ArgumentError, match="by another version"):
+        tune.load_trees(file)
+
+
 def test_which_columns_each_model_splits() -> None:
     parts, loops = tune.parts_in(tune.COLUMNS), tune.loops_in(tune.COLUMNS)
     assert sorted(parts + loops) == [*range(len(tune.COLUMNS))]
