@@ -21,7 +21,7 @@ more    `all`, and programs of --random tasks whose formulas are drawn at random
 
 Trees of other tasks split only the columns that say what the draft's estimate is made of. --model
 writes such trees, trained on all tasks, if `all` orders more pairs than the draft: if the mean of
-the differences is at least .02 and larger than its standard error. minitvm/tune/pretrained.trees was made by
+the differences is more than .02 and its standard error. minitvm/tune/pretrained.trees was made by
 
     python benchmarks/pretrain.py --log FOLDER --model minitvm/tune/pretrained.trees
 
