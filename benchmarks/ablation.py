@@ -47,7 +47,7 @@ Curves = dict[str, list[tune.Outcome]]
 EVERY = 1 << 18  # more options than any gene has, so that beam search tries all
 SHOWN = (4, 8, 16, 32, 64, 128, 256)  # trials
 
-# What Ansor's paper (section 7.4) and the talk say of 1,000 trials.
+# What Ansor's paper (section 7.1) and the talk say of 1,000 trials.
 CLAIMS = {
     "random": "far below full",
     "no fine-tuning": "far below full",
