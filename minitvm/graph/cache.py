@@ -1,6 +1,7 @@
 """Files of compiled kernels in the user's cache folder, so that a network is compiled once.
 
-$MINITVM_CACHE names another folder; if it is empty, nothing is stored.
+$MINITVM_CACHE names another folder; if it is empty, nothing is stored. Files that another user may
+have written are not used, so several users can share a folder.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import re
 import sys
 import uuid
+import warnings
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -40,20 +42,24 @@ def path_of(key: str) -> Path | None:
     if folder is None:
         return None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         return None
     return folder / f"{key}.mtvm"
 
 
-def read(path: Path) -> runtime.Function | None:
+def read(path: Path, target: Target) -> runtime.Function | None:
     """Return the kernel in a file; None if there is no such file or if it cannot be used."""
     try:
-        found = runtime.load(path)
+        kernel = runtime.load(path, target)
         os.utime(path)  # mark the file as used now
+    except runtime.ForeignFileError:
+        text = f"{path.parent} has kernels that other users may have written; they are not used"
+        warnings.warn(text, stacklevel=2)  # Python shows the same text once
+        return None
     except (TVMError, OSError):
         return None
-    return found
+    return kernel
 
 
 def write(path: Path, kernel: runtime.Function) -> None:

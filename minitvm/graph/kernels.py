@@ -150,7 +150,7 @@ def _built(
 
 def _take(job: Job) -> bool:
     """Load a kernel from its file into memory; return whether that succeeded."""
-    found = None if job.path is None else cache.read(job.path)
+    found = None if job.path is None else cache.read(job.path, job.target)
     if found is not None:
         _known[job.key] = found
     return found is not None

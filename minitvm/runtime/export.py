@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -43,9 +44,14 @@ PAIRS: dict[str, Callable[[tir.Index, tir.Index], tir.Index]] = {
     "min": tir.minimum,
     "max": tir.maximum,
 }
+OTHERS_WRITE = 0o022  # the mode bits that let the group, or everybody, change a file
 File: TypeAlias = str | PathLike[str]
 Json: TypeAlias = Any
 T = TypeVar("T")
+
+
+class ForeignFileError(BuildError):
+    """Raised for a file that another user may have written, because loading it runs its code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +82,41 @@ class Package:
 
 
 def write(path: File, data: bytes) -> None:
-    """Write `data` to the file `path`; raise ArgumentError if that fails."""
+    """Write `data` to the file `path`, which only this user may change; or raise ArgumentError."""
     place, what = _path(path, "export"), f"export({str(path)!r})"
     try:
-        place.write_bytes(data)
+        with open(place, "wb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
+            file.write(data)
     except OSError as e:
         raise ArgumentError(what, str(e.strerror), "a file in a folder that exists") from e
 
 
 def read(path: File) -> bytes:
-    """Return the contents of the file `path`; raise ArgumentError if it cannot be read."""
+    """Return the contents of the file `path`.
+
+    Raises ArgumentError if it cannot be read, ForeignFileError if another user may have written it.
+    """
     place, what = _path(path, "load"), f"load({str(path)!r})"
     try:
-        return place.read_bytes()
+        with place.open("rb") as file:
+            _check_owner(os.fstat(file.fileno()), what)
+            return file.read()
     except OSError as e:
         raise ArgumentError(what, str(e.strerror), EXPORTED) from e
+
+
+def _check_owner(status: os.stat_result, what: str) -> None:
+    """Raise ForeignFileError unless only this user, or root, can have written a file (POSIX)."""
+    if os.name != "posix":
+        return
+    why = ""
+    if status.st_uid not in (0, os.geteuid()):
+        why = f"the file belongs to another user (uid {status.st_uid})"
+    elif status.st_mode & OTHERS_WRITE:
+        why = f"other users may write to the file (mode {status.st_mode & 0o777:o})"
+    if why:
+        fix = "if you trust it, a copy of your own: cp FILE mine.mtvm; chmod 600 mine.mtvm"
+        raise ForeignFileError(what, f"{why}, and loading it runs the code in it", fix)
 
 
 def _path(given: File, verb: str) -> Path:

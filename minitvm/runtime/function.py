@@ -11,11 +11,11 @@ from numbers import Real
 from typing import Any
 
 from minitvm import tir
-from minitvm.base import ArgumentError, BuildError, MeasureError
+from minitvm.base import ArgumentError, BuildError, MeasureError, Target
 
 from .arguments import Arguments
 from .constants import bound, packing
-from .export import File, Package, pack, read, unpack, write
+from .export import AGAIN, File, Package, pack, read, unpack, write
 from .loading import NativeRun, Run
 from .reload import run_of
 
@@ -178,14 +178,21 @@ class Function:
         return f"<minitvm function {head.removeprefix('def ').rstrip(':')}>"
 
 
-def load(path: File) -> Function:
+def load(path: File, target: str | Target | None = None) -> Function:
     """Load the function that f.export(path) has stored, without compiling LLVM IR.
+
+    target   the target that it must have been built for; default: any
 
     The function checks its arguments as f does. Loading runs the code in the file, so load only
     files that you trust. Raises ArgumentError if the file does not exist, BuildError if it is
-    damaged or was made for another CPU, operating system or version.
+    damaged, was made for another target, CPU, operating system or version, or if another user may
+    have written it.
     """
-    return loaded(read(path), f"load({str(path)!r})")
+    what = f"load({str(path)!r})"
+    package = unpack(read(path), what)
+    if target is not None and str(to := Target(target)) != str(package.target):
+        raise BuildError(what, f"it was built for {package.target}, not for {to}", AGAIN)
+    return _loaded(package, what)
 
 
 def code_of(f: Function) -> tuple[Run, Run | None]:

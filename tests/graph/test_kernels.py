@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -82,7 +83,49 @@ def test_a_damaged_file_is_replaced(folder) -> None:
     (file,) = folder.iterdir()
     file.write_bytes(file.read_bytes()[:-9])
     np.testing.assert_array_equal(ran(kernels.compiled(scale())), 3)
-    assert cache.read(file) is not None
+    assert cache.read(file, tvm.target.Target("llvm")) is not None
+
+
+def test_a_kernel_of_another_target_is_not_used(folder) -> None:
+    kernels.compiled(scale())
+    (file,) = folder.iterdir()
+    kernels.compiled(scale(), "python").export(file)
+    assert cache.read(file, tvm.target.Target("llvm")) is None
+    assert cache.read(file, tvm.target.Target("python")) is not None
+
+
+def test_a_file_that_others_can_write_is_skipped_with_one_warning(folder) -> None:
+    bodies = [scale(), scale(2.0)]
+    kernels.compiled_all(bodies)
+    kernels._known.clear()
+    for file in folder.iterdir():
+        file.chmod(0o666)
+    compiled = []
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        kernels.compiled_all(bodies, watch=lambda *state: compiled.append(state[0]))
+    assert compiled == ["scale", "scale"]
+    assert [str(w.message) for w in seen] == [
+        f"{folder} has kernels that other users may have written; they are not used"
+    ]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs two users")
+def test_the_kernel_of_another_user_is_not_run(folder) -> None:
+    kernels.compiled(scale())
+    kernels._known.clear()
+    (file,) = folder.iterdir()
+    os.chown(file, 65534, 65534)
+    with pytest.warns(UserWarning, match="other users"):
+        np.testing.assert_array_equal(ran(kernels.compiled(scale())), 3)
+    assert file.stat().st_uid == 0  # replaced by ours
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
+def test_a_new_folder_is_private(folder, monkeypatch) -> None:
+    monkeypatch.setenv(cache.VARIABLE, str(folder / "new"))
+    kernels.compiled(scale())
+    assert (folder / "new").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(folder, monkeypatch) -> None:

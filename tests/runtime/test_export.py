@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -223,6 +225,58 @@ def test_another_machine_is_refused_with_the_reason(
     here = json.loads(file.read_bytes().split(b"\n", 3)[2])["machine"]
     path = altered(file, tmp_path, machine=here | change)
     assert says in refusal(lambda: tvm.load(path))
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has no owners and modes")
+COPY = "\n  try: if you trust it, a copy of your own: cp FILE mine.mtvm; chmod 600 mine.mtvm"
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o666, 0o620])
+def test_a_file_that_others_can_write_is_refused(mode: int, file: Path, tmp_path: Path) -> None:
+    path = altered(file, tmp_path)
+    path.chmod(mode)
+    why = f"other users may write to the file (mode {mode:o}), and loading it runs the code in it"
+    assert refusal(lambda: tvm.load(path)) == f"load({str(path)!r}): {why}{COPY}"
+
+
+@posix
+@pytest.mark.skipif(getattr(os, "geteuid", int)() != 0, reason="only root has files of others")
+def test_the_file_of_another_user_is_refused(file: Path, tmp_path: Path) -> None:
+    path = altered(file, tmp_path)
+    os.chown(path, 65534, 65534)
+    why = "the file belongs to another user (uid 65534), and loading it runs the code in it"
+    assert refusal(lambda: tvm.load(path)) == f"load({str(path)!r}): {why}{COPY}"
+
+
+@posix
+@pytest.mark.skipif(getattr(os, "geteuid", int)() != 0, reason="only root can become another user")
+def test_the_file_of_root_is_loaded_by_any_user(file: Path, tmp_path: Path) -> None:
+    program = (
+        "import os, sys, minitvm as tvm\n"
+        "os.chdir(sys.argv[1])\n"
+        "os.setuid(65534)\n"
+        "print(tvm.load('altered.tvm').name)"
+    )
+    altered(file, tmp_path)
+    tmp_path.chmod(0o755)
+    out = subprocess.check_output([sys.executable, "-c", program, tmp_path], text=True)
+    assert out == "my kernel\n"
+
+
+@posix
+def test_an_exported_file_can_be_loaded_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        exponential("python").export(tmp_path / "f")
+    finally:
+        os.umask(before)
+    assert tvm.load(tmp_path / "f").name == "my kernel"
+
+
+def test_a_file_for_another_target_is_refused_if_one_is_asked_for(file: Path) -> None:
+    says = refusal(lambda: tvm.load(file, "python -num-cores=1"))
+    assert re.search(r"it was built for llvm .*, not for python -num-cores=1", says)
 
 
 def test_what_holds_no_code_is_not_stored(tmp_path: Path) -> None:
