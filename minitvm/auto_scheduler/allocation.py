@@ -79,7 +79,7 @@ class Allocation:
     searches   a search for each task, not started yet
     batch      the number of trials in a round
     patience   objective "early-stop" leaves a task after this many trials without an improvement
-    begin      when the run began, by the timer of the searches
+    watch      counts the seconds of the budget; the searches share it
     """
 
     settings: Settings
@@ -88,7 +88,7 @@ class Allocation:
     batch: int
     patience: int
     rng: np.random.Generator
-    begin: float
+    watch: tune.Stopwatch
     on: TasksListener | None
     similar: list[set[int]] = field(default_factory=list[set[int]])
     measurers: dict[int, tune.Measures] = field(default_factory=dict[int, tune.Measures])
@@ -155,10 +155,10 @@ class Allocation:
         """Return why tuning ends; None if it continues."""
         if self.searches[0].stop.is_set():
             return "stopped"
-        limits, first = self.limits, self.searches[0]
+        limits = self.limits
         if limits.trials is not None and self.trials >= limits.trials:
             return "trials"
-        if limits.seconds is not None and first.timer() - self.begin >= limits.seconds:
+        if self.watch.is_over(limits.seconds):
             return "seconds"
         since = self.trials - self.improved
         if limits.early_stopping is not None and since >= limits.early_stopping:
@@ -201,8 +201,7 @@ class Allocation:
         """Return the first task that has not used up its equal share of the budget."""
         count, share = len(self.searches), 0
         if self.limits.seconds is not None:
-            used = self.searches[0].timer() - self.begin
-            share = int(count * used / self.limits.seconds)
+            share = int(count * self.watch.counted() / self.limits.seconds)
         budget = math.inf if self.limits.trials is None else self.limits.trials / count
         for n in alive:
             if n >= share and len(self.searches[n].trials) < budget:
@@ -217,7 +216,6 @@ class Allocation:
         self.similar = objectives.neighbours(s.tasks)
         for search in self.searches:
             search.start()
-            search.begin = self.begin
         self._improve()
         if self.on is not None:
             limits, calls = self.limits, weighted(s.weights)
@@ -281,7 +279,7 @@ class Allocation:
             latencies,
             objectives.total(self.settings.weights)(latencies),
             objective(latencies),
-            search.timer() - self.begin,
+            self.watch.counted(),
         )
         self.rounds.append(event)
         if self.on is not None:
@@ -299,7 +297,7 @@ class Allocation:
             tuple(s.outcome() for s in self.searches),
             weighted(self.settings.weights),
             self.ended,
-            self.searches[0].timer() - self.begin,
+            self.watch.total(),
             tuple(self.rounds),
             tuple(self.latencies),
             self.refused,

@@ -52,7 +52,7 @@ class TaskRound:
     latencies   the lowest latency of each task so far, in seconds; the default schedule counts
     latency     the latency of the networks: the weighted sum of the latencies
     objective   the value of the objective
-    elapsed     seconds since tuning began
+    elapsed     how many seconds of the budget are used
     """
 
     number: int

@@ -29,6 +29,7 @@ from minitvm.tune import (
     Policy,
     Processes,
     Searching,
+    Stopwatch,
     Task,
     Trial,
     interruptible,
@@ -142,7 +143,8 @@ class TaskScheduler:
 
         options               TVM's TuningOptions, in place of the other arguments up to `on`
         trials                number for all tasks together, including trials in the logs
-        seconds               wall time, without the final measurements
+        seconds               time for building the policies, and wall time from the first result
+                              to the final measurements; a batch of one task is always measured
         batch                 trials in a round; fewer if otherwise some task would get no round
         early_stopping        stop after this many trials without a lower objective
         early_stopping_task   leave a task after this many trials without an improvement
@@ -162,7 +164,7 @@ class TaskScheduler:
             batch = max(1, min(batch, trials // len(tasks)))
         limits = Limits(trials, seconds, early_stopping)
         own = None if self.settings.objective == "early-stop" else early_stopping_task
-        stop, begin = stop or threading.Event(), timer()
+        stop, watch = stop or threading.Event(), Stopwatch(timer)
         rng, *rngs = self.rng.spawn(1 + len(tasks))
         searches = [
             Searching(
@@ -172,14 +174,14 @@ class TaskScheduler:
                 batch,
                 log,
                 stop=stop,
-                timer=timer,
+                watch=watch,
                 clock=clock,
                 trials=self._loaded(task, log),
             )
             for task, each in zip(tasks, rngs, strict=True)
         ]
         patience = early_stopping_task or STALLED
-        found = Allocation(self.settings, searches, limits, batch, patience, rng, begin, on)
+        found = Allocation(self.settings, searches, limits, batch, patience, rng, watch, on)
         with interruptible(stop), ExitStack() as opened:
             found.start()
             found.run(self.measurers or _Machines(measure, opened).measurer)

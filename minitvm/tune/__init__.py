@@ -107,6 +107,7 @@ from .space import (
     split_gene,
 )
 from .statements import Statement, statements
+from .stopwatch import Stopwatch
 from .table import Table, TableMeasurer, load_table
 from .task import Candidate, CandidateProgram, Task, flops_of
 from .trial import ErrorKind, Result

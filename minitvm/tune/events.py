@@ -47,7 +47,7 @@ class Measured:
 
     number    the number of the trial, from 1; earlier trials count
     best      the fastest trial so far; None if all have failed
-    elapsed   seconds since the search began
+    elapsed   how many seconds of the budget are used
     """
 
     number: int
@@ -80,7 +80,7 @@ class Outcome:
     trials     all trials, also those that the log had before
     earlier    how many trials the log had before
     ended      why the search ended
-    seconds    how long the search took
+    seconds    how long the search took in all
     final      the fastest candidates, measured again alternately with the default schedule; if no
                candidate is new, the final measurements in the log
     default    the result of the default schedule in this measurement; None if there was none

@@ -24,6 +24,7 @@ from .guided import GuidedPolicy
 from .measure import MeasureOptions, Measurer
 from .policy import Policy, Trial
 from .record import Log, record_of
+from .stopwatch import Stopwatch
 from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
@@ -53,7 +54,8 @@ class Limits:
     """The limits that end a search; None for no limit.
 
     trials           trials of the task, including trials that the log already had
-    seconds          wall time; programs that are being built or run are still finished
+    seconds          time for building the policy, and wall time from the first result on. A batch
+                     is always measured; programs that are being built or run are still finished
     early_stopping   trials without an improvement, including trials that the log already had
     failures         programs in a row that fail in the same way
     """
@@ -115,11 +117,11 @@ def run(
     raise_first(ArgumentError, f"search for {task.name}", reasons)
     if batch < 1:
         raise ArgumentError(f"batch of {batch}", "a batch has at least one candidate", "16")
-    rng = rng or np.random.default_rng()
+    rng, watch = rng or np.random.default_rng(), Stopwatch(timer)
     policy = policy or GuidedPolicy(task, rng)
     log = Log(log) if isinstance(log, str | Path) else log
     stop = stop or threading.Event()
-    search = Searching(task, policy, limits, batch, log, on or _ignore, stop, timer, clock)
+    search = Searching(task, policy, limits, batch, log, on or _ignore, stop, watch, clock)
     with interruptible(search.stop):
         search.start()
         if search.over() is None:
@@ -179,9 +181,8 @@ class Searching:
     log: Log | None = None
     on: Listener = _ignore
     stop: threading.Event = field(default_factory=threading.Event)
-    timer: Callable[[], float] = time.perf_counter
+    watch: Stopwatch = field(default_factory=Stopwatch)
     clock: Callable[[], float] = time.time
-    begin: float = 0.0
     trials: list[Trial] = field(default_factory=list[Trial])
     started: list[tuple[Candidate, int]] = field(default_factory=list[tuple[Candidate, int]])
     rounds: list[Round] = field(default_factory=list[Round])
@@ -198,8 +199,7 @@ class Searching:
     improved: int = 0  # the number of the best trial, from 1
 
     def start(self) -> None:
-        """Start the clock and read the log."""
-        self.begin = self.timer()
+        """Read the log, and pause the stopwatch until the first result."""
         if self.log is not None:
             reading = self.log.read(self.task)
             self.trials += reading.trials
@@ -212,6 +212,7 @@ class Searching:
         self.best = fastest(self.trials)
         self.improved = 0 if self.best is None else self.trials.index(self.best) + 1
         limits = self.limits
+        self.watch.ready()
         self.on(Started(self.task, tuple(self.trials), limits.trials, limits.seconds))
 
     def over(self) -> End | None:
@@ -221,7 +222,7 @@ class Searching:
             return "stopped"
         if limits.trials is not None and self.earlier + len(self.started) >= limits.trials:
             return "trials"
-        if limits.seconds is not None and self.timer() - self.begin >= limits.seconds:
+        if self.watch.is_over(limits.seconds):
             return "seconds"
         since = len(self.trials) - self.improved
         if limits.early_stopping is not None and since >= limits.early_stopping:
@@ -249,6 +250,7 @@ class Searching:
                         return
                     self.started.append((candidate, self.batches + len(self.rounds)))
                     yield CandidateProgram(self.task, candidate)
+                self.watch.is_batch_begun = True
         except Exception as e:
             self.failure = e
             raise
@@ -257,7 +259,7 @@ class Searching:
         """Let the policy learn from the new trials and propose a batch."""
         if self.over() is not None:
             return ()
-        begin = self.timer()
+        begin = self.watch.timer()
         new = self.trials[self.learned :]
         self.learned += len(new)
         accuracy = self.policy.learn(new)
@@ -265,7 +267,7 @@ class Searching:
         if self.limits.trials is not None:
             left = min(left, self.limits.trials - self.earlier - len(self.started))
         proposed = self.policy.propose(left)
-        seconds = self.timer() - begin
+        seconds = self.watch.timer() - begin
         self.rounds.append(Round(len(self.rounds) + 1, self.learned, accuracy, seconds))
         return proposed
 
@@ -284,6 +286,7 @@ class Searching:
 
     def _keep(self, result: Result, default: float) -> None:
         """Record the result of the next program."""
+        self.watch.measured()
         candidate, batch = self.started[len(self.trials) - self.earlier]
         trial = Trial(candidate, result, self.clock())
         if self.log is not None:
@@ -292,7 +295,7 @@ class Searching:
         self.final, self.default = [], None  # final measurements in the log are out of date
         if not result.error and (self.best is None or trial.seconds < self.best.seconds):
             self.best, self.improved = trial, len(self.trials)
-        self.on(Measured(len(self.trials), trial, self.best, self.timer() - self.begin))
+        self.on(Measured(len(self.trials), trial, self.best, self.watch.counted()))
 
     def _report_rounds(self) -> None:
         """Report the rounds that have begun since the last report."""
@@ -323,7 +326,7 @@ class Searching:
     def outcome(self) -> Outcome:
         """Return the result, and report it."""
         ended = self.ended or self.over() or "stopped"
-        seconds = self.timer() - self.begin
+        seconds = self.watch.total()
         trials, final = tuple(self.trials), tuple(self.final)
         found = Outcome(self.task, trials, self.earlier, ended, seconds, final, self.default)
         self.on(Finished(found))

@@ -256,10 +256,31 @@ def test_a_table_and_a_line_show_the_tasks() -> None:
 def test_tasks_that_were_not_measured_have_no_latency_in_the_table() -> None:
     *_, row, last = str(fake(1e-3, 3e-3).tune(seconds=0.3)).splitlines()
     assert row.split()[-4:] == ["-", "-", "0", "-"]
-    assert last.startswith("Estimated total latency: -  Trials: 3")
+    assert last.startswith("Estimated total latency: -  Trials: 4")
 
 
 # --- ends ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("building", "trials"), [(0.0, 11), (0.25, 6), (60.0, 4)])
+def test_the_budget_counts_building_and_measuring_but_no_start_of_processes(
+    building, trials
+) -> None:
+    given = fake(1e-3, 3e-3)
+
+    def policy(task: tune.Task, rng: np.random.Generator) -> tune.Policy:
+        given.clock.now += building
+        return tune.RandomPolicy(task, rng)
+
+    class Starting(Curve):
+        def measure(self, programs):
+            self.clock.now += 0 if self.count else 100
+            yield from super().measure(programs)
+
+    given.curves["task0"] = Starting(1e-3, given.clock)
+    scheduler = given.scheduler(policy=policy, strategy="sequential")
+    outcome = scheduler.tune(seconds=0.95, batch=4, timer=given.clock)
+    assert (outcome.ended, sum(counts(outcome))) == ("seconds", trials)
 
 
 def test_a_task_without_an_improvement_is_left() -> None:

@@ -66,7 +66,50 @@ def test_no_program_is_started_after_the_time_is_over(ahead) -> None:
     machine = Machine(task(), ahead=ahead, cost=0.5)
     outcome = search(machine.task, machine=machine, seconds=10)
     assert outcome.ended == "seconds"
-    assert len(outcome.trials) == 20 + ahead  # those that were started are finished
+    assert len(outcome.trials) == 21 + ahead  # those that were started are finished
+
+
+class Starting(Machine):
+    """A machine that needs 100 seconds to start its processes."""
+
+    def measure(self, programs):
+        self.now += 100
+        yield from super().measure(programs)
+
+
+def test_the_time_of_a_budget_runs_from_the_first_result_on() -> None:
+    machine = Starting(task(), cost=0.5)
+
+    class Loading(tune.RandomPolicy):
+        def propose(self, count):
+            machine.now += 0 if machine.asked else 100
+            return super().propose(count)
+
+    events = list[tune.Event]()
+    outcome = search(machine.task, Loading, machine=machine, seconds=10, on=events.append)
+    assert (outcome.ended, len(outcome.trials)) == ("seconds", 21)
+    assert [e.elapsed for e in events if isinstance(e, tune.Measured)][:2] == [0.0, 0.5]
+    assert outcome.seconds == 210.5
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_a_batch_is_measured_however_short_the_budget_is(ahead) -> None:
+    machine = Machine(task(), ahead=ahead, cost=60.0)
+    outcome = search(machine.task, machine=machine, seconds=1, trials=100, batch=8)
+    assert (outcome.ended, len(outcome.trials)) == ("seconds", 8)
+
+
+@pytest.mark.parametrize(("took", "trials"), [(5.0, 11), (65.0, 8)])
+def test_the_time_of_building_the_policy_counts(monkeypatch, took, trials) -> None:
+    machine = Machine(task(), cost=0.5)
+
+    def building(found, rng):
+        machine.now += took
+        return tune.RandomPolicy(found, rng)
+
+    monkeypatch.setattr("minitvm.tune.search.GuidedPolicy", building)
+    outcome = tune.run(machine.task, measurer=machine, timer=machine.timer, seconds=10.0, batch=8)
+    assert (outcome.ended, len(outcome.trials)) == ("seconds", trials)
 
 
 def test_whatever_limit_is_reached_first_ends_the_search() -> None:
