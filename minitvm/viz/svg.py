@@ -18,8 +18,8 @@ BASE = (
 HEAD = 7  # pixels of an arrow head
 
 
-def svg(scene: Scene) -> str:
-    """Return the scene as one self-contained SVG element that follows the JupyterLab theme."""
+def svg(scene: Scene, style: bool = True) -> str:
+    """Return the scene as an SVG element, self-contained unless the page has the `style`."""
     size = f'width="{num(scene.width)}" height="{num(scene.height)}"'
     box = f'viewBox="0 0 {num(scene.width)} {num(scene.height)}"'
     lines = [
@@ -27,7 +27,7 @@ def svg(scene: Scene) -> str:
         f'aria-label="{escape(scene.title)}" style="max-width:100%;height:auto">',
         f"<title>{escape(scene.title)}</title>",
         f"<desc>{escape(scene.description)}</desc>",
-        f"<style>{BASE}{''.join(_rules(scene))}</style>",
+        *([f"<style>{BASE}{''.join(_rules(scene))}</style>"] if style else []),
         f'<rect class="k-paper" {size}/>',
         *_elements(scene.shapes),
         "</svg>",
@@ -57,6 +57,16 @@ def declarations(kind: Kind) -> str:
     text = f"fill:{COLOURS[kind.fill]};stroke:{COLOURS[kind.stroke]}"
     text += f";stroke-width:{num(kind.width)}" if kind.width != 1 else ""
     return text + (f";stroke-dasharray:{','.join(map(str, kind.dash))}" if kind.dash else "")
+
+
+def kinds_css() -> str:
+    """Return the style of all kinds, for a page that shows many pictures.
+
+    A style inside each picture would be part of the page, too: with each new picture, the browser
+    would compute the styles of the whole notebook again.
+    """
+    rules = (f".mtvm .{class_of(name)}{{{declarations(kind)}}}" for name, kind in KINDS.items())
+    return BASE + "".join(rules)
 
 
 def marks_css() -> str:

@@ -18,7 +18,7 @@ from minitvm.base import ArgumentError, TVMError, front_end
 from .controls import Control, Layout, as_data, frame_data
 from .png import png
 from .scene import Scene
-from .svg import marks_css, svg
+from .svg import kinds_css, marks_css, svg
 
 STATIC = Path(__file__).parent / "static"
 LIVE = "application/vnd.jupyter.widget-view+json"
@@ -58,12 +58,12 @@ class Visual(anywidget.AnyWidget):
     """
 
     _esm = (STATIC / "visual.js").read_text(encoding="utf-8")
-    _css = (STATIC / "visual.css").read_text(encoding="utf-8") + marks_css()
+    _css = (STATIC / "visual.css").read_text(encoding="utf-8") + kinds_css() + marks_css()
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self) -> None:
         self.selected = getattr(self, "selected", "")
-        self.message, self.refused = "", False
+        self.message, self.refused, self._answered = "", False, 0
         super().__init__(view=self._drawn())
         self.on_msg(self._receive)  # pyright: ignore[reportUnknownMemberType]
 
@@ -95,6 +95,7 @@ class Visual(anywidget.AnyWidget):
         """Handle an event as if it came from the browser; an error is shown as a message."""
         if selected is not None:
             self.selected = selected
+        self._answered += 1
         try:
             self.message, self.refused = self.on(name, self._accepted(name, value)) or "", False
             self.refresh()
@@ -102,6 +103,7 @@ class Visual(anywidget.AnyWidget):
             known = isinstance(e, TVMError)
             self.message, self.refused = str(e) if known else f"{type(e).__name__}: {e}", True
             now = {"selected": self.selected, "message": self.message, "refused": True}
+            now["answered"] = self._answered
             self.view = {**self.view, **now}
 
     def _accepted(self, name: str, value: Any) -> Any:
@@ -136,7 +138,7 @@ class Visual(anywidget.AnyWidget):
         self._offered: tuple[Control, ...] = layout.controls
         self._draggable = layout.draggable
         return {
-            "svg": svg(self.scene()),
+            "svg": svg(self.scene(), style=False),
             "controls": [as_data(c) for c in layout.controls],
             "frames": [frame_data(f) for f in layout.frames],
             "trail": layout.trail,
@@ -150,6 +152,7 @@ class Visual(anywidget.AnyWidget):
             "selected": self.selected,
             "message": self.message,
             "refused": self.refused,
+            "answered": self._answered,  # changes with each event: the browser may send the next
         }
 
     def _receive(self, _: object, content: dict[str, Any], buffers: object) -> None:

@@ -130,6 +130,20 @@ def test_a_refusal_is_shown_and_changes_nothing() -> None:
     assert dot.view["svg"] == before
 
 
+def test_every_answer_has_a_new_number_so_that_the_browser_can_send_the_next_event() -> None:
+    dot = Dot()
+    for n, name in enumerate(("radius", "fail", "shout"), 1):
+        dot.event(name, 20)
+        assert dot.view["answered"] == n
+
+
+def test_the_style_of_a_live_picture_is_the_page_s() -> None:
+    dot = Dot()
+    assert "<style>" in dot.svg()
+    assert "<style>" not in dot.view["svg"]
+    assert ".mtvm .k-blue{" in dot._css
+
+
 def test_a_bug_in_a_reaction_is_shown_too() -> None:
     dot = Dot()
     dot.event("click", "dot")

@@ -8,10 +8,13 @@
 //   panels      [{title, lines: [{text, key, note}]}];  beside: whether they stand side by side
 //   selectable  prefix of the keys that can be selected;  draggable: whether they can be dragged
 //   selected (a key), message, refused (whether the message is an error)
+//   answered    the number of the last handled event
 //
-// Events go back as {name, value, selected}: a control with its value, "click", or "drag".
+// Events go back as {name, value, selected}: a control with its value, "click", or "drag". A slider
+// tells each value that it passes while it is dragged.
 
 const [SLOWEST, FASTEST, WHOLE] = [250, 40, 30000]; // milliseconds: per frame; for all frames
+const PATIENCE = 2000; // milliseconds after which an answer is taken for lost
 const HELP = "on the picture: up and down select, Alt+up and Alt+down move what is selected, " +
   "Enter acts on it; left and right step, Home and End go to the ends, Space plays";
 
@@ -40,8 +43,10 @@ const CONTROLS = {
     const shown = node("output");
     const input = node("input", {
       type: "range", min: c.low, max: c.high, step: c.step, "data-name": c.name,
-      oninput: () => (shown.textContent = input.value),
-      onchange: () => tell(c.name, Number(input.value)),
+      oninput: () => {
+        shown.textContent = input.value;
+        tell(c.name, Number(input.value), true);
+      },
     });
     return labelled(c, input, shown);
   },
@@ -98,7 +103,33 @@ function render({ model, el }) {
   let pinned = ""; // the key whose links stay lit
   let held = null; // the pressed or dragged key and its pointer: {key, x, y, moved, to}
 
-  const tell = (name, value) => model.send({ name, value, selected });
+  // One event is under way at a time; of the values of a slider that wait, only the latest is sent.
+  const queue = []; // events that wait
+  let asked = 0; // when the event under way was sent; 0 if there is none
+  let answer = 0; // the number of the last answered event
+
+  function tell(name, value, moving = false) {
+    const last = queue.at(-1);
+    if (moving && last?.moving && last.name === name) last.value = value;
+    else queue.push({ name, value, selected, moving });
+    flush();
+  }
+
+  function flush() {
+    if (!queue.length || (asked && performance.now() - asked < PATIENCE)) return;
+    asked = performance.now();
+    const { moving, ...event } = queue.shift();
+    model.send(event);
+    setTimeout(flush, PATIENCE + 1); // the kernel may be gone, or busy with a cell
+  }
+
+  function answered() {
+    if (view.answered === answer) return; // drawn for another reason
+    answer = view.answered;
+    asked = 0;
+    flush();
+  }
+
   const find = (key) => found.get(key) ?? [];
   const selectable = () =>
     view.selectable ? [...stage.querySelectorAll(`[data-key^="${view.selectable}"]`)] : [];
@@ -206,13 +237,15 @@ function render({ model, el }) {
   }
 
   function drawBar() { // unchanged controls keep their elements: the mouse may be dragging one
-    const now = JSON.stringify(view.controls.map(({ value, enabled, tip, ...fixed }) => fixed));
+    const now = JSON.stringify(view.controls.map((c) => [c.type, c.name, c.label, c.options]));
     if (bar.dataset.controls !== now)
       bar.replaceChildren(...view.controls.map((c) => CONTROLS[c.type](c, tell)),
         node("span", { class: "mtvm-keys", title: HELP, role: "note" }, "keys"));
     bar.dataset.controls = now;
     for (const c of view.controls) {
       const e = bar.querySelector(`[data-name="${c.name}"]`);
+      if (queue.some((event) => event.name === c.name)) continue; // it was moved on since
+      if (c.type === "Slider") Object.assign(e, { min: c.low, max: c.high, step: c.step });
       if (c.type === "Button") [e.disabled, e.title] = [!c.enabled, c.tip];
       else if (c.type === "Toggle") e.checked = c.value;
       else if (e.type !== "text" || e !== document.activeElement) e.value = c.value; // unless typing
@@ -224,14 +257,14 @@ function render({ model, el }) {
     const focus = document.activeElement;
     const name = root.contains(focus) ? focus.dataset.name : undefined;
     const fresh = !view.svg;
-    const frames = JSON.stringify(view.frames);
+    const [frames, panelled] = [view.frames, view.panels].map((part) => JSON.stringify(part));
     view = model.get("view");
     drawBar();
     stage.innerHTML = view.svg;
     stage.classList.toggle("mtvm-draggable", view.draggable);
     panels.classList.toggle("mtvm-beside", view.beside);
     view.title = stage.querySelector("svg")?.getAttribute("aria-label") ?? "";
-    drawPanels();
+    if (JSON.stringify(view.panels) !== panelled) drawPanels();
     found = new Map();
     for (const e of root.querySelectorAll("[data-key]"))
       found.set(e.dataset.key, [...(found.get(e.dataset.key) ?? []), e]);
@@ -249,6 +282,7 @@ function render({ model, el }) {
     }
     show(frame);
     select(view.selected);
+    answered();
     if (name) root.querySelector(`[data-name="${name}"]`)?.focus({ preventScroll: true });
   }
 
