@@ -3,8 +3,13 @@
 import difflib
 import inspect
 import linecache
+import traceback
 from collections.abc import Iterable
+from types import FrameType
 from typing import TypeAlias
+
+LIBRARIES = ("minitvm", "IPython", "ipykernel")  # packages whose frames a notebook does not show
+MORE = "%tb shows the full traceback"
 
 
 class TVMError(Exception):
@@ -12,8 +17,10 @@ class TVMError(Exception):
 
     str() gives "what: why", followed by a line "  try: fix" if a fix is known. A note quotes the
     line of the user's code that caused the error. `args` is (what, why, fix), so that errors can be
-    pickled.
+    pickled. A notebook shows the user's lines and the message first; %tb shows the full traceback.
     """
+
+    _shown = False  # whether a notebook has shown the short form
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         super().__init__(what, why, fix)
@@ -24,6 +31,19 @@ class TVMError(Exception):
     def __str__(self) -> str:
         what, why, fix = self.args
         return what + (f": {why}" if why else "") + (f"\n  try: {fix}" if fix else "")
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython prints: the short form, and all lines when it asks again.
+
+        %tb asks for an error that has been shown.
+        """
+        if self._shown:
+            return "".join(traceback.format_exception(self)).splitlines()
+        self._shown = True
+        frames = traceback.walk_tb(self.__traceback__)
+        lines = [f"at {_place(f, n)}" for f, n in frames if _package(f) not in LIBRARIES]
+        notes = [note for note in getattr(self, "__notes__", ()) if note not in lines]
+        return [*lines, f"{type(self).__name__}: {self}", *notes, MORE]
 
 
 Reason: TypeAlias = tuple[str] | tuple[str, str]  # (why, fix); (why,) where no fix is known
@@ -41,14 +61,21 @@ def users_line() -> str:
     The result is, for example, "at lab.py line 4: s[C].split(i, 3)".
     """
     frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "minitvm":
+    while frame is not None and _package(frame) == "minitvm":
         frame = frame.f_back
-    if frame is None:
-        return ""
-    file, number = frame.f_code.co_filename, frame.f_lineno
+    return "" if frame is None else f"at {_place(frame, frame.f_lineno)}"
+
+
+def _package(frame: FrameType) -> str:
+    return frame.f_globals.get("__name__", "").split(".")[0]
+
+
+def _place(frame: FrameType, number: int) -> str:
+    """Return the place of a line and its text: "lab.py line 4: s[C].split(i, 3)"."""
+    file = frame.f_code.co_filename
     place = "notebook cell" if "ipykernel" in file else file.replace("\\", "/").rsplit("/", 1)[-1]
     code = linecache.getline(file, number, frame.f_globals).strip()
-    return f"at {place} line {number}" + (f": {code}" if code else "")
+    return f"{place} line {number}" + (f": {code}" if code else "")
 
 
 class ExprError(TVMError, TypeError):
