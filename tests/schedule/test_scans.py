@@ -296,3 +296,13 @@ def test_what_is_computed_before_the_loop_stays_there() -> None:
     cell = Cell()
     with pytest.raises(TVMError, match="S reads first outside that loop"):
         cell.s[cell.first].compute_at(cell.s[cell.S], cell.time)
+
+
+@pytest.mark.parametrize("where", ["first", "u", "D"])
+def test_a_scan_that_no_loop_computes_is_not_kept_in_one(where: str) -> None:
+    cell = Cell()
+    D = te.compute((6, 5), lambda t, i: cell.S[t, i] + 1.0, name="D")
+    s = te.create_schedule(D.op)
+    s[cell.S].store_at(s[where], s[where].op.axis[0])
+    with pytest.raises(LoweringError, match="store_at of S: it is not yet computed inside that"):
+        tvm.lower(s, [cell.X, cell.W, cell.U, D])

@@ -8,7 +8,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, tir
-from minitvm.base import BuildError, ExprError, ScheduleError
+from minitvm.base import BuildError, ExprError, LoweringError, ScheduleError
 from minitvm.tensor import Tensor, evaluate
 
 TARGETS = ("interpreter", "python", "llvm -num-cores=1", "llvm -num-cores=2")
@@ -334,3 +334,11 @@ def test_names_of_tvm_that_are_missing_say_why_and_what_instead(name: str) -> No
 def test_other_names_are_plainly_missing() -> None:
     with pytest.raises(AttributeError, match=r"te has no 'schedul'\n  try: te.Schedule"):
         te.schedul  # noqa: B018  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+
+def test_it_is_not_kept_in_a_loop_that_does_not_compute_it() -> None:
+    A, C = chain()
+    s = te.create_schedule(C.op)
+    s["S"].store_at(s[C], s[C].op.axis[0])
+    with pytest.raises(LoweringError, match="store_at of S: it is not yet computed inside that"):
+        tvm.lower(s, [A, C])

@@ -33,6 +33,7 @@ def infer(state: schedule.State) -> dict[str, Domain]:
     domains: dict[str, Domain] = {}
     times = time_axes(state)
     for stage in reversed(state.stages):
+        check_attached(stage)
         if isinstance(stage.op, tensor.ComputeOp):
             domains[stage.name] = _domain(state, stage, stage.op, domains, times.get(stage.name))
         elif isinstance(stage.op, tensor.ExternOp):  # without axes, always computed as a whole
@@ -144,7 +145,6 @@ def _keep(
     """
     if stage.store is None:
         return {}, None, ""
-    check_attached(stage)
     around = loops_around(state, stage, domains)
     outer = loops_around(state, stage, domains, stage.store)
     outside = fixed & set(outer)

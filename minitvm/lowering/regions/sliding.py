@@ -27,7 +27,7 @@ class StoredDimension:
 
 def check_attached(stage: schedule.Stage) -> None:
     """Raise LoweringError if a stage with store_at is not computed in a loop."""
-    if not isinstance(stage.attach, schedule.At):
+    if stage.store is not None and not isinstance(stage.attach, schedule.At):
         raise LoweringError(
             f"store_at of {stage.name}",
             "it is not yet computed inside that loop",
