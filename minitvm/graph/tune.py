@@ -6,7 +6,8 @@ module = graph.compile(net, pick=tuned.pick, passes=tuned.passes)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from minitvm import auto_scheduler, schedule, te
 from minitvm.base import BuildError, GraphError, Target, TVMError
-from minitvm.tune import Log, MeasureOptions, Outcome, Task, replayed
+from minitvm.tune import Limits, Log, MeasureOptions, Outcome, Stopwatch, Task, replayed
 
 from . import passes
 from .compile import compile
@@ -24,6 +25,7 @@ from .pipeline import PASSES, Pass, Settings
 from .race import Race, race
 from .tasks import GraphTask, Tasks, extract_tasks
 
+SHORTEST = 1e-3  # seconds, the least budget of a search
 ALONE = 1.05  # how many times as fast as its default a kernel must be if there is no race
 
 
@@ -113,11 +115,14 @@ def tune(
     measure: MeasureOptions | None = None,
     on: auto_scheduler.TasksListener | None = None,
     rng: np.random.Generator | None = None,
+    timer: Callable[[], float] = time.perf_counter,
 ) -> Tuned:
     """Search for faster kernels of a network until the time or the trials are used up.
 
     target, winograd   as in graph.compile; pass the same values to graph.compile. With winograd,
                        each convolution is tuned by all formulas that can compute it
+    seconds            time for deriving the sketches, and wall time of the search from its first
+                       result on; see below for what comes after it
     trials             number for all kernels together, including trials in the log
     batch              trials of a kernel in a round
     strategy           which kernel is tuned next: "gradient", "round-robin", "sequential"
@@ -126,11 +131,13 @@ def tune(
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
     A kernel is chosen if its best program is faster than its default when both are measured
     alternately: alone, at the end of the search, and by at least 2 % in the network, where all such
-    kernels race with the defaults. None is chosen if the network does not become faster. The race
-    comes after `seconds`: it compiles the network two or three times and runs it for a few seconds.
+    kernels race with the defaults. None is chosen if the network does not become faster. Both come
+    after `seconds`: the fastest five programs of each kernel are compiled and measured again, and
+    the race compiles the network two or three times and runs it for a few seconds.
     If tuning is stopped or a parameter has no value, no race is run; then 5 % alone is enough.
     """
-    to = Target(target)
+    Limits(trials, seconds)  # an impossible budget is refused before the work begins
+    watch, to = Stopwatch(timer), Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
     tasks, weights, tuned = list[Task](), list[int](), list[Graph]()
     untuned = list[tuple[str, str]]()
@@ -148,12 +155,13 @@ def tune(
     scheduler = auto_scheduler.TaskScheduler(tasks, weights, strategy=strategy, rng=rng)
     outcome = scheduler.tune(
         trials=trials,
-        seconds=seconds,
+        seconds=None if seconds is None else max(seconds - watch.counted(), SHORTEST),
         batch=batch,
         early_stopping_task=early_stopping_task,
         log=log,
         measure=measure or MeasureOptions(cold=True),
         on=on,
+        timer=timer,
     )
     found = Tuned(kernels, to, outcome, untuned)
     each = zip(tuned, outcome.outcomes, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from minitvm import auto_scheduler, graph, te, tune
-from minitvm.base import BuildError, GraphError, ScheduleError, Target
+from minitvm.base import ArgumentError, BuildError, GraphError, ScheduleError, Target
 from minitvm.graph.race import Race, race
 from minitvm.graph.tune import Choice, _choice, _raced, task_of
 
@@ -274,6 +274,32 @@ def test_without_winograd_no_other_formula_is_tried(monkeypatch: pytest.MonkeyPa
         given.clear()
         graph.tune(convolution(), ONE, trials=1, winograd=winograd, measure=options)
         assert max(given) == count_of_formulas
+
+
+@pytest.mark.parametrize(("took", "left"), [(3.0, 4.0), (60.0, TUNE.SHORTEST)])
+def test_the_time_of_deriving_sketches_counts(
+    took: float, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, budgets = [0.0], list[float]()
+
+    def derived(*args: object) -> tune.Task:
+        now[0] += took
+        return task_of(*args)
+
+    def tuned(*_: object, seconds: float, **options: object) -> None:
+        budgets.append(seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TUNE, "task_of", derived)
+    monkeypatch.setattr(auto_scheduler.TaskScheduler, "tune", tuned)
+    with pytest.raises(KeyboardInterrupt):
+        graph.tune(small(), ONE, seconds=10.0, timer=lambda: now[0])
+    assert budgets == [left]
+
+
+def test_an_impossible_budget_is_refused_before_the_work() -> None:
+    with pytest.raises(ArgumentError, match="budget of a search"):
+        graph.tune(small(), ONE, seconds=-1.0)
 
 
 def test_kernels_without_a_sketch_keep_their_default(monkeypatch: pytest.MonkeyPatch) -> None:
