@@ -72,7 +72,9 @@ def build(
     """Compile a schedule (or a lowered program) for `target` and return a callable function.
 
     The function takes arrays in the order of args and writes outputs in place.
-    target       by default the current one: Target.current()
+    target       by default the current one: Target.current(). If its code may use features that
+                 this CPU lacks, the function can be printed and exported, but a call raises
+                 BuildError and names them
     target_host  the target that calls the function, as in TVM; here it can only be `target`
     binds        as in lower
     isolate      compile in another process, so that a crash of LLVM becomes a BuildError

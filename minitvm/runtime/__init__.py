@@ -8,7 +8,7 @@ from .bench import Argument, Job, Outcome
 from .export import ForeignFileError, Package
 from .function import Function, Times, load
 from .jit import NativeCode, compile_ir, compile_object, declared, load_object
-from .loading import LAUNCH, Run, load_native, load_python
+from .loading import LAUNCH, Run, load_native, load_python, not_runnable
 from .nd import Device, NDArray, cpu, device
 from .network import Call, Library, NetworkPlan, Place, TensorSpec
 from .network_module import NetworkModule, create, load_network

@@ -27,16 +27,12 @@ from typing import Any, TypeAlias, TypeVar, cast
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
+from .processor import features, lacking
+
 MAGIC, FORMAT = b"minitvm function", 4
 EXPORTED = "a file that f.export(path) has written"
 AGAIN = "build the function on this machine, and export it again"
 PORTABLE = "build it on this machine, or for many CPUs: target='llvm -mcpu=x86-64-v3'"
-LEVELS = {  # the features that each x86-64 psABI level adds
-    "x86-64": "",
-    "x86-64-v2": "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
-    "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
-    "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
-}
 PAIRS: dict[str, Callable[[tir.Index, tir.Index], tir.Index]] = {
     "*": tir.mul,
     "//": tir.floordiv,
@@ -229,19 +225,6 @@ def _machine(target: Target) -> dict[str, Json]:
     }
 
 
-def features(mcpu: str, mattr: str) -> frozenset[str]:
-    """Return LLVM's names of the features that code for a CPU may use; empty if unknown."""
-    if mcpu and mcpu not in LEVELS:
-        return frozenset()
-    names = list(LEVELS)
-    levels = names[: names.index(mcpu) + 1] if mcpu else []
-    found = {word for level in levels for word in LEVELS[level].split()} | {"sse2"}
-    found = set(host().features) if not mcpu else found
-    for change in filter(None, mattr.split(",")):
-        (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))
-    return frozenset(found)
-
-
 def check_machine(needs: Mapping[str, Json], what: str) -> None:
     """Raise BuildError, beginning with `what`, unless code with these `needs` can run here."""
     made, here = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
@@ -251,9 +234,8 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
     if needs["cpu"] and needs["cpu"] != host().cpu:
         why = f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}"
         raise BuildError(what, why, PORTABLE)
-    missing = sorted(set(needs["features"]) - host().features)
-    if missing:
-        why = f"it may use {', '.join(missing)}, which this CPU ({host().cpu}) does not have"
+    why = lacking(needs["features"])
+    if why:
         raise BuildError(what, why, PORTABLE)
 
 

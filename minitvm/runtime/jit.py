@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from llvmlite import binding as llvm_binding
 
-from minitvm.base import BuildError, Target, host
+from minitvm.base import BuildError, Target
 
 from .interrupt import interruptibly
-from .processor import check_cpu
+from .processor import check_cpu, options
 
 llvm: Final[Any] = llvm_binding
 Form: TypeAlias = Literal["object", "ll", "asm"]
@@ -231,21 +231,10 @@ def _target_machine(cpu: str, features: str, opt: int) -> Any:
     """Return a new LLVM target machine; an engine takes ownership of its target machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    given = " ".join(filter(None, (cpu and f"-mcpu={cpu}", features and f"-mattr={features}")))
-    if not cpu:
-        # a virtual machine may hide features that its CPU model has: name the absent ones as well
-        cpu, features = host().cpu, ",".join(filter(None, (_host_features(), features)))
-    if given:
-        check_cpu(cpu, features, f"code for {given}")
+    check_cpu(cpu, features)
+    cpu, features = options(cpu, features)
     native = llvm.Target.from_triple(llvm.get_process_triple())
     return native.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
-
-
-def _host_features() -> str:
-    try:
-        return str(llvm.get_host_cpu_features().flatten())
-    except RuntimeError:  # LLVM cannot tell on this operating system
-        return ""
 
 
 def _parsed(text: str, context: Any) -> Any:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Container
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from minitvm import tir
-from minitvm.base import Target, TVMError
+from minitvm.base import BuildError, Target, TVMError
 
 from .isolated import IsolatedSource
 from .jit import LLVMSource, NativeCode
 from .packed import CALL_PACKED, call_packed_address, failure
 from .pool import parallel_launch_address
+from .processor import features, lacking
 
 Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
 LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the thread pool
@@ -24,11 +25,29 @@ def load_native(
     """Compile the LLVM IR `text`; return a Python function that calls `entry`, and the code.
 
     isolate   whether to compile in another process, so that a crash of LLVM does not end this one
+    If this CPU cannot run the code, the function is a NotRunnable.
     """
     kind = IsolatedSource if isolate else LLVMSource
     source = kind(text, target.mcpu, target.mattr, unroll=target.unroll)
     machine = source.loaded(provided(text))
-    return NativeRun(func, machine, entry), machine
+    why = not_runnable(target)
+    return NotRunnable(func.name, why) if why else NativeRun(func, machine, entry), machine
+
+
+def not_runnable(target: Target) -> str:
+    """Return why this CPU cannot run code for `target`, or an empty string."""
+    return lacking(features(target.mcpu, target.mattr))
+
+
+class NotRunnable(NamedTuple):
+    """Machine code for another CPU, which can be printed and stored; a call raises BuildError."""
+
+    name: str
+    why: str
+
+    def __call__(self, args: list[Any]) -> None:
+        fix = 'target="llvm", which is this machine; f.source("asm") shows the code'
+        raise BuildError(f"call of {self.name}", self.why, fix)
 
 
 def provided(calls: Container[str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from .aligned import CACHE_LINE, Array, empty_aligned
 from .arguments import as_array
 from .export import File
 from .function import code_of
-from .loading import address
+from .loading import NotRunnable, address
 from .nd import Device, NDArray
 from .network import Library, NetworkPlan, TensorSpec, check_plan, elements, packings
 from .network_calls import CompiledCalls, PythonCalls
@@ -189,6 +189,8 @@ class NetworkModule:
             kernel = self.lib.kernels[packing.kernel]
             _, prepack = code_of(kernel)
             assert prepack is not None
+            if isinstance(prepack, NotRunnable):  # the first run says so
+                continue
             packed = [empty_aligned((elements(b),), b.dtype.numpy) for b in kernel.func.packed]
             prepack([*(self._params[n] for n in packing.params), *packed])
             self._constants[packing.first : packing.first + len(packed)] = packed

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from minitvm import tir, workers
+from minitvm import runtime, tir, workers
 from minitvm.base import ArgumentError, MeasureError, Target, host
 
 from .builder import LLVM, Builder, Built, Program
@@ -143,6 +143,8 @@ class Measurer:
         if self._target.kind != LLVM:
             why = "programs are measured in other processes, as machine code"
             raise ArgumentError(f"measuring for target {self._target.kind!r}", why, "target llvm")
+        if why := runtime.not_runnable(self._target):
+            raise ArgumentError(f"measuring for {self._target}", why, "target llvm")
         if self._options.cold and not reference.constants:
             why, fix = "the program has no constants", "te.placeholder(..., constant=True)"
             raise ArgumentError("MeasureOptions(cold=True)", why, fix)

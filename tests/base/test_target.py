@@ -1,6 +1,7 @@
 """Targets: what their text says about vectors."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -57,3 +58,19 @@ def test_another_thread_has_a_current_target_of_its_own() -> None:
         thread.start()
         thread.join()
     assert found == [Target("llvm")]
+
+
+@pytest.mark.parametrize("kind", ["llvm", "numba"])
+def test_a_described_machine_is_the_same_on_every_host(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"num_cores": 1, "vector_bytes": 64, "vector_registers": 32}
+    caches = {"l1": 32 << 10, "l2": 1 << 20, "l3": 8 << 20}
+    here = Target(kind).on(**facts, **caches)
+    other = replace(
+        target.this_machine(), cpu="nehalem", features=frozenset(), vector_bytes=16,
+        vector_registers=8, fma=False, l1=1, l2=2, l3=3, cores=7,
+    )  # fmt: skip
+    monkeypatch.setattr(target, "this_machine", lambda: other)
+    there = Target(kind).on(**facts, **caches)
+    assert (repr(there), str(there)) == (repr(here), str(here))
