@@ -107,6 +107,7 @@ class TasksOutcome:
             )
         for n, why in self.refused.items():
             yield f"{n:4}  is not tuned: {why.splitlines()[0]}"
+        yield from dict.fromkeys(o.unsaved for o in self.outcomes if o.unsaved)
         trials = sum(len(o.trials) for o in self.outcomes)
         total = f"{self.latency * 1e3:.3f} ms" if math.isfinite(self.latency) else "-"
         yield (

@@ -184,6 +184,8 @@ class TaskScheduler:
         found = Allocation(self.settings, searches, limits, batch, patience, rng, watch, on)
         with interruptible(stop), ExitStack() as opened:
             found.start()
+            if log is not None and found.over() is None:
+                log.check_writable()
             found.run(self.measurers or _Machines(measure, opened).measurer)
         return found.outcome()
 

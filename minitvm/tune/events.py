@@ -84,6 +84,7 @@ class Outcome:
     final      the fastest candidates, measured again alternately with the default schedule; if no
                candidate is new, the final measurements in the log
     default    the result of the default schedule in this measurement; None if there was none
+    unsaved    how many records could not be written to the log, and why; "" if all were
     """
 
     task: Task
@@ -93,6 +94,7 @@ class Outcome:
     seconds: float
     final: tuple[Trial, ...] = ()
     default: Result | None = None
+    unsaved: str = ""
 
     @property
     def found(self) -> Trial | None:
@@ -129,7 +131,7 @@ class Outcome:
             text += f"; best {rate(self.task, best.seconds):.1f} GFLOP/s"
         if best is not None and self.default is not None and self.default.seconds:
             text += f", {self.default.best / best.seconds:.2f} x the default"
-        return text
+        return f"{text}; {self.unsaved}" if self.unsaved else text
 
 
 @dataclass(frozen=True, slots=True)

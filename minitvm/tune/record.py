@@ -6,8 +6,11 @@ also has the machine, and the times or the whole error. Several processes may ap
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -26,6 +29,7 @@ from .task import Candidate, Task
 from .trial import ErrorKind, Result
 
 VERSION = 2
+SPACE = 1 << 20  # bytes that must be free on the disk when a search begins
 MACHINE = ("cpu", "vector_bytes", "l1", "l2", "l3")  # facts of the host that times depend on
 
 
@@ -249,29 +253,65 @@ class Reading:
 
 
 class Log:
-    """A file of records. A file that does not exist is an empty log."""
+    """A file of records. A file that does not exist is an empty log.
+
+    unsaved   records that `save` could not write
+    fault     why the last write of `save` failed; "" if none failed
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.unsaved = list[Record]()
+        self.fault = ""
         if self.path.is_dir() or not self.path.absolute().parent.is_dir():
             raise ArgumentError(f"log {str(path)!r}", "no file can be created there")
+
+    def check_writable(self) -> None:
+        """Raise ArgumentError unless the file can be opened to append, and its disk has space."""
+        what, fix = f"log {str(self.path)!r}", "another file, log=..."
+        try:
+            os.close(self._opened())
+            free = shutil.disk_usage(self.path.absolute().parent).free
+        except OSError as e:
+            raise ArgumentError(what, f"it cannot be written: {e.strerror}", fix) from e
+        if free < SPACE:
+            raise ArgumentError(what, f"its disk is full: {free} bytes are free", fix)
+
+    def save(self, record: Record) -> None:
+        """Append a record. If that fails, warn once, and try again with the next record."""
+        self.unsaved.append(record)
+        try:
+            while self.unsaved:
+                self.append(self.unsaved[0])
+                del self.unsaved[0]
+        except OSError as e:
+            if not self.fault:
+                text = f"log {str(self.path)!r} cannot be written: {e.strerror}"
+                warnings.warn(f"{text}; the search goes on without it", stacklevel=2)
+            self.fault = str(e.strerror)
+
+    def _opened(self) -> int:
+        """Return a file descriptor to append to the file."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        return os.open(self.path, flags, 0o644)
 
     def append(self, record: Record) -> None:
         """Append one line in a single write, so that other processes may append too.
 
         If a process was killed while it wrote the last line, that line has no end. This ends it
-        first, so that the new line stays readable.
+        first, so that the new line stays readable. Raises OSError if the line cannot be written as
+        a whole.
         """
         line = to_line(record).encode()
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        file = os.open(self.path, flags, 0o644)
+        file = self._opened()
         try:
             end = os.lseek(file, 0, os.SEEK_END)
             if end:
                 os.lseek(file, end - 1, os.SEEK_SET)
                 if os.read(file, 1) != b"\n":
                     line = b"\n" + line
-            os.write(file, line)
+            if os.write(file, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(file)
 

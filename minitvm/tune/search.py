@@ -104,7 +104,8 @@ def run(
     policy     decides what to measure; by default GuidedPolicy
     batch      candidates that the policy proposes at a time
     log        each trial is appended to it. The policy learns from the trials of this task that it
-               already has; they are not measured again, and they count as trials
+               already has; they are not measured again, and they count as trials. If the log can
+               no longer be written, the search goes on, and Outcome.unsaved says so
     measure    how to measure; `measurer` is used instead if it is given
     on         is called with each event, in this thread
     stop       ends the search when it is set; so does Ctrl-C
@@ -125,6 +126,8 @@ def run(
     with interruptible(search.stop):
         search.start()
         if search.over() is None:
+            if log is not None:
+                log.check_writable()
             options = measure or MeasureOptions()
             with _opened(task, measurer, options, rng) as workers:
                 search.advance(workers)
@@ -290,7 +293,7 @@ class Searching:
         candidate, batch = self.started[len(self.trials) - self.earlier]
         trial = Trial(candidate, result, self.clock())
         if self.log is not None:
-            self.log.append(record_of(self.task, trial, batch=batch, default=default))
+            self.log.save(record_of(self.task, trial, batch=batch, default=default))
         self.trials.append(trial)
         self.final, self.default = [], None  # final measurements in the log are out of date
         if not result.error and (self.best is None or trial.seconds < self.best.seconds):
@@ -320,7 +323,7 @@ class Searching:
                 turns = self.default.seconds
                 default = statistics.median(turns) if turns else None
                 again = record_of(self.task, trial, final=True, default=default)
-                self.log.append(again)
+                self.log.save(again)
             self.final.append(trial)
 
     def outcome(self) -> Outcome:
@@ -328,6 +331,11 @@ class Searching:
         ended = self.ended or self.over() or "stopped"
         seconds = self.watch.total()
         trials, final = tuple(self.trials), tuple(self.final)
-        found = Outcome(self.task, trials, self.earlier, ended, seconds, final, self.default)
+        unsaved = ""
+        if self.log is not None and self.log.unsaved:
+            unsaved = f"{len(self.log.unsaved)} records are not in the log: {self.log.fault}"
+        found = Outcome(
+            self.task, trials, self.earlier, ended, seconds, final, self.default, unsaved
+        )
         self.on(Finished(found))
         return found
