@@ -130,8 +130,7 @@ def _attached_by(state: schedule.State, name: str) -> str:
 def made_by(stage: schedule.Stage, a: tensor.Axis) -> schedule.Relation | None:
     """Return the split or fuse that made the axis `a`; None for an axis of the formula."""
     for r in stage.relations:
-        made = (r.outer, r.inner) if isinstance(r, schedule.SplitRelation) else (r.fused,)
-        if any(a is m for m in made):
+        if any(a is m for m in schedule.parts(r)):
             return r
     return None
 
@@ -169,6 +168,10 @@ def _bound(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Deriva
     made = made_by(stage, a)
     if made is not None:
         return _made_bound(loops, stage, a, made)
+    if any(a is s for s in schedule.singletons(stage)):
+        return Derivation(
+            f"{stage.name}.{plain(stage.names[a])} = [0, 1]: 1 iteration, from fuse()"
+        )
     domain = loops.domain(stage.name)
     lo, size = domain.start[a], domain.extents[a]
     claim = (

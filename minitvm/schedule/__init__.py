@@ -35,8 +35,10 @@ from .state import (
     constants,
     from_constants,
     inputs,
+    parts,
     readers,
     root_axes,
+    singletons,
 )
 from .step import Step, is_loop
 from .steps import STEPS, from_json, misfit, to_json

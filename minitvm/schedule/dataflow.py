@@ -101,8 +101,9 @@ class CacheWrite(Step):
                 "the range of its reduce axis depends on its data axes, which this step replaces",
                 "write a te.compute that copies its result",
             )
+        added = len(stage.leaves) > len(root_axes(op))
         moved = any(a is not b for a, b in zip(stage.leaves, root_axes(op), strict=False))
-        if stage.relations or stage.notes or stage.predicate or moved:
+        if stage.relations or stage.notes or stage.predicate or added or moved:
             yield (
                 "its loops have been changed already, and they would be lost",
                 "call cache_write before split, fuse, reorder, vectorize, ...",

@@ -82,6 +82,8 @@ class Fuse(Step):
     for i in range(n):            for i_j_fused in range(n*m):
       for j in range(m):     ->     body(i_j_fused // m, i_j_fused % m)
         body(i, j)
+
+    Without axes, a loop of one iteration becomes the outermost one: a scalar has a loop then, too.
     """
 
     axes: tuple[LoopName, ...]
@@ -90,8 +92,8 @@ class Fuse(Step):
     def checks(self, state: State) -> Checks:
         stage = state.stage(self.stage)
         yield from has_loops(state, self.stage)
-        if len(self.axes) < 2:
-            yield "it takes two or more neighbouring loops", ""
+        if len(self.axes) == 1:
+            yield "it takes two or more neighbouring loops, or none", ""
         yield from is_loop(stage, *self.axes)
         order = list(loops(stage))
         for outer, inner in zip(self.axes, self.axes[1:], strict=False):
@@ -104,6 +106,11 @@ class Fuse(Step):
         yield from _is_plain(stage, self.axes)
 
     def apply(self, state: State) -> State:
+        if not self.axes:
+            stage = state.stage(self.stage)
+            a = _new_axis(stage, "singleton", 1, "data")
+            leaves, names = (a, *stage.leaves), stage.names | {a: a.name}
+            return state.with_stage(stage.change(leaves=leaves, names=names))
         outer = loop(state.stage(self.stage), self.axes[0])
         for name in self.axes[1:]:
             stage = state.stage(self.stage)

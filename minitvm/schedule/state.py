@@ -47,6 +47,11 @@ class FuseRelation:
 Relation: TypeAlias = SplitRelation | FuseRelation
 
 
+def parts(r: Relation) -> tuple[tensor.Axis, ...]:
+    """Return the axes that a split or a fuse made."""
+    return (r.outer, r.inner) if isinstance(r, SplitRelation) else (r.fused,)
+
+
 @dataclass(frozen=True, slots=True)
 class AtRoot:
     """An attachment: the whole stage is computed before its consumers."""
@@ -186,6 +191,12 @@ class State:
 def root_axes(op: tensor.Operation) -> tuple[tensor.Axis, ...]:
     """Return the initial loops of an operation: data axes, then reduce axes."""
     return () if isinstance(op, tensor.PlaceholderOp) else (*op.axis, *op.reduce_axis)
+
+
+def singletons(stage: Stage) -> list[tensor.Axis]:
+    """Return the axes of one iteration that fuse() of no loops has made."""
+    known = {a for r in stage.relations for a in parts(r)} | set(root_axes(stage.op))
+    return [a for a in stage.names if a not in known]
 
 
 def names_of(op: tensor.Operation) -> dict[tensor.Axis, str]:

@@ -120,9 +120,9 @@ def _line(before: schedule.State, after: schedule.State, step: schedule.Step, na
                 f"{names.axis(made.outer)}, {names.axis(made.inner)} = {call}({loop(name)}, {size})"
             )
         case schedule.Fuse(_, axes):
-            made = after.stage(step.stage).relations[-1]
-            assert isinstance(made, schedule.FuseRelation)
-            return f"{names.axis(made.fused)} = {call}({', '.join(map(loop, axes))})"
+            stage = after.stage(step.stage)
+            fused = schedule.parts(stage.relations[-1])[0] if axes else stage.leaves[0]
+            return f"{names.axis(fused)} = {call}({', '.join(map(loop, axes))})"
         case schedule.Annotate(_, name):
             return f"{call}({loop(name)})"
         case schedule.Bind(_, name, thread, extent):

@@ -35,6 +35,7 @@ from minitvm.schedule import (
     constants,
     is_loop,
     know,
+    parts,
     program_sizes,
 )
 from minitvm.tensor import Axis, Operation, TensorIntrin, is_from_data
@@ -173,14 +174,16 @@ class StageView:
         return made.outer, made.inner
 
     def fuse(self, *axes: Axis) -> Axis:
-        """Fuse nested loops, given outermost first, into one; return a single loop as it is."""
+        """Fuse nested loops, given outermost first, into one; return a single loop as it is.
+
+        fuse() adds an outermost loop of one iteration, so that a scalar has a loop to bind, too.
+        """
         if len(axes) == 1:
             for why, fix in is_loop(self._stage, self.axis_name(axes[0], "fuse")):
                 raise ScheduleError(f"fuse in {self.name}", why, fix)
             return axes[0]
         self.schedule.apply(Fuse(self.name, tuple(self.axis_name(a, "fuse") for a in axes)))
-        made = self._stage.relations[-1]
-        return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made
+        return self._stage.leaves[0] if not axes else parts(self._stage.relations[-1])[0]
 
     def reorder(self, *axes: Axis) -> None:
         """Nest the given loops in this order, outermost first; other loops keep their positions."""

@@ -181,6 +181,7 @@ class Domains:
 
         Also returns how far each digit moves each root axis.
         """
+        extents |= dict.fromkeys(schedule.singletons(stage), 1)
         roots = list(extents)
         pieces: dict[tensor.Axis, list[_Piece]] = {a: [_Piece(a, 1, extents[a])] for a in roots}
         for r in stage.relations:

@@ -295,11 +295,50 @@ def test_fuse_of_one_loop_gives_that_loop() -> None:
         s["C"].fuse(i)
 
 
-@pytest.mark.parametrize("axes", [(), ("i",)])
-def test_fuse_takes_two_loops(axes: tuple[str, ...]) -> None:
-    assert refusal(matrix(), Fuse("C", axes)) == (
-        "fuse in C: it takes two or more neighbouring loops"
+def test_fuse_does_not_take_one_loop() -> None:
+    assert refusal(matrix(), Fuse("C", ("i",))) == (
+        "fuse in C: it takes two or more neighbouring loops, or none"
     )
+
+
+def scalar() -> te.Schedule:
+    """Y = the sum of X"""
+    X = te.placeholder((10,), name="X")
+    k = te.reduce_axis((0, 10), name="k")
+    return te.create_schedule(te.compute((), lambda: te.sum(X[k], axis=k), name="Y").op)
+
+
+def test_fuse_of_no_loops_gives_a_scalar_a_loop_of_one() -> None:
+    s = scalar()
+    one = s["Y"].fuse(*s["Y"].op.axis)
+    assert leaves(s, "Y") == ["singleton", "k"]
+    outer, inner = s["Y"].split(one, nparts=20)
+    s["Y"].unroll(inner)
+    assert loops(s) == loops(scalar())
+    s["Y"].bind(outer, te.thread_axis("blockIdx.x"))
+    assert "if likely(singleton_outer < 1)" in loops(s)
+
+
+def test_fuse_of_no_loops_is_outermost_and_a_place_to_compute_at() -> None:
+    s = chain()
+    one = s["C"].fuse()
+    assert leaves(s, "C") == ["singleton", "i"]
+    s["B"].compute_at(s["C"], one)
+    assert loops(s) == loops(chain())
+    assert str(s.explain_bound("C", one)) == "C.singleton = [0, 1]: 1 iteration, from fuse()"
+
+
+def test_fuse_of_no_loops_is_written_down() -> None:
+    s = scalar()
+    s["Y"].vectorize(s["Y"].fuse())
+    assert s.python().splitlines()[2:] == ["singleton = s[Y].fuse()", "s[Y].vectorize(singleton)"]
+    Y = s.outputs[0]
+    assert te.Schedule.from_json(s.to_json(), Y).steps == s.steps
+
+
+def test_cache_write_after_fuse_of_no_loops_would_lose_the_loop() -> None:
+    says = "cache_write of C: its loops have been changed already, and they would be lost"
+    assert refusal(matrix(), Fuse("C", ()), CacheWrite("C", "local")).startswith(says)
 
 
 def test_a_loop_is_not_fused_where_another_stage_is_attached_between() -> None:

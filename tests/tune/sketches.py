@@ -216,6 +216,17 @@ def elementwise(m: int, n: int) -> tune.Sketch:
     return d.sketch("elementwise")
 
 
+def scalar(n: int) -> tune.Sketch:
+    """A sum without axes, with loops of one iteration around it."""
+    a, k = te.placeholder((n,), name="A"), te.reduce_axis((0, n), name="k")
+    y = te.compute((), lambda: te.sum(a[k], axis=k), name="Y")
+    d = Draft([a, y], [y])
+    d.split(y, d.s[y].op.reduce_axis[0], d.gene(tune.split_gene("tile_k", n, 2)), (1,))
+    d.s[y].unroll(d.s[y].fuse(d.s[y].fuse(), d.s[y].leaf_iter_vars[1]))
+    d.s[y].fuse()
+    return d.sketch("scalar")
+
+
 def softmax(m: int, n: int) -> tune.Sketch:
     """Four stages, each of which reads the one before, all in a loop over blocks of rows."""
     a = te.placeholder((m, n), name="A")

@@ -23,6 +23,7 @@ SKETCHES = {
     "NHWC, inlined": sketches.conv(14, 8, 16, 3, 1, "NHWC", 0, pad_at="inline"),
     "1x1": sketches.conv(14, 8, 16, 1, 2, "NHWC", 1),
     "elementwise": sketches.elementwise(24, 64),
+    "scalar": sketches.scalar(48),
     "softmax": sketches.softmax(24, 64),
     "tails": sketches.stencil(24, 64, [(5, 8), (24, 64), (1, 7), (7, 48)], wrap=False),
     "diagonal": sketches.stencil(24, 96, [(5, 8), (24, 96), (1, 12), (4, 48)], wrap=True),

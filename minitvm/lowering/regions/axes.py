@@ -25,6 +25,7 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
     threads. The number of threads stays as declared.
     """
     threads = _thread_axes(stage)
+    extents |= dict.fromkeys(schedule.singletons(stage), 1)
     for r in stage.relations:
         if isinstance(r, schedule.FuseRelation):
             extents[r.fused] = tir.mul(extents[r.outer], extents[r.inner])
