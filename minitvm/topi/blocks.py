@@ -27,6 +27,8 @@ def transposed_row(op: tensor.Operation) -> te.Axis | None:
     """
     if not isinstance(op, te.ComputeOp) or op.reduction is not None or len(op.body) > 1:
         return None
+    if not op.axis:  # one number
+        return None
     for e in tensor.loads(op):
         row = e.indices[-1] if e.indices else 0
         plain = all(isinstance(i, te.Axis) for i in e.indices)

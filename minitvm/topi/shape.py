@@ -122,16 +122,15 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
         ends.append(tir.add(ends[-1] if ends else 0, t.shape[d]))
 
     def body(*i: Any) -> Any:
-        def piece(n: int) -> Any:
-            start = 0 if n == 0 else ends[n - 1]
-            here = tensors[n](*i[:d], i[d] - start, *i[d + 1 :])
-            return (
-                here
-                if n + 1 == len(tensors)
-                else te.if_then_else(i[d] < ends[n], here, piece(n + 1))
-            )
+        def among(first: int, last: int) -> Any:
+            if first == last:
+                start = ends[first - 1] if first else 0
+                return tensors[first](*i[:d], i[d] - start, *i[d + 1 :])
+            half = (first + last - 1) // 2
+            left, right = among(first, half), among(half + 1, last)
+            return te.if_then_else(i[d] < ends[half], left, right)
 
-        return piece(0)
+        return among(0, len(tensors) - 1)
 
     shape = [ends[-1] if e == d else n for e, n in enumerate(first.shape)]
     return te.compute(shape, body, name="T_concat", tag=INJECTIVE)
