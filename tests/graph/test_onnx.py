@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 I = (1, 4, 9, 8)  # noqa: E741 - an image
+UNKNOWN = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
 RNG = np.random.default_rng(0)
 
 
@@ -173,7 +174,7 @@ CASES = [
     *(case("MatMul", a, b) for a, b in (((2, 3, 4, 5), (3, 5, 6)), ((4,), (2, 4, 5)))),
     *(case("MatMul", a, b) for a, b in (((2, 1, 4, 5), (1, 3, 5, 6)), ((2, 3, 4), (4,)))),
     *(case("MatMul", a, b) for a, b in (((3, 4), (2, 4, 5)), ((1, 1, 3, 4), (2, 2, 4, 5)))),
-    case("MatMul", (2, 3, 4), const=(weights(4, 5),)),
+    *(case("MatMul", a, const=(weights(4, 5),)) for a in ((2, 3, 4), (4,))),
     case("Gemm", (3, 4), const=(weights(5, 4), weights(5)), transB=1),
     case("Gemm", (3, 4), const=(weights(4, 5), weights(3, 1)), alpha=0.5, beta=2.0),
     case("Gemm", (4, 3), (4, 5), (5,), transA=1),
@@ -260,25 +261,35 @@ def test_numbers_keep_their_rank() -> None:
     assert graph.parse(str(net)) == net
 
 
-def test_a_last_step_past_the_padding_does_not_count_in_means() -> None:
-    nodes = [
-        helper.make_node(
-            "AveragePool",
-            ["x"],
-            ["y"],
-            kernel_shape=[3, 3],
-            strides=[2, 2],
-            pads=[1, 1, 1, 1],
-            ceil_mode=1,
-            count_include_pad=1,
-        )
-    ]
-    ends = [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 1, k, k))
-        for n, k in (("x", 4), ("y", 3))
-    ]
-    draft = helper.make_graph(nodes, "one", ends[:1], ends[1:])
+def means(size, kernel):
+    """Return the means of windows of ones in an image with a padding of 1, with steps of 2."""
+    options = {"kernel_shape": [kernel] * 2, "strides": [2, 2], "pads": [1] * 4}
+    options |= {"ceil_mode": 1, "count_include_pad": 1}
+    node = helper.make_node("AveragePool", ["x"], ["y"], **options)
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, size, size))
+    draft = helper.make_graph([node], "one", [image], [UNKNOWN])
     model = helper.make_model(draft, opset_imports=[helper.make_opsetid("", 19)])
-    (found,) = graph.evaluate(graph.from_onnx(model), np.ones((1, 1, 4, 4), np.float32))
+    (found,) = graph.evaluate(graph.from_onnx(model), np.ones((1, 1, size, size), np.float32))
+    return found[0, 0]
+
+
+def test_a_last_step_past_the_padding_does_not_count_in_means() -> None:
     wanted = np.array([[4, 6, 2], [6, 9, 3], [2, 3, 1]]) / [[9, 9, 6], [9, 9, 6], [6, 6, 4]]
-    np.testing.assert_allclose(found[0, 0], wanted, 1e-6)
+    np.testing.assert_allclose(means(size=4, kernel=3), wanted, 1e-6)
+
+
+def test_a_window_that_starts_in_the_last_padding_is_left_out_of_means() -> None:
+    np.testing.assert_allclose(means(size=3, kernel=2), [[0.25, 0.5], [0.5, 1]])
+
+
+def test_the_product_of_two_vectors_is_compiled() -> None:
+    each = Case("MatMul", [weights(3)], weights(3))
+    model, wanted = model_of(each)
+    net = graph.from_onnx(model)
+    np.testing.assert_allclose(graph.compile(net)(*each.fed), wanted[0], 1e-5)
+
+
+def test_a_thousand_tensors_are_concatenated() -> None:
+    each = Case("Concat", [ints(k) for k in range(1000)], axis=0)
+    (found,) = graph.evaluate(graph.from_onnx(model_of(each)[0]), *each.fed)
+    np.testing.assert_array_equal(found, np.arange(1000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import sub
 from typing import Any
 
 from .place import Place, Value, shape_of
@@ -178,16 +179,16 @@ def pool(at: Place, x: Value, op: str) -> Value:
     kernel = at.attrs["kernel_shape"]
     seen = window(at, shape_of(x)[2:], kernel)
     ceil, counted = at.attrs.get("ceil_mode", 0), at.attrs.get("count_include_pad", 0)
+    outer = _ceiled(seen, shape_of(x)[2:]) if ceil else seen
     if op == "avg_pool2d" and ceil and counted and any(seen.edges):
-        # means count this padding, but not what is added below for the last step
-        x = at.make("pad", x, pad_before=(0, 0, *seen.before), pad_after=(0, 0, *seen.after))
-        zeros = (0,) * rank
-        seen = Window(kernel, seen.strides, seen.dilations, zeros, zeros)
-    if ceil:
-        seen = _ceiled(seen, shape_of(x)[2:])
+        # means count this padding, but not what a last step reads after it
+        after = tuple(map(min, seen.after, outer.after))
+        x = at.make("pad", x, pad_before=(0, 0, *seen.before), pad_after=(0, 0, *after))
+        rest = tuple(map(sub, outer.after, after))
+        outer = Window(kernel, seen.strides, seen.dilations, (0,) * rank, rest)
     if rank == 1:
-        return _lines(at, _pool2d(at, _images(at, x), flat(seen), op))
-    return _pool2d(at, x, seen, op) if rank == 2 else _pool3d(at, x, seen, op)
+        return _lines(at, _pool2d(at, _images(at, x), flat(outer), op))
+    return _pool2d(at, x, outer, op) if rank == 2 else _pool3d(at, x, outer, op)
 
 
 def _ceiled(seen: Window, sizes: Sizes) -> Window:
