@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minitvm import runtime, tir
@@ -11,7 +12,7 @@ from minitvm.base import GraphError, Target
 
 from .kernels import Pick, compiled_all
 from .kernels import Watch as KernelWatch
-from .node import PARAM, Array, Graph, Node, as_array, check_graph
+from .node import INPUT, PARAM, Array, Graph, Node, as_array, check_graph
 from .operations import operations_of
 from .pipeline import PASSES, Pass, Watch, optimized
 from .plan import ALIGNED, is_view, offset_plan
@@ -77,7 +78,7 @@ def build(
     fused = optimized(whole, to, winograd=winograd, passes=passes, watch=watch)
     kernels = compiled_all([node.body for node in fused.calls], to, pick, progress)
     lib = runtime.Library(tuple(dict.fromkeys(kernels)))
-    return _planned(fused, kernels), lib, dict(fused.params)
+    return _planned(fused, kernels, index_limits(whole)), lib, dict(fused.params)
 
 
 def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
@@ -105,7 +106,25 @@ def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
 # --- the plan ---
 
 
-def _planned(fused: Graph, kernels: Sequence[runtime.Function]) -> runtime.NetworkPlan:
+def index_limits(graph: Graph) -> dict[str, tuple[int, int]]:
+    """Return by name the least and the greatest value of the inputs that are indices in `take`."""
+    limits: dict[str, tuple[int, int]] = {}
+    for node in graph.calls:
+        if node.op == "take" and node.attrs.get("mode") == "index":
+            x, at = node.inputs
+            while at.op in ("cast", "identity", "reshape"):
+                (at,) = at.inputs
+            axis = node.attrs.get("axis")
+            size = x.type.elements if axis is None else x.type.shape[axis]
+            low, high = limits.get(at.name, (-size, size - 1))
+            if at.op == INPUT:
+                limits[at.name] = max(low, -size), min(high, size - 1)
+    return limits
+
+
+def _planned(
+    fused: Graph, kernels: Sequence[runtime.Function], limits: Mapping[str, tuple[int, int]]
+) -> runtime.NetworkPlan:
     """Return the plan of a network of kernels: its calls, and the places of their arguments."""
     params = [node for node in fused.nodes if node.op == PARAM]
     memory = offset_plan(fused)
@@ -125,7 +144,7 @@ def _planned(fused: Graph, kernels: Sequence[runtime.Function]) -> runtime.Netwo
         most = max(most, end - memory.bytes)
     return runtime.NetworkPlan(
         fused.name,
-        tuple(_spec(node) for node in fused.inputs),
+        tuple(replace(_spec(n), limits=limits.get(n.name)) for n in fused.inputs),
         tuple(_spec(node, f"output{k}") for k, node in enumerate(fused.outputs)),
         tuple(_spec(node) for node in params),
         tuple(calls),

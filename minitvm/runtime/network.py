@@ -20,11 +20,15 @@ Space: TypeAlias = Literal["arena", "input", "output", "param", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """The name, the shape and the element type of a tensor."""
+    """The name, the shape and the element type of a tensor.
+
+    limits   the least and the greatest value of its elements; None if they are not limited
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
+    limits: tuple[int, int] | None = None
 
     @property
     def bytes(self) -> int:

@@ -19,7 +19,7 @@ from .export import File, Json, opened, read, sealed, write
 from .function import exported, loaded
 from .network import Call, Library, NetworkPlan, Place, TensorSpec, check_plan
 
-MAGIC, FORMAT = b"minitvm network", 1
+MAGIC, FORMAT = b"minitvm network", 2
 
 
 def write_network(path: File, plan: NetworkPlan, lib: Library, params: Mapping[str, Array]) -> None:
@@ -80,7 +80,7 @@ def plan_to_json(plan: NetworkPlan) -> Json:
     tensors = {"inputs": plan.inputs, "outputs": plan.outputs, "params": plan.params}
     return {
         "name": plan.name,
-        **{k: [[s.name, s.shape, str(s.dtype)] for s in v] for k, v in tensors.items()},
+        **{k: [[s.name, s.shape, str(s.dtype), s.limits] for s in v] for k, v in tensors.items()},
         "calls": [
             [c.kernel, [[p.space, p.at] for p in c.args], c.name, c.operations] for c in plan.calls
         ],
@@ -98,8 +98,9 @@ def plan_from_json(given: Mapping[str, Any]) -> NetworkPlan:
     return NetworkPlan(str(given["name"]), inputs, outputs, params, calls, size)
 
 
-def _spec(name: str, shape: list[int], kind: str) -> TensorSpec:
-    return TensorSpec(str(name), tuple(map(int, shape)), dtype(kind))
+def _spec(name: str, shape: list[int], kind: str, limits: list[int] | None) -> TensorSpec:
+    low_high = None if limits is None else (int(limits[0]), int(limits[1]))
+    return TensorSpec(str(name), tuple(map(int, shape)), dtype(kind), low_high)
 
 
 def _call(kernel: int, args: list[Any], name: str, operations: int) -> Call:

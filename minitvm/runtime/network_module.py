@@ -223,6 +223,11 @@ def _checked(spec: TensorSpec, value: Any) -> Array:
     if not np.can_cast(a.dtype, spec.dtype.numpy, "same_kind"):
         fix = f"{spec.name}.astype({str(spec.dtype)!r})"
         raise ArgumentError(f"argument {spec}", f"has dtype {a.dtype}", fix)
+    if spec.limits is not None and a.size:
+        (low, high), least, most = spec.limits, a.min(), a.max()
+        if not low <= least <= most <= high:
+            why = f"has values from {least} to {most}; as indices they are from {low} to {high}"
+            raise ArgumentError(f"argument {spec}", why)
     return a
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import graph
-from minitvm.base import GraphError
+from minitvm import graph, runtime
+from minitvm.base import ArgumentError, GraphError
 
 from .conftest import random_network
 
@@ -266,3 +266,29 @@ def test_sizes_of_zero_and_below_are_refused() -> None:
             graph.Builder().input("x", shape)  # pyright: ignore[reportArgumentType]
     with pytest.raises(GraphError, match="param 'w'"):
         graph.Builder().param("w", np.ones((0, 8), "float32"))
+
+
+def chosen() -> graph.Graph:
+    """Return a network that reads rows of a table of 5 at indices from -5 to 4."""
+    b = graph.Builder("rows")
+    table = b.param("table", np.arange(10, dtype="float32").reshape(5, 2))
+    ids = b.cast(b.reshape(b.input("ids", (1, 2), "int64"), (2,)), dtype="int32")
+    return b.graph(b.take(table, ids, axis=0, mode="index"))
+
+
+def test_indices_count_from_the_end_below_zero() -> None:
+    ids, net = np.array([[-5, 4]]), chosen()
+    wanted = [[0, 1], [8, 9]]
+    np.testing.assert_array_equal(graph.compile(net)(ids), wanted)
+    np.testing.assert_array_equal(graph.evaluate(net, ids)[0], wanted)
+
+
+@pytest.mark.parametrize("at", [-6, 5])
+def test_indices_out_of_bounds_are_refused(at: int, tmp_path) -> None:
+    module = graph.compile(chosen())
+    module.export(tmp_path / "rows")
+    for run in (module, runtime.load_network(tmp_path / "rows")):
+        with pytest.raises(ArgumentError, match=r"ids: int64\[1, 2\].*indices.* from -5 to 4"):
+            run(np.array([[0, at]]))
+    with pytest.raises(GraphError, match=f"index {at} is out of bounds"):
+        graph.evaluate(chosen(), np.array([[0, at]]))

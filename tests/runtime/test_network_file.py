@@ -97,10 +97,10 @@ def changed(stored: Path, tmp_path: Path, change: Any) -> str:
     def made(header: Any, after: bytes) -> tuple[Any, bytes]:
         return header, after
 
-    header, after = export.opened(data, network_file.MAGIC, 1, "", made)
+    header, after = export.opened(data, network_file.MAGIC, network_file.FORMAT, "", made)
     after = change(header, after) or after
     path = tmp_path / "net"
-    path.write_bytes(export.sealed(network_file.MAGIC, 1, header, after))
+    path.write_bytes(export.sealed(network_file.MAGIC, network_file.FORMAT, header, after))
     with pytest.raises(BuildError) as caught:
         runtime.load_network(path)
     return str(caught.value)

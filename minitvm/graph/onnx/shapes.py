@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from .elements import pair
 from .place import Place, Value, shape_of, type_of
 
 
@@ -137,11 +136,7 @@ def gather(at: Place, x: Value, indices: Value) -> Value:
     axis = at.axis(at.attrs.get("axis", 0), len(shape))
     n = shape[axis]
     if not isinstance(indices, np.ndarray):
-        zero, size = (np.asarray(k, type_of(indices).dtype.numpy) for k in (0, n))
-        wrapped = at.make(
-            "where", pair(at, "less", indices, zero), pair(at, "add", indices, size), indices
-        )
-        return at.make("take", x, wrapped, axis=axis)
+        return at.make("take", x, indices, axis=axis, mode="index")
     if indices.size and not -n <= indices.min() <= indices.max() < n:
         raise at.refusal(f"its indices {indices.min()} .. {indices.max()} are not of {n} elements")
     indices = np.where(indices < 0, indices + n, indices)

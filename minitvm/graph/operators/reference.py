@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from minitvm.base import GraphError
+
 from ..node import Array
 
 abs, exp, log, negative, sqrt, tanh = np.abs, np.exp, np.log, np.negative, np.sqrt, np.tanh
@@ -332,6 +334,9 @@ def pad(
     return np.pad(x, tuple(zip(pad_before, after, strict=True)), constant_values=pad_value)
 
 
-def take(x: Array, indices: Array, axis: int | None = None) -> Array:
-    """Do what topi.take does."""
-    return np.take(x, indices, axis, mode="clip")
+def take(x: Array, indices: Array, axis: int | None = None, mode: str = "clip") -> Array:
+    """Do what topi.take does, or, in mode "index", what numpy.take does."""
+    try:
+        return np.take(x, indices, axis, mode="raise" if mode == "index" else "clip")
+    except IndexError as e:
+        raise GraphError("take", str(e)) from e

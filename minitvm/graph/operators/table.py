@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,9 +36,18 @@ def _broadcast_to(x: te.Tensor, shape: Sequence[int]) -> te.Tensor:
     return te.compute(tuple(shape), body, name="T_broadcast_to", tag="injective")
 
 
-def _take(x: te.Tensor, indices: te.Tensor, axis: int | None = None) -> te.Tensor:
-    """Return the elements of x at `indices` along `axis`, as topi.take does."""
-    return topi.take(x, indices, axis)
+def _take(
+    x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "clip"
+) -> te.Tensor:
+    """Return the elements of x at `indices` along `axis`, as topi.take does.
+
+    In mode "index", an index below 0 counts from the end, and indices out of bounds are refused if
+    they are an input of the network; others select the nearest element.
+    """
+    if mode == "index":
+        size = math.prod(x.shape) if axis is None else x.shape[axis]
+        indices = topi.where(topi.less(indices, 0), topi.add(indices, size), indices)
+    return topi.take(x, indices, axis, "clip" if mode == "index" else mode)
 
 
 def _pad(x: te.Tensor, pad_before: Any, pad_after: Any = None, pad_value: float = 0.0) -> te.Tensor:
