@@ -358,17 +358,16 @@ def _number(n: int) -> str:
 
 def cache_frames(w: AccessRange) -> tuple[Frame, ...]:
     """Return one frame per access of the window: the contents of the cache, and the outcome."""
-    names = labels(w.run.trace)
-    return tuple(_frame(w, n, names) for n in range(w.start, w.stop))
+    owners = [w.run.own(t.line) for t in w.cached_lines]
+    return tuple(_frame(w, n, owners) for n in range(w.start, w.stop))
 
 
-def _frame(w: AccessRange, n: int, names: tuple[str, ...]) -> Frame:
-    run, now = w.run, int(w.run.lines[n])
+def _frame(w: AccessRange, n: int, owners: list[tuple[int, int]]) -> Frame:
+    run, names, now = w.run, labels(w.run.trace), int(w.run.lines[n])
     outcome = LOOKS[int(run.replay.outcome[n])][0]
     marks: dict[str, str] = {}
     out = ""
-    for k, t in enumerate(w.cached_lines):
-        buffer, number = run.own(t.line)
+    for k, (t, (buffer, number)) in enumerate(zip(w.cached_lines, owners, strict=True)):
         if t.first <= n < t.last:
             kind = outcome if t.line == now else kind_of(buffer)
             marks[f"t{k}"] = kind

@@ -154,10 +154,22 @@ def as_data(control: Control) -> dict[str, Any]:
     return {"type": type(control).__name__, **fields}
 
 
-def frame_data(frame: Frame) -> dict[str, Any]:
-    """Return the dictionary of a frame that is sent to the browser."""
-    data = {"marks": dict(frame.marks), "caption": frame.caption}
-    return {**data, "at": frame.at} if frame.at else data
+def frames_data(frames: Iterable[Frame]) -> list[dict[str, Any]]:
+    """Return the dictionaries of frames that are sent to the browser.
+
+    A frame has its `marks` or, if these are fewer, the `changes` since the frame before: key ->
+    kind, or None for a key that has no mark any more.
+    """
+    data = list[dict[str, Any]]()
+    before: Mapping[str, str] = {}
+    for frame in frames:
+        changes = {k: frame.marks.get(k) for k in {**before, **frame.marks}}
+        changes = {k: kind for k, kind in changes.items() if before.get(k) != kind}
+        few = len(changes) < len(frame.marks)
+        marks = {"changes": changes} if few else {"marks": dict(frame.marks)}
+        data.append({**marks, "caption": frame.caption, **({"at": frame.at} if frame.at else {})})
+        before = frame.marks
+    return data
 
 
 # --- keys ----------------------------------------------------------------------------------------

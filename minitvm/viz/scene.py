@@ -205,6 +205,8 @@ def hatch_lines(
     x: float, y: float, width: float, height: float, hatch: str, gap: float = 7
 ) -> list[tuple[float, float, float, float]]:
     """Return the strokes (x1, y1, x2, y2) of a hatch in a rectangle, `gap` pixels apart."""
+    if not hatch:
+        return []
     if hatch == "x":
         both = [hatch_lines(x, y, width, height, one, gap) for one in "/\\"]
         return both[0] + both[1]
@@ -222,4 +224,4 @@ def hatch_lines(
         if hatch == "\\":
             x1, x2 = width - x1, width - x2
         strokes.append((x + x1, y + y1, x + x2, y + y2))
-    return strokes if hatch else []
+    return strokes

@@ -15,7 +15,7 @@ import traitlets
 
 from minitvm.base import ArgumentError, TVMError, front_end
 
-from .controls import Control, Layout, as_data, frame_data
+from .controls import Control, Layout, as_data, frames_data
 from .png import png
 from .scene import Scene
 from .svg import kinds_css, marks_css, svg
@@ -140,7 +140,7 @@ class Visual(anywidget.AnyWidget):
         return {
             "svg": svg(self.scene(), style=False),
             "controls": [as_data(c) for c in layout.controls],
-            "frames": [frame_data(f) for f in layout.frames],
+            "frames": frames_data(layout.frames),
             "trail": layout.trail,
             "first": layout.first,
             "columns": layout.columns,

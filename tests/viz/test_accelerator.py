@@ -130,32 +130,32 @@ def test_a_memory_that_no_instruction_touches_is_called_unused() -> None:
 
 
 def test_each_step_is_a_frame_with_its_line(view) -> None:
-    frames = view.view["frames"]
+    frames = view.layout().frames
     assert len(frames) == len(view.program.instructions)
     gemm = numbers(view.program, "gemm")[0]
     frame = frames[gemm]
-    assert frame["marks"][f"line:{gemm}"] == "now"
-    assert frame["caption"].split("\n")[1] == "reads   INP[0], WGT[0], ACC[0:4], UOP[0]"
-    assert frame["caption"].split("\n")[2] == "writes  ACC[0:4], OUT[0:4]"
+    assert frame.marks[f"line:{gemm}"] == "now"
+    assert frame.caption.split("\n")[1] == "reads   INP[0], WGT[0], ACC[0:4], UOP[0]"
+    assert frame.caption.split("\n")[2] == "writes  ACC[0:4], OUT[0:4]"
 
 
 def test_a_frame_lights_the_ways_of_its_numbers(view) -> None:
     gemm, load = (numbers(view.program, name)[0] for name in ("gemm", "load inp"))
-    frames = view.view["frames"]
-    lit = {k for k in frames[gemm]["marks"] if ":gemm" in k}
+    frames = view.layout().frames
+    lit = {k for k in frames[gemm].marks if ":gemm" in k}
     assert lit == {"read:gemm:INP", "read:gemm:WGT", "read:gemm:ACC", "write:gemm:ACC", "unit:gemm"}
-    assert frames[load]["marks"]["load:A:INP"] == "orange"
+    assert frames[load].marks["load:A:INP"] == "orange"
 
 
 def test_what_is_overwritten_is_marked_no_more(view) -> None:
     first, _, third = numbers(view.program, "load inp")[:3]  # the third goes where the first went
-    frames = view.view["frames"]
-    assert f"w:{first}:INP" in frames[third - 1]["marks"]
-    assert f"w:{first}:INP" not in frames[third]["marks"]
+    frames = view.layout().frames
+    assert f"w:{first}:INP" in frames[third - 1].marks
+    assert f"w:{first}:INP" not in frames[third].marks
 
 
 def test_all_that_frames_mark_is_in_the_picture(view) -> None:
-    marks = {key for frame in view.view["frames"] for key in frame["marks"]}
+    marks = {key for frame in view.layout().frames for key in frame.marks}
     there = set(viz.keys_of(view.scene())) | {
         line["key"] for line in view.view["panels"][0]["lines"]
     }

@@ -113,6 +113,21 @@ def test_the_browser_gets_everything_in_one_trait() -> None:
     assert view["panels"][0]["lines"][0] == {"text": "dot", "key": "line", "note": ""}
 
 
+class Steps(Dot):
+    """Three frames: three shapes are marked in turn, while four others keep their marks."""
+
+    def layout(self) -> Layout:
+        rest = dict.fromkeys("wxyz", "seen")
+        return Layout(frames=tuple(Frame({**rest, key: "now"}, key) for key in "abc"))
+
+
+def test_a_frame_is_sent_as_changes_if_these_are_fewer() -> None:
+    first, second, third = Steps().view["frames"]
+    assert first["marks"] == {"w": "seen", "x": "seen", "y": "seen", "z": "seen", "a": "now"}
+    assert second == {"changes": {"a": None, "b": "now"}, "caption": "b"}
+    assert third == {"changes": {"b": None, "c": "now"}, "caption": "c"}
+
+
 def test_an_event_draws_anew_and_leaves_a_message() -> None:
     dot = Dot()
     dot.event("radius", 20, selected="dot")

@@ -3,7 +3,8 @@
 //   svg         the picture; its elements have data-key attributes
 //   controls    [{type, name, label, value, ...}]
 //   frames      [{marks: {key: kind}, caption, at}], played here without asking Python; pointing at
-//               the key `at` shows the frame; controls.Layout describes trail, first and columns
+//               the key `at` shows the frame; controls.Layout describes trail, first and columns;
+//               in place of marks there may be the changes since the frame before: {key: kind, null}
 //   links       {key: [keys that light up with it]}
 //   panels      [{title, lines: [{text, key, note}]}];  beside: whether they stand side by side
 //   selectable  prefix of the keys that can be selected;  draggable: whether they can be dragged
@@ -31,6 +32,10 @@ function node(tag, attributes = {}, ...inside) {
 }
 
 const icon = (name) => node("span", { class: `mtvm-icon mtvm-${name}` });
+
+function changed(marks, changes) { // marks with changes, each a kind or null
+  return Object.fromEntries(Object.entries({ ...marks, ...changes }).filter(([, kind]) => kind !== null));
+}
 
 // --- controls: one function per type, from the description of a control to its element ---
 
@@ -259,6 +264,8 @@ function render({ model, el }) {
     const fresh = !view.svg;
     const [frames, panelled] = [view.frames, view.panels].map((part) => JSON.stringify(part));
     view = model.get("view");
+    let marks = {};
+    for (const f of view.frames) marks = f.marks ??= changed(marks, f.changes);
     drawBar();
     stage.innerHTML = view.svg;
     stage.classList.toggle("mtvm-draggable", view.draggable);
