@@ -30,6 +30,38 @@ def test_pointing_at_a_cell_lights_up_what_it_reads(lens) -> None:
     assert caption(lens) == "C[1, 2] reads A[1, 0..7] (8), B[0..7, 2] (8)"
 
 
+def test_pointing_is_a_preview_that_ends_when_the_mouse_leaves(lens) -> None:
+    cell(lens, "C/1/2").click()
+    cell(lens, "C/5/6").hover()
+    assert lit(lens, "write") == ["C/5/6"]
+    lens.locator(".mtvm-visual .mtvm-count").hover()
+    assert lit(lens, "write") == ["C/1/2"]
+    assert caption(lens).startswith("C[1, 2] reads")
+
+
+def test_pointing_does_not_disturb_the_player_but_a_click_stops_it(lens) -> None:
+    lens.focus(".mtvm-visual .mtvm-stage")
+    lens.keyboard.press("Home")
+    lens.keyboard.press("Space")
+    for key in ("C/0/0", "C/0/1"):
+        cell(lens, key).hover()
+    assert "pause" in lens.locator(".mtvm-visual [data-name=play]").inner_text()
+    cell(lens, "C/0/1").click()
+    assert "play" in lens.locator(".mtvm-visual [data-name=play]").inner_text()
+    assert lit(lens, "write") == ["C/0/1"]
+
+
+def test_the_help_on_keys_is_reached_by_the_keyboard(lens) -> None:
+    lens.focus(".mtvm-visual [data-name=shape]")
+    for _ in range(lens.locator(".mtvm-visual .mtvm-bar input[type=range]").count() + 1):
+        lens.keyboard.press("Tab")
+    lens.keyboard.press("Enter")
+    message = lens.locator(".mtvm-visual .mtvm-message")
+    assert "Space plays" in message.inner_text()
+    lens.keyboard.press("Enter")
+    assert message.inner_text() == ""
+
+
 def test_arrows_go_to_the_neighbours(lens) -> None:
     lens.focus(".mtvm-visual .mtvm-stage")
     lens.keyboard.press("Home")

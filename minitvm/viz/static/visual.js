@@ -103,6 +103,7 @@ function render({ model, el }) {
   let frame = 0; // the frame that is shown
   let spots = new Map(); // key -> the frame that it shows when pointed at
   let since = new Map(); // key -> the first frame that marks it, other than as `now`
+  let previewed = false; // whether another frame is shown while the mouse points at its key
   let timer = 0; // the timer of the player; 0 while it is paused
   let selected = ""; // the selected key
   let pinned = ""; // the key whose links stay lit
@@ -174,16 +175,18 @@ function render({ model, el }) {
 
   // --- frames ---
 
-  function show(n) {
-    frame = Math.max(0, Math.min(n, view.frames.length - 1));
+  function show(n, preview = false) { // a preview does not change `frame`
+    const at = Math.max(0, Math.min(n, view.frames.length - 1));
+    if (!preview) frame = at;
+    previewed = preview;
     for (const e of root.querySelectorAll("[data-mark]")) delete e.dataset.mark;
     if (!view.frames.length) return;
     const mark = (key, kind) => find(key).forEach((e) => (e.dataset.mark = kind));
-    if (view.trail) for (const [key, first] of since) if (first < frame) mark(key, view.trail);
-    const { marks, caption } = view.frames[frame];
+    if (view.trail) for (const [key, first] of since) if (first < at) mark(key, view.trail);
+    const { marks, caption } = view.frames[at];
     for (const [key, kind] of Object.entries(marks)) mark(key, kind);
-    player.querySelector("input").value = frame;
-    player.querySelector(".mtvm-count").textContent = `${frame + 1} / ${view.frames.length}`;
+    player.querySelector("input").value = at;
+    player.querySelector(".mtvm-count").textContent = `${at + 1} / ${view.frames.length}`;
     player.querySelector(".mtvm-caption").textContent = caption;
     const line = panels.querySelector("[data-mark]");
     if (line) panel_scroll(line);
@@ -245,7 +248,7 @@ function render({ model, el }) {
     const now = JSON.stringify(view.controls.map((c) => [c.type, c.name, c.label, c.options]));
     if (bar.dataset.controls !== now)
       bar.replaceChildren(...view.controls.map((c) => CONTROLS[c.type](c, tell)),
-        node("span", { class: "mtvm-keys", title: HELP, role: "note" }, "keys"));
+        node("button", { type: "button", class: "mtvm-keys", title: HELP, onclick: help }, "keys"));
     bar.dataset.controls = now;
     for (const c of view.controls) {
       const e = bar.querySelector(`[data-name="${c.name}"]`);
@@ -256,6 +259,16 @@ function render({ model, el }) {
       else if (e.type !== "text" || e !== document.activeElement) e.value = c.value; // unless typing
       if (c.type === "Slider") e.nextSibling.textContent = c.value;
     }
+  }
+
+  function say(text, refused) {
+    message.textContent = text;
+    message.classList.toggle("mtvm-refused", refused);
+  }
+
+  function help() { // in place of the message, until the button is pressed again
+    if (message.textContent === HELP) say(view.message, view.refused);
+    else say(HELP, false);
   }
 
   function draw() {
@@ -275,8 +288,7 @@ function render({ model, el }) {
     found = new Map();
     for (const e of root.querySelectorAll("[data-key]"))
       found.set(e.dataset.key, [...(found.get(e.dataset.key) ?? []), e]);
-    message.textContent = view.message;
-    message.classList.toggle("mtvm-refused", view.refused);
+    say(view.message, view.refused);
     if (fresh || JSON.stringify(view.frames) !== frames) {
       since = new Map();
       spots = new Map(view.frames.flatMap((f, n) => (f.at ? [[f.at, n]] : [])));
@@ -293,15 +305,16 @@ function render({ model, el }) {
     if (name) root.querySelector(`[data-name="${name}"]`)?.focus({ preventScroll: true });
   }
 
-  // --- mouse and touch: hover lights links; click selects; dragging moves ---
+  // --- mouse and touch: hover lights links and previews frames; click selects; dragging moves ---
 
-  root.addEventListener("pointerover", (e) => {
-    if (held) return;
-    const key = keyAt(e.target);
-    if (spots.has(key)) step(spots.get(key));
+  function point(key) {
+    if (held || timer) return;
+    if (spots.has(key)) show(spots.get(key), true);
+    else if (previewed) show(frame);
     light(key || pinned);
-  });
-  root.addEventListener("pointerleave", () => light(pinned));
+  }
+  root.addEventListener("pointerover", (e) => point(keyAt(e.target)));
+  root.addEventListener("pointerleave", () => point(""));
 
   function chosen(key) { // `key` or, if it is not selectable, a selectable key linked to it
     if (!view.selectable || key.startsWith(view.selectable)) return key;
