@@ -118,12 +118,3 @@ def test_threads_that_share_a_ragged_sum_store_existing_rows_only() -> None:
     a, c = np.ones((10, 8), "float32"), np.zeros(10, "float32")
     tir.interpret(loops, a, c)
     assert c.tolist() == [8] * 10
-
-
-def test_an_operand_of_max_may_win_over_nan() -> None:
-    X = te.placeholder((2,), name="X")
-    Y = te.compute((2,), lambda i: te.max(X[i], 0.5), name="Y")
-    x, y = np.array([np.nan, 2.0], "float32"), np.zeros(2, "float32")
-    tvm.build(te.create_schedule(Y.op), [X, Y])(x, y)
-    assert np.isnan(y[0]) or y[0] == 0.5
-    assert y[1] == 2.0

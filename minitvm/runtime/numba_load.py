@@ -26,7 +26,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _sharing = threading.Lock()
 # LLVM's loop vectorizer hangs on some loops of min, max and conditions, and miscompiles others
 # (LLVM 22.1); so it may vectorize only plain arithmetic.
-CHOICE = re.compile(r"\bif\b|\bmin\(|\bmax\(")
+CHOICE = re.compile(r"\bif\b|\b(min|max)(imum)?\(")
 
 
 def load_numba(source: str, cores: int) -> Run:

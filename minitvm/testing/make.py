@@ -347,18 +347,7 @@ def random_program(rng: Rng) -> RandomProgram:
     inputs = tuple(t for t in maker.inputs if t.op in needed)
     narrow = any("float32" in op.dtypes or _uses_float32(op) for op in needed)
     epsilon = 2.0**-24 if narrow else 2.0**-53
-    orders = any(_orders_floats(op) for op in needed if isinstance(op, ComputeOp))
-    return RandomProgram(inputs, outputs, maker.sizes, exact, maker.longest, epsilon, orders)
-
-
-def _orders_floats(op: ComputeOp) -> bool:
-    """Return whether `op` computes a minimum or maximum of floats."""
-    if op.reduction is not None and op.reduction.reducer in (MIN, MAX):
-        return op.dtypes[0].is_float
-    nodes = (n for e in parts(op) for n in tir.walk(e))
-    return any(
-        isinstance(n, tir.Binary) and n.op in ("min", "max") and n.dtype.is_float for n in nodes
-    )
+    return RandomProgram(inputs, outputs, maker.sizes, exact, maker.longest, epsilon)
 
 
 def _uses_float32(op: Operation) -> bool:

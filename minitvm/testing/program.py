@@ -11,7 +11,7 @@ import numpy as np
 from minitvm import tensor, tir
 from minitvm.base import BOOL, DType
 
-from .values import Rng, chance, pick
+from .values import Rng, chance
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,7 +25,6 @@ class RandomProgram:
     exact             for each output, whether all correct programs agree to the last bit
     longest           the number of points of the longest reduction
     epsilon           the relative error of one operation in the narrowest float type
-    orders_floats     whether there is a min or max of floats; with a NaN it gives either operand
     """
 
     inputs: tuple[tensor.Tensor, ...]
@@ -34,7 +33,6 @@ class RandomProgram:
     exact: tuple[bool, ...]
     longest: int
     epsilon: float
-    orders_floats: bool
 
     @property
     def tensors(self) -> tuple[tensor.Tensor, ...]:
@@ -72,9 +70,9 @@ class RandomProgram:
 
 
 def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Draw an array; floats are multiples of 1/4 in -4 .. 4, rarely infinities or NaNs."""
+    """Draw an array; floats are multiples of 1/4 in -4 .. 4, and sometimes NaN, inf or -0.0."""
     if dtype.is_float:
-        special = pick(rng, (np.nan, np.inf, -np.inf)) if chance(rng, 0.05) else 0.0
+        special = rng.choice((np.nan, np.inf, -np.inf, -0.0), shape) if chance(rng, 0.1) else 0.0
         made = np.where(rng.random(shape) < 0.1, special, rng.integers(-16, 17, shape) / 4)
         return made.astype(dtype.numpy)
     if dtype is BOOL:

@@ -28,7 +28,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "floormod": lambda a, b: a % b,
     "truncdiv": _truncdiv,
     "truncmod": np.fmod,
-    "min": np.minimum,  # min of a number and NaN may be either: nothing may depend on it
+    "min": np.minimum,  # NaN if an operand is NaN; the zero of 0.0 and -0.0 may be either
     "max": np.maximum,
     "pow": lambda a, b: a**b,
     "and": np.logical_and,  # both sides are computed: a load on the right is not guarded

@@ -60,8 +60,10 @@ def select(c: Code, cond: Value, a: Value, b: Value) -> Value:
 
 
 def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
-    if a.dtype.is_float:  # compare and select: one instruction, minps
-        return select(c, compare(c, "<" if op == "min" else ">", a, b), a, b)
+    if a.dtype.is_float:
+        return c.intrinsic(
+            f"{op}imum", b, a, flags="nsz "
+        )  # a reduction waits for `a`, not for `b`
     if a.dtype is BOOL:
         return c.op(f"{'and' if op == 'min' else 'or'} {a}, {b.text}", BOOL, a.lanes)
     return c.intrinsic(("u" if a.dtype.kind == "uint" else "s") + op, a, b)
