@@ -198,12 +198,45 @@ def refusal(call: Callable[[], Any], error: type[Exception] = LoweringError) -> 
 
 
 def test_local_memory_is_not_read_by_other_threads() -> None:
-    s, args = gpu("local", at_block=True)
+    s, args = gpu("local")
+    s["B"].compute_root()
     assert refusal(lambda: tvm.lower(s, args)) == (
-        "B in 'local' memory: C reads it in loop 'i.inner' bound to 'threadIdx.x', and each "
-        "threadIdx.x has memory of its own\n"
-        "  try: s[B].compute_at(..., i.inner), or set_scope('global')"
+        "B in 'local' memory: C reads it in loop 'i.outer' bound to 'blockIdx.x', and each "
+        "blockIdx.x has memory of its own\n"
+        "  try: s[B].compute_at(..., i.outer), or set_scope('global')"
     )
+
+
+def test_local_memory_of_a_block_holds_in_each_thread_what_all_threads_need() -> None:
+    s, args = gpu("local", at_block=True)
+    assert nest(s, args)[1:4] == [
+        '  B = allocate((8,), "float32", "local")',
+        "  for i in range(8):",
+        "    B[i] = A[i_outer*8 + i] + 1.0",
+    ]
+
+
+@pytest.mark.parametrize("n", [64, 70, te.var("n")])
+def test_a_stage_of_all_threads_reads_the_local_memory_of_one(n: Any) -> None:
+    """TVM's test_bound_nest_thread: A1 in each thread, A2 in shared memory by all threads."""
+    A = te.placeholder((n,), name="A")
+    A1 = te.compute((n,), lambda i: A[i], name="A1")
+    A2 = te.compute((n,), lambda i: A1[i] + 2.0, name="A2")
+    A3 = te.compute((n,), lambda i: A2[i] + 3.0, name="A3")
+    s = te.create_schedule(A3.op)
+    s[A2].set_scope("shared")
+    s[A1].set_scope("local")
+    bx, tx = s[A3].split(A3.op.axis[0], factor=32)
+    s[A3].bind(bx, te.thread_axis("blockIdx.x"))
+    s[A3].bind(tx, te.thread_axis("threadIdx.x"))
+    s[A2].compute_at(s[A3], tx)
+    _, xi = s[A2].split(A2.op.axis[0], nparts=1)
+    s[A2].bind(xi, te.thread_axis("threadIdx.x"))
+    s[A1].compute_at(s[A3], tx)
+    a = np.random.default_rng(0).random(70 if not isinstance(n, int) else n, "float32")
+    out = np.zeros_like(a)
+    interpret(tvm.lower(s, [A, A3]), a, out, flat=True)
+    np.testing.assert_allclose(out, a + 5, rtol=1e-6)
 
 
 def test_a_thread_has_one_range_in_a_kernel() -> None:

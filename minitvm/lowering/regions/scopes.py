@@ -59,9 +59,11 @@ def check_scope(
 ) -> None:
     """Raise LoweringError if a thread that computes or reads the stage cannot access its memory.
 
-    loops: the stage's loops with more than one iteration; only these distribute its work.
+    Inside a loop bound to threads, each thread runs the stage's own loops, and has all elements
+    that the loops inside read. loops: the stage's loops with more than one iteration; only these
+    distribute its work.
     """
-    scope, mine = memory_scope(state, stage), {a for _, a in enclosing_loops(state, stage.name)}
+    scope, around = memory_scope(state, stage), list(enclosing_loops(state, stage.name))
     if schedule.scope_rank(scope) == 0:  # visible to all threads
         return
     for a in stage.leaves:
@@ -72,11 +74,13 @@ def check_scope(
                 f"{stage.name} is in {scope!r} memory, and each {tag} has memory of its own",
                 "set_scope('shared' or 'global'), or do not bind it",
             )
+    if any(_is_hardware(host.note(a).thread) for host, a in around):
+        return
     for name in schedule.readers(state)[stage.name]:
         reader = state.stage(name)
         for host, a in (*enclosing_loops(state, name), *((reader, a) for a in reader.leaves)):
             tag = host.note(a).thread
-            if a not in mine and _is_private(scope, tag):
+            if _is_private(scope, tag):
                 raise LoweringError(
                     f"{stage.name} in {scope!r} memory",
                     f"{name} reads it in loop {a.name!r} bound to {tag!r}, and each {tag} has "
@@ -87,5 +91,8 @@ def check_scope(
 
 def _is_private(scope: str, tag: str) -> bool:
     """Return whether each hardware thread `tag` has its own memory of this scope."""
-    real = tag and not schedule.is_virtual(tag)
-    return bool(real) and not schedule.is_shared_by(scope, tag)
+    return _is_hardware(tag) and not schedule.is_shared_by(scope, tag)
+
+
+def _is_hardware(tag: str) -> bool:
+    return bool(tag) and not schedule.is_virtual(tag)
