@@ -28,7 +28,7 @@ def apply(state: State, step: Step) -> State:
         pending = check_attach(new)
     check_ahead(new)
     check_store(new)
-    return State(new.stages, (*state.steps, step), new.intrins, pending)
+    return State(new.stages, (*state.steps, step), new.intrins, pending, new.sizes)
 
 
 def replay(state: State, steps: tuple[Step, ...]) -> State:

@@ -156,14 +156,25 @@ LOOPS = (Split, Fuse, Reorder)
 
 
 def program_sizes(state: State) -> dict[str, tir.Var]:
-    """Map names to variables in the program's shapes; leave out a name that two variables share."""
+    """Map names to the variables that splits may name: those in shapes, and scalar arguments.
+
+    A name that two variables share is left out.
+    """
     ops = [s.op for s in state.stages]
     shapes = [tensor.tensor_of(op, i).shape for op in ops for i in range(len(op.dtypes))]
     found = dict.fromkeys(
         v for shape in shapes for n in shape if not isinstance(n, int) for v in tir.variables(n)
     )
+    found |= dict.fromkeys(state.sizes)
     names = [v.name for v in found]
     return {v.name: v for v in found if names.count(v.name) == 1}
+
+
+def with_sizes(state: State, sizes: Iterable[tir.Var]) -> State:
+    """Return `state` with `sizes`, scalar arguments of the program, among those splits may name."""
+    known = program_sizes(state).values()
+    new = [v for v in dict.fromkeys(sizes) if not any(v is k for k in known)]
+    return replace(state, sizes=(*state.sizes, *new)) if new else state
 
 
 def part_sizes(state: State) -> list[tir.Index]:

@@ -160,12 +160,14 @@ class State:
 
     intrins: the tensor intrinsics that tensorize steps may name.
     pending: attachments that are not legal yet; lowering refuses a state that has any.
+    sizes: scalar arguments that splits may name; they may also name the sizes in shapes.
     """
 
     stages: tuple[Stage, ...]
     steps: tuple[Any, ...] = ()
     intrins: tuple[tensor.TensorIntrin, ...] = ()  # that steps may name
     pending: tuple[Pending, ...] = ()
+    sizes: tuple[tir.Var, ...] = ()
 
     def stage(self, name: str) -> Stage:
         """Return the stage called `name`; raise ScheduleError if it does not exist."""
@@ -181,7 +183,7 @@ class State:
 
     def with_stages(self, stages: Iterable[Stage]) -> State:
         """Return a copy of this state with other stages; the list of steps stays the same."""
-        return State(tuple(stages), self.steps, self.intrins, self.pending)
+        return State(tuple(stages), self.steps, self.intrins, self.pending, self.sizes)
 
     def owner(self, t: tensor.Tensor) -> Stage:
         """Return the stage whose operation computes `t`."""

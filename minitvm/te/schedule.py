@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from minitvm import lowering, schedule
+from minitvm import lowering, schedule, tir
 from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
 from minitvm.explain import Cautions, Derivation, Explanation, explain
 from minitvm.tensor import Axis, Operation, Tensor, TensorIntrin, tensor_of
@@ -224,12 +224,16 @@ class Schedule:
         return schedule.to_json(self.steps)
 
     @staticmethod
-    def from_json(text: str, ops: Any, intrins: Iterable[TensorIntrin] = ()) -> Schedule:
+    def from_json(
+        text: str, ops: Any, intrins: Iterable[TensorIntrin] = (), sizes: Iterable[tir.Var] = ()
+    ) -> Schedule:
         """Create a schedule of `ops`, and take the steps in `text`, the result of to_json.
 
         intrins   the tensor intrinsics that the steps use
+        sizes     the sizes by which steps split, without those in shapes
         """
         s = create_schedule(ops)
+        s.state = schedule.with_sizes(s.state, as_tuple(sizes))
         for intrin in as_tuple(intrins):
             s.state = schedule.know(s.state, intrin)
         for step in schedule.from_json(text):
@@ -244,9 +248,9 @@ class Schedule:
 
     @property
     def initial(self) -> schedule.State:
-        """Return the state before the first step, with the tensor intrinsics known now."""
+        """Return the state before the first step, with the intrinsics and sizes known now."""
         start = self._before[0] if self._before else self.state
-        return replace(start, intrins=self.state.intrins)
+        return replace(start, intrins=self.state.intrins, sizes=self.state.sizes)
 
     def __getattr__(self, name: str) -> Any:
         raise missing_step(name, dir(Schedule), dir(StageView))

@@ -37,6 +37,7 @@ from minitvm.schedule import (
     know,
     parts,
     program_sizes,
+    with_sizes,
 )
 from minitvm.tensor import Axis, Operation, TensorIntrin, is_from_data
 
@@ -126,7 +127,8 @@ class StageView:
     def _size(self, axis: str, n: Any) -> int | str | None:
         """Convert the size of a split to a field of Split: an int, or text such as "n // 4".
 
-        None is returned as it is. Raises ScheduleError for any other size.
+        None is returned as it is. A variable that is no size of the program yet becomes one: its
+        value is an argument of the compiled function. Raises ScheduleError for any other size.
         """
         if n is None or type(n) is int:
             return n
@@ -136,17 +138,20 @@ class StageView:
             size = None
         if isinstance(size, int) and not isinstance(n, bool):
             return size
-        known = program_sizes(self.schedule.state)
-        if (
-            isinstance(size, tir.Expr)
-            and not is_from_data(size)
-            and all(known.get(v.name) is v for v in tir.variables(size))
-        ):
-            return tir.text(size)
+        if isinstance(size, tir.Expr) and not is_from_data(size):
+            used = tir.variables(size)
+            state = self.schedule.state
+            if not any(isinstance(v, Axis) for v in used):
+                state = with_sizes(state, used)
+            known = program_sizes(state)
+            if all(known.get(v.name) is v for v in used):
+                self.schedule.state = state
+                return tir.text(size)
         shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
-        why = "the size of a part is an integer >= 1"
-        if known:
-            why += f", or an expression of the program's sizes ({', '.join(known)})"
+        why = (
+            "the size of a part is an integer >= 1, or an expression of sizes "
+            "(te.var, te.size_var) with names of their own"
+        )
         raise ScheduleError(f"split of {axis!r} by {shown}", why)
 
     def split(
@@ -163,13 +168,19 @@ class StageView:
         disable_predication   promise that the size divides the extent, so that the loops need no
                   guard; the promise is checked
 
-        A size is an integer or an expression of the program's symbolic sizes, such as n // 4; each
-        call of the compiled function checks that it is >= 1.
+        A size is an integer or an expression of symbolic sizes, such as n // 4. A te.var that is
+        in no shape is an argument: lower(s, [q, A, C]). Each call of the compiled function checks
+        that the size is >= 1.
         """
         name = self.axis_name(axis, "split")
-        sizes = self._size(name, factor), self._size(name, nparts)
         exact = check_flag("split: disable_predication", disable_predication)
-        self.schedule.apply(Split(self.name, name, *sizes, exact))
+        before = self.schedule.state
+        try:
+            sizes = self._size(name, factor), self._size(name, nparts)
+            self.schedule.apply(Split(self.name, name, *sizes, exact))
+        except TVMError:
+            self.schedule.state = before
+            raise
         made = self._stage.relations[-1]
         return made.outer, made.inner
 

@@ -286,17 +286,82 @@ def test_why_the_guard_is_there_names_the_size() -> None:
     assert s.explain()["C"]
 
 
+# --- sizes that are arguments --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("q", [te.var("q"), te.size_var("q")])
+@pytest.mark.parametrize("target", ["python", "llvm", "numba", "interpreter"])
+@pytest.mark.parametrize("steps", [by_factor, in_parts, attached, tiled, twice])
+def test_a_size_may_be_an_argument(steps: Any, target: str, q: tir.Var) -> None:
+    A, C, s = program()
+    steps(s, C, q)
+    run = _runner(s, [q, A, C], target)
+    for size in (1, 2, 3, 7, 9):
+        a = np.random.default_rng(0).random((7, 3), "float32")
+        c = np.full(a.shape, -1, "float32")
+        run(size, a, c)
+        np.testing.assert_allclose(c, (a + 1) * 2, rtol=1e-6)
+
+
+def test_an_argument_that_is_no_size_is_refused_at_the_call() -> None:
+    q = te.size_var("q")
+    A, C, s = program()
+    by_factor(s, C, q)
+    a = np.zeros((7, 3), "float32")
+    with pytest.raises(ArgumentError, match="q = 0: the program needs q >= 1"):
+        tvm.build(s, [q, A, C])(0, a, a.copy())
+
+
+def test_a_constant_number_of_rows_split_by_an_argument_is_guarded() -> None:
+    q = te.size_var("q")
+    C = te.compute((16,), lambda i: te.exp(i.astype("float32")), name="C")
+    s = te.create_schedule(C.op)
+    s[C].split(C.op.axis[0], factor=q)
+    assert "if likely(i_outer*q + i_inner < 16):" in str(tvm.lower(s, [q, C]))
+
+
+def test_a_size_that_is_no_argument_has_no_value() -> None:
+    A, C, s = program()
+    by_factor(s, C, te.var("q"))
+    with pytest.raises(ArgumentError, match="variable 'q': it has no value") as error:
+        tvm.lower(s, [A, C])
+    assert str(error.value).endswith("\n  try: add it to args")
+
+
+def test_steps_with_an_argument_come_back_from_json_and_from_python() -> None:
+    q = te.var("q")
+    A, C, s = program()
+    in_parts(s, C, q + n)
+    wanted = str(tvm.lower(s, [q, A, C]))
+    again = te.Schedule.from_json(s.to_json(), C.op, sizes=[q])
+    assert str(tvm.lower(again, [q, A, C])) == wanted
+    known: dict[str, Any] = {"te": te, "C": C, "B": s["B"].op.output(0), "n": n, "q": q}  # type: ignore[union-attr]
+    exec(s.python(), known)
+    assert str(tvm.lower(known["s"], [q, A, C])) == wanted
+
+
+def test_a_refused_split_leaves_no_size_behind() -> None:
+    q = te.var("q")
+    _, C, s = program()
+    before = s.state
+    with pytest.raises(ScheduleError, match="exactly one of factor and nparts"):
+        s[C].split(C.op.axis[0], factor=q, nparts=q)
+    assert s.state is before
+
+
 # --- refused -------------------------------------------------------------------------------------
 
-WHY = "the size of a part is an integer >= 1, or an expression of the program's sizes (n, m)"
+WHY = (
+    "the size of a part is an integer >= 1, or an expression of sizes (te.var, te.size_var) "
+    "with names of their own"
+)
 
 
 @pytest.mark.parametrize(
     ("size", "why"),
     [
-        (te.var("q"), f"split of 'i' by q: {WHY}"),
         (te.var("n"), f"split of 'i' by n: {WHY}"),  # another one of that name
-        (n + te.var("q"), f"split of 'i' by n + q: {WHY}"),
+        (te.var("q") + te.var("q"), f"split of 'i' by q + q_1: {WHY}"),
         ("n", f"split of 'i' by 'n': {WHY}"),
         (-1, "split of 'i' in C: the size of a part is an integer >= 1, not -1"),
         (n - n, "split of 'i' in C: the size of a part is an integer >= 1, not 0"),
