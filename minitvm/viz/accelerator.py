@@ -117,6 +117,7 @@ class AcceleratorView(Visual):
         return Layout(
             controls=tuple(self._controls()),
             frames=accelerator_frames(self._run, self._start),
+            first=(self._middle() or self._start) - self._start,
             columns=1,
             panels=(Panel("instructions", self._lines()),),
         )

@@ -72,8 +72,7 @@ class CacheLens(Visual):
 
     def picture(self) -> Scene:
         """Draw the cache after the access in the middle of the window, with its caption."""
-        w = self._window
-        half = len(self._frames) // 2
+        w, half = self._window, len(self._frames) // 2
         frame = self._frames[half]
         there = cache_scene(w, w.start + half, frame.marks)
         parts = [p for line in frame.caption.split("\n") for p in wrapped(line, there.width - 20)]
@@ -91,6 +90,7 @@ class CacheLens(Visual):
         return Layout(
             controls=tuple(self._controls()),
             frames=self._frames,
+            first=len(self._frames) // 2,
             links=self._links(),
             panels=(Panel("the program", lines),),
         )

@@ -49,7 +49,7 @@ class IndexLens(Visual):
 
     args   the inputs to show: reads of other tensors are followed back to them. By default the
            tensors that the formula names. `t` is ignored, so the arguments of lower() work, too
-    at     the element shown in a saved notebook; by default one in the middle
+    at     the element shown first and in a saved notebook; by default one in the middle
 
     `lens.edit(...)` and the text field change the formula; `lens.tensor` is the changed tensor.
     """

@@ -40,6 +40,12 @@ class Moment:
     note: str = ""
     error: str = ""
 
+    @property
+    def first(self) -> int:
+        """Return the index of the frame shown first: one that reads, halfway through the run."""
+        half = len(self.frames) // 2
+        return next((n for n, t in enumerate(self.order.ticks) if n >= half and t.reads), half)
+
 
 def moment(state: schedule.State) -> Moment:
     """Return the nest, order, grids and frames that are drawn for a schedule state."""
@@ -138,9 +144,7 @@ class NestPlayer(Visual):
         scene, frames = self.scene(), self._now.frames
         if not frames:
             return scene
-        half = len(frames) // 2
-        reading = (n for n, tick in enumerate(self._now.order.ticks) if n >= half and tick.reads)
-        half = next(reading, half)
+        half = self._now.first
         seen = {key: "seen" for f in frames[:half] for key in f.marks if key.startswith("cell:")}
         lines = wrapped(frames[half].caption, WIDTH - 20, 12)
         there = marked(scene, {**seen, **frames[half].marks})
@@ -160,6 +164,7 @@ class NestPlayer(Visual):
             controls=self._controls(),
             frames=now.frames,
             trail="seen",
+            first=now.first,
             links={} if now.nest is None else code_links(now.nest),
             panels=(*code, Panel("schedule", self._steps())),
             selectable="loop:",

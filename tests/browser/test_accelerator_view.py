@@ -12,8 +12,9 @@ def view(show):
 
 def test_steps_fill_the_memories(view) -> None:
     weights = view.locator('.mtvm-stage [data-key="w:2:WGT"]')
-    assert weights.get_attribute("data-mark") is None
     view.focus(".mtvm-stage")
+    view.keyboard.press("Home")
+    assert weights.get_attribute("data-mark") is None
     for _ in range(2):
         view.keyboard.press("ArrowRight")
     assert weights.get_attribute("data-mark") == "pale_blue"

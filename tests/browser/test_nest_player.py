@@ -40,7 +40,9 @@ def test_bars_code_and_steps_are_shown(player) -> None:
 
 
 def test_arrow_keys_step_through_the_ticks(player) -> None:
+    assert caption(player).startswith("tick 290 of 576")
     player.focus(".mtvm-stage")
+    player.keyboard.press("Home")
     player.keyboard.press("ArrowRight")
     assert caption(player).startswith("tick 2 of 576  i=0, j_outer=0, j_inner=0, k=0")
     player.keyboard.press("End")
@@ -50,6 +52,8 @@ def test_arrow_keys_step_through_the_ticks(player) -> None:
 
 
 def test_the_element_written_is_marked(player) -> None:
+    player.focus(".mtvm-stage")
+    player.keyboard.press("Home")
     marked = player.locator('.mtvm-stage [data-mark="write"]')
     assert marked.get_attribute("data-key") == "cell:C/0/0"
 

@@ -4,10 +4,12 @@ import base64
 import io
 import subprocess
 import sys
+from html import unescape
 
 import pytest
 from PIL import Image
 
+from minitvm import viz
 from minitvm.base import ScheduleError
 from minitvm.viz import (
     Button,
@@ -21,6 +23,9 @@ from minitvm.viz import (
     Visual,
     visual,
 )
+
+from .accelerator_programs import talk
+from .programs import matmul
 
 LIVE = "application/vnd.jupyter.widget-view+json"
 
@@ -119,6 +124,23 @@ class Steps(Dot):
     def layout(self) -> Layout:
         rest = dict.fromkeys("wxyz", "seen")
         return Layout(frames=tuple(Frame({**rest, key: "now"}, key) for key in "abc"))
+
+
+@pytest.mark.parametrize(
+    "widget",
+    [
+        pytest.param(lambda: viz.NestPlayer(*matmul()), id="NestPlayer"),
+        pytest.param(lambda: viz.IndexLens(matmul()[1][2]), id="IndexLens"),
+        pytest.param(lambda: viz.CacheLens(*matmul()), id="CacheLens"),
+        pytest.param(lambda: viz.AcceleratorView(talk()), id="AcceleratorView"),
+    ],
+)
+def test_a_live_widget_starts_at_the_frame_of_its_picture(widget) -> None:
+    shown = widget()
+    layout = shown.layout()
+    caption = layout.frames[layout.first].caption
+    assert 0 < layout.first < len(layout.frames)
+    assert all(line.strip() in unescape(shown.svg()) for line in caption.split("\n"))
 
 
 def test_a_frame_is_sent_as_changes_if_these_are_fewer() -> None:
