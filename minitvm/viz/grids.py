@@ -158,8 +158,11 @@ def _box(places: list[tuple[int, ...]]) -> str:
 
 def corner_note(nest: Nest, order: Order) -> str:
     """Describe which part of a program's ticks is shown; return "" if all ticks are shown."""
+    total = f"{order.total} ticks"
+    if any(isinstance(part, tir.If) for part in tir.walk(nest.body)):
+        total = f"at most {total}"
     if not order.cut and len(order.ticks) < order.total:
-        return f"the first {len(order.ticks)} of {order.total} ticks"
+        return f"the first {len(order.ticks)} of {total}"
     if not order.cut:
         return ""
     loops = [b for b in nest.all() if isinstance(b.stmt, tir.For) and b.stmt.var in order.cut]
@@ -168,4 +171,4 @@ def corner_note(nest: Nest, order: Order) -> str:
         for b in loops
         if isinstance(b.stmt, tir.For) and not b.label.endswith("_init")
     ]
-    return f"a corner of {order.total} ticks: " + ", ".join(parts)
+    return f"a corner of {total}: " + ", ".join(parts)

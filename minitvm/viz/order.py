@@ -41,7 +41,8 @@ class Tick:
 class Order:
     """The ticks of a program, or of the part that remains if its loops are shortened.
 
-    total   the number of ticks of the whole program, counting both branches of each condition
+    total   the number of ticks of the whole program; an upper bound if it has conditions and was
+            not run to its end
     cut     loop variable -> how many iterations are run, for the loops that were shortened
     """
 
@@ -65,9 +66,12 @@ def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
                 "constant sizes",
             )
         limits[f.var] = min(f.extent, MOST_LANES) if f.kind == "vectorize" else f.extent
-    total = _count(body, limits)
+    total, whole = _count(body, limits), dict(limits)
     _shorten(body, loops, limits, most)
-    ticks = tuple(islice(_run(body, {}, limits), most))
+    ticks = tuple(islice(_run(body, {}, limits), most + 1))
+    if len(ticks) <= most and limits == whole:
+        total = len(ticks)  # conditions may leave out some
+    ticks = ticks[:most]
     cut = {f.var: limits[f.var] for f in loops if limits[f.var] != f.extent}
     return Order(ticks, total, cut)
 
@@ -76,7 +80,7 @@ def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
 
 
 def _count(s: tir.Stmt, limits: Mapping[tir.Var, int]) -> int:
-    """Return the number of ticks of `s`, counting both branches of each condition."""
+    """Return the most ticks that `s` may have: both branches of each condition are counted."""
     match s:
         case tir.For(var, _, body, kind):
             return _count(body, limits) * (1 if kind == "vectorize" else limits[var])
@@ -86,8 +90,10 @@ def _count(s: tir.Stmt, limits: Mapping[tir.Var, int]) -> int:
             return _count(body, limits) + (0 if orelse is None else _count(orelse, limits))
         case tir.Allocate(_, body) | tir.Pragma(_, _, body):
             return _count(body, limits)
-        case tir.Store() | tir.Evaluate():
+        case tir.Store():
             return 1
+        case tir.Evaluate():
+            return 0
 
 
 def _shorten(body: tir.Stmt, loops: list[tir.For], limits: dict[tir.Var, int], most: int) -> None:

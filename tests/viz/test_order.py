@@ -2,8 +2,9 @@
 
 import pytest
 
-from minitvm import te, viz
+from minitvm import te, tir, viz
 from minitvm.base import ArgumentError
+from minitvm.viz.grids import corner_note
 
 from .programs import blur, matmul, tiled
 
@@ -38,7 +39,20 @@ def test_a_guarded_tail_writes_nothing_outside() -> None:
     s[C].split(C.op.axis[1], factor=3)
     o = order(s)
     assert writes(o) == [(0, j) for j in range(5)]
-    assert o.total == 6  # the guard counts as if it held
+    assert o.total == 5
+    assert corner_note(viz.nest_of(s), o) == ""
+
+
+def test_a_program_cut_to_a_corner_counts_guarded_iterations_as_at_most() -> None:
+    s, C = rows(100, 101)
+    s[C].split(C.op.axis[1], factor=3)
+    nest = viz.nest_of(s)
+    o = viz.order_of(nest.body)
+    assert corner_note(nest, o).startswith("a corner of at most 10200 ticks: ")
+
+
+def test_a_call_is_no_tick() -> None:
+    assert viz.order_of(tir.Evaluate(tir.const(0, "int32"))).total == 0
 
 
 def test_a_vector_is_one_tick() -> None:
