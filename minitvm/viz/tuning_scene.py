@@ -56,7 +56,7 @@ def tuning_scene(
     planned   the horizontal axis shows at least this many trials
     """
     count = max(planned, len(points), 1)
-    top = max([*levels.values(), *(p.speed for p in points), 1e-9]) * 1.08
+    top = 1.08 * (max([*levels.values(), *(p.speed for p in points)], default=0) or 1)
     x = Scale(0, count, LEFT, WIDTH - MARGIN)
     y = Scale(0, top, TOP + HEIGHT, TOP)
     shapes: list[Shape] = [
