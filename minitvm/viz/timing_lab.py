@@ -15,10 +15,11 @@ from .chart import text_lines
 from .controls import Button, Layout
 from .scene import Scene, wrapped
 from .timing_plot import SERIES, timing_lines, timing_scene
-from .timings import Speedup, TimedRun, checked_records, names_in, runs, verdicts_of
+from .timings import LEAST_SECONDS, Speedup, TimedRun, checked_records, names_in, runs, verdicts_of
 from .visual import Visual
 
 PAUSE = 0.2  # the least number of seconds between two drawings while measuring
+WATCHED = 4.0  # seconds of a live measurement: it can be watched, disturbed and stopped
 WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
 
 
@@ -26,8 +27,10 @@ class TimingLab(Visual):
     """Compare functions on the same arguments: every run, histograms, and which one is faster.
 
     The Start button measures in the background, in turns, until `repeat` rounds are done or Stop is
-    pressed; the current run is finished first. The verdict gives the median of the ratios within
-    rounds, with a bootstrap interval; the first function is the baseline. See minitvm.viz.timings.
+    pressed; the current run is finished first. Quick functions are called several times in a run,
+    so that the rounds take at least four seconds together and can be watched. The verdict gives the
+    median of the ratios within rounds, with a bootstrap interval; the first function is the
+    baseline. See minitvm.viz.timings.
 
     functions   {"naive": f, "tiled": g}: up to six callables
     args        the arguments of every call; all functions overwrite the same output arrays.
@@ -94,13 +97,18 @@ class TimingLab(Visual):
 
     def start(self) -> None:
         """Discard the runs and measure in the background, unless a measurement is running."""
+        rounds = self._repeat + self._warmup
+        self._begin(max(LEAST_SECONDS, WATCHED / rounds / len(self._functions)))
+
+    def _begin(self, least: float) -> None:
+        """Start to measure in runs of at least `least` seconds."""
         if self._recorded:
             raise ArgumentError("start", "this lab shows recorded runs only", "TimingLab({...})")
         if self.running:
             return
         self._halt.clear()
         self._records, self._failure, self.running = [], None, True
-        self._thread = threading.Thread(target=self._measure, daemon=True)
+        self._thread = threading.Thread(target=self._measure, args=(least,), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -114,16 +122,17 @@ class TimingLab(Visual):
 
     def run(self) -> tuple[Speedup, ...]:
         """Measure all rounds and return the verdicts; raise MeasureError if a function fails."""
-        self.start()
+        self._begin(LEAST_SECONDS)
         self.wait()
         if self._failure is not None:
             raise self._failure
         return self.verdicts
 
-    def _measure(self) -> None:
+    def _measure(self, least: float) -> None:
         drawn, pause = time.perf_counter(), PAUSE
         try:
-            for r in runs(self._functions, self._args, self._repeat, self._warmup, self._seed):
+            plan = self._repeat, self._warmup, self._seed
+            for r in runs(self._functions, self._args, *plan, least=least):
                 self._records.append(r)
                 if self._halt.is_set():
                     break

@@ -159,10 +159,11 @@ def runs(
     warmup: int,
     seed: int,
     timer: Callable[[], float] = time.perf_counter,
+    least: float = LEAST_SECONDS,
 ) -> Iterator[TimedRun]:
     """Yield the runs of `warmup` warm-up rounds, then the runs of `rounds` measured rounds.
 
-    The order within a round is random. A function that takes less than LEAST_SECONDS is called
+    The order within a round is random. A function that takes less than `least` seconds is called
     several times in a run; its warm-up runs determine how often. Raises MeasureError with the name
     of a function that raises an exception.
     """
@@ -178,7 +179,7 @@ def runs(
                 raise MeasureError(name, f"{type(e).__name__}: {e}") from e
             yield TimedRun(name, seconds, n < warmup)
             if n < warmup:
-                calls[name] = min(MOST_CALLS, max(1, math.ceil(LEAST_SECONDS / seconds)))
+                calls[name] = min(MOST_CALLS, max(1, math.ceil(least / seconds)))
 
 
 def _run(

@@ -11,7 +11,7 @@ from PIL import Image
 import minitvm as tvm
 from minitvm import te, viz
 from minitvm.base import ArgumentError, MeasureError
-from minitvm.viz import TimedRun, TimingLab, compare_times
+from minitvm.viz import TimedRun, TimingLab, compare_times, timing_lab
 from minitvm.viz.chart import Scale, seconds_text
 from minitvm.viz.timing_plot import histogram
 from minitvm.viz.timings import runs
@@ -180,6 +180,19 @@ def test_quick_functions_are_called_several_times_in_a_run() -> None:
     clock = map(float, np.arange(0, 1, 50e-6)).__next__  # each run seems to take 50 µs
     list(runs({"a": lambda: calls.append(1)}, [], 1, 1, 0, clock))
     assert len(calls) == 1 + 4
+
+
+def test_a_live_measurement_lasts_long_enough_to_be_watched_and_stopped(monkeypatch) -> None:
+    monkeypatch.setattr(timing_lab, "WATCHED", 0.4)
+    lab = TimingLab({"a": lambda: calls.append(1)}, repeat=1, warmup=5)
+    counts = list[int]()
+    for measure in (lab.run, lab.start):
+        calls = list[int]()
+        measure()
+        lab.wait(30)
+        counts.append(len(calls))
+    in_code, live = counts
+    assert live > 9 * in_code
 
 
 def test_run_measures_all_rounds() -> None:
