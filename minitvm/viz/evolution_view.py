@@ -42,6 +42,7 @@ class EvolutionView(Visual):
     generations   the arguments of all calls of tune.GuidedPolicy's `watch`; the last round is shown
     trials        measured candidates; they are drawn with a ring
     columns       the features of candidates; by default the features in the cost model
+    generation    the number of the generation shown first; by default the last one
     The first axis is the first principal component of the features. The second is the score, or the
     second component. A click on a dot shows the genes, and marks those that differ from its parent.
     """
@@ -53,6 +54,7 @@ class EvolutionView(Visual):
         trials: Iterable[tune.Trial] = (),
         *,
         columns: tune.Columns | None = None,
+        generation: int | None = None,
     ) -> None:
         given = list(generations)
         starts = [n for n, g in enumerate(given) if g.number == 0]
@@ -66,7 +68,10 @@ class EvolutionView(Visual):
         self._ranks = ranks(self._scores)
         found = columns or tune.columns_of(task)
         self._places, self._shares = components(features(found, self.members), 2)
-        self._now, self._map = len(self._generations) - 1, MAPS[0]
+        last = len(self._generations) - 1
+        slider = Slider("generation", "generation", 0, last, last)
+        self._now = last if generation is None else int(slider.accept(generation))
+        self._map = MAPS[0]
         super().__init__()
 
     # --- what is shown ---

@@ -176,6 +176,17 @@ def test_of_several_rounds_the_last_one_is_shown() -> None:
     assert repr(both) == repr(viz.EvolutionView(found, generations[3:], columns=columns))
 
 
+def test_each_view_has_a_generation_of_its_own() -> None:
+    found, generations, _ = evolved()
+    columns = tune.gene_columns(found)
+    first = viz.EvolutionView(found, generations, columns=columns, generation=1)
+    last = viz.EvolutionView(found, generations, columns=columns)
+    assert first.scene().title.startswith("generation 1: ")
+    assert last.scene().title.startswith("generation 2: ")
+    with pytest.raises(ArgumentError, match="generation 3: not a number from 0 to 2"):
+        viz.EvolutionView(found, generations, columns=columns, generation=3)
+
+
 def test_a_population_needs_a_first_generation() -> None:
     found, generations, _ = evolved()
     with pytest.raises(ArgumentError, match="there is no first generation"):
