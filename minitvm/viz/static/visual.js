@@ -15,6 +15,7 @@
 // tells each value that it passes while it is dragged.
 
 const [SLOWEST, FASTEST, WHOLE] = [250, 40, 30000]; // milliseconds: per frame; for all frames
+const LEAST = 11 / 12; // how small a picture may be shown: text of 12 pixels keeps 11
 const PATIENCE = 2000; // milliseconds after which an answer is taken for lost
 const HELP = "on the picture: up and down select, Alt+up and Alt+down move what is selected, " +
   "Enter acts on it; left and right step, Home and End go to the ends, Space plays";
@@ -94,7 +95,8 @@ function render({ model, el }) {
   const player = node("div", { class: "mtvm-player" });
   const panels = node("div", { class: "mtvm-panels" });
   const message = node("div", { class: "mtvm-message", role: "status", "aria-live": "polite" });
-  const body = node("div", { class: "mtvm-body" }, node("div", {}, stage, player), panels);
+  const left = node("div", { class: "mtvm-left" }, stage, player);
+  const body = node("div", { class: "mtvm-body" }, left, panels);
   const root = node("div", { class: "mtvm-visual" }, bar, message, body);
   el.append(root);
 
@@ -281,9 +283,11 @@ function render({ model, el }) {
     for (const f of view.frames) marks = f.marks ??= changed(marks, f.changes);
     drawBar();
     stage.innerHTML = view.svg;
+    const picture = stage.querySelector("svg");
+    picture.style.minWidth = `${LEAST * picture.viewBox.baseVal.width}px`;
     stage.classList.toggle("mtvm-draggable", view.draggable);
     panels.classList.toggle("mtvm-beside", view.beside);
-    view.title = stage.querySelector("svg")?.getAttribute("aria-label") ?? "";
+    view.title = picture.getAttribute("aria-label");
     if (JSON.stringify(view.panels) !== panelled) drawPanels();
     found = new Map();
     for (const e of root.querySelectorAll("[data-key]"))
