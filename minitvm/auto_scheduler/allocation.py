@@ -231,7 +231,7 @@ class Allocation:
                 break
             self._round(*choice, measurers)
         for n, search in enumerate(self.searches):
-            if search.best is not None and not search.final and n not in self.refused:
+            if n not in self.refused and search.finalists():
                 measurer = self._measurer(n, measurers)
                 if measurer is not None:
                     search.measure_again(measurer)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -33,62 +32,31 @@ def load_best_record(
 
     workload_key, target   only records with this key and this target count; None allows any
     include_compatible     whether records of other machines count
-    If a search measured its best programs again at the end, only these times are compared.
     """
-    return _best(load_records(filename), workload_key, target, include_compatible)
-
-
-def _best(
-    records: Iterable[tune.Record],
-    workload_key: str | None,
-    target: str | Target | None,
-    include_compatible: bool,
-) -> tune.Record | None:
-    """Return the best record as load_best_record does."""
-    here = Target(target) if target is not None else None
     check_flag("include_compatible", include_compatible)
     if workload_key is not None:
         check_text("workload_key", workload_key, "task.workload_key")
-    best: tune.Record | None = None
-    for r in records:
-        facts = tune.machine_facts(here or Target(r.target))
-        if (
-            r.result.error
-            or workload_key not in (None, r.task)
-            or (here is not None and str(here) != r.target)
-            or not (include_compatible or r.machine == facts)
-        ):
-            continue
-        if best is None or (r.final, -r.seconds) > (best.final, -best.seconds):
-            best = r
-    return best
-
-
-def is_default_faster(record: tune.Record) -> bool:
-    """Return whether the default schedule was faster, in the final measurement if there was one."""
-    if record.default is None:
-        return False
-    times = record.result.seconds
-    return record.default < (statistics.median(times) if record.final else min(times))
+    records = load_records(filename)
+    return tune.best(records, workload_key, target, all_machines=include_compatible)
 
 
 class ApplyHistoryBest:
     """A context in which topi.schedule uses the best programs of a log for equal formulas.
 
-    It uses the default schedule if that was faster in the final measurement of the search, or
-    before the search if that was stopped. It ignores programs of other formulas than the task's own
-    (`formulas` of SearchTask).
+    It uses the default schedule if that was faster when both were measured. It ignores programs of
+    other formulas than the task's own (`formulas` of SearchTask).
     """
 
     def __init__(self, records: str | Path, include_compatible: bool = False) -> None:
         """Find the best record of each computation and target."""
         self.best: dict[tuple[str, str], tune.Record] = {}
+        check_flag("include_compatible", include_compatible)
         own = [r for r in load_records(records) if not is_other_formula(r)]
-        for task, target in {(r.task, r.target) for r in own}:
-            key = _formulas(task)
-            found = _best(own, task, target, include_compatible)
-            if key is not None and found is not None:
-                self.best[key, target] = found
+        best = tune.bests(own, all_machines=include_compatible)
+        for record in sorted(best, key=lambda record: record.seconds):
+            key = _formulas(record.task)
+            if key is not None:
+                self.best.setdefault((key, record.target), record)
         self._hooks = list[ExitStack]()
 
     def scheduled(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
@@ -100,7 +68,7 @@ class ApplyHistoryBest:
         except ArgumentError:  # the sketch rules cannot schedule it
             return None
         record = self.best.get((dag.workload_key(), str(target)))
-        if record is None or is_default_faster(record):
+        if record is None or record.default_is_faster:
             return None
         return tune.replayed(dag.initial, schedule.from_json(json.dumps(record.steps)))
 

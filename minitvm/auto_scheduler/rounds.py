@@ -100,10 +100,9 @@ class TasksOutcome:
             known = 0 < g < math.inf
             speed = f"{tune.rate(task, g):14.2f}" if known else f"{'-':>14}"
             latency = f"{g * 1e3:12.4f}" if known else f"{'-':>12}"
-            gain = f"{outcome.gain:9.2f}" if outcome.gain else f"{'-':>9}"
             yield (
                 f"{n:4}  {_short(tune.shown(task)):40}  {self.weights[n]:5g}  {latency}  "
-                f"{speed}  {len(outcome.trials):6}  {gain}"
+                f"{speed}  {len(outcome.trials):6}  {_gain(outcome.compared):>9}"
             )
         for n, why in self.refused.items():
             yield f"{n:4}  is not tuned: {why.splitlines()[0]}"
@@ -165,6 +164,12 @@ class TasksLine:
         name = self.started.tasks[event.task].name
         self.bar.n = round(STEPS * done)
         self.bar.set_postfix_str(f"{event.latency * 1e3:.3f} ms, {trials} trials, {name}{left}")
+
+
+def _gain(gain: tune.Gain | None) -> str:
+    if gain is None:
+        return "-"
+    return f"{gain.middle:.2f}" if gain.is_faster else "no faster"
 
 
 def _short(text: str, length: int = 40) -> str:

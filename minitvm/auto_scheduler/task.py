@@ -18,7 +18,7 @@ from minitvm.tune import Measurer, Outcome, Policy, ProgressLine, Task, replay, 
 from .checks import listed
 from .dag import ComputeDAG
 from .derive import is_other_formula, states
-from .history import is_default_faster, load_best_record
+from .history import load_best_record
 from .options import HardwareParams, TuningOptions
 from .rules import RULES, Rule
 from .state import State
@@ -197,14 +197,13 @@ class SearchTask(Task):
         """Return the schedule and the arguments of the fastest program in a log.
 
         include_compatible   whether measurements on other machines count
-        Returns the default schedule if that was faster in the search's final measurement, or before
-        the search if that was stopped.
+        Returns the default schedule if that was faster when both were measured.
         """
         record = load_best_record(log_file, self.key, self.target, include_compatible)
         if record is None:
             why = f"it has no program of {self.key} for {self.target} on this machine"
             raise ArgumentError(f"log {str(log_file)!r}", why, "task.tune(...) with this log")
-        if is_default_faster(record):
+        if record.default_is_faster:
             return topi.schedule(self.outputs, self.target), list(self.args)
         args = {sketch.name: sketch.args for sketch in self.sketches}
         if record.sketch not in args and is_other_formula(record):

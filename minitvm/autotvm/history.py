@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -27,10 +26,10 @@ Key: TypeAlias = tuple[str, str]  # (the target or its kind, the key of a task)
 
 
 class ApplyHistoryBest(DispatchContext):
-    """A context that gives each workload the fastest configuration in a log.
+    """A context that gives each workload the best configuration in a log, measured on this machine.
 
-    A configuration set by `update` comes first, then the fastest on this target, then the fastest
-    on a target of the same kind. If a template has changed since a configuration was measured, this
+    A configuration set by `update` comes first, then the best on this target, then the fastest on a
+    target of the same kind. If a template has changed since a configuration was measured, this
     configuration is not used.
     """
 
@@ -57,8 +56,8 @@ class ApplyHistoryBest(DispatchContext):
     def schedule(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
         """Return the tuned schedule of topi operators; None to use the default schedule.
 
-        Returns None if the log does not have the workload, or if the default was faster in the
-        final measurement of the search.
+        Returns None if the log does not have the workload, or if the default was faster when both
+        were measured.
         """
         found = recognised(outs)
         if found is None or self._default_is_faster(target, found[0]):
@@ -77,7 +76,7 @@ class ApplyHistoryBest(DispatchContext):
             log = records if isinstance(records, tune.Log) else tune.Log(records)
             if not log.path.exists():
                 raise ArgumentError(f"log {str(log.path)!r}", "there is no such file")
-            for record in best_records(log.records()):
+            for record in tune.bests(log.records()):
                 self._add(record.target, record.task, record.seconds, record)
             return
         for given, result in records:
@@ -116,30 +115,12 @@ class ApplyHistoryBest(DispatchContext):
     def _default_is_faster(self, target: Target, workload: Workload) -> bool:
         if (str(target), json.dumps(workload)) in self.set:
             return False
-        match self._fastest(target, workload):
-            case tune.Record(final=True, default=float(default), result=result):
-                return default < statistics.median(result.seconds)  # a single round may be lucky
-            case _:
-                return False
+        found = self._fastest(target, workload)
+        return isinstance(found, tune.Record) and found.default_is_faster
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
         """Set the configuration of a workload; it takes precedence over the log."""
         self.set[str(target), json.dumps(workload)] = cfg
-
-
-def best_records(records: Iterable[tune.Record]) -> list[tune.Record]:
-    """Return the fastest record of each task and target; failures are left out.
-
-    If a search measured its best candidates again at the end, only these times are compared.
-    """
-    best: dict[tuple[str, str], tune.Record] = {}
-    for r in records:
-        old = best.get((r.target, r.task))
-        if not r.result.error and (
-            old is None or (r.final, -r.seconds) > (old.final, -old.seconds)
-        ):
-            best[r.target, r.task] = r
-    return list(best.values())
 
 
 def config_of(record: tune.Record, target: Target, workload: Workload) -> ConfigEntity | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from minitvm import tune
 from minitvm.base import ArgumentError
 
-from .history import Measured, best_records, row_of
+from .history import Measured, row_of
 from .measure import ERRORS, MeasureInput, MeasureResult, result_of
 from .task import Task, create
 
@@ -86,9 +86,9 @@ def decode(row: str) -> Measured | None:
 
 
 def pick_best(in_file: str | Path, out_file: str | Path) -> None:
-    """Write the best record of each task and target in the log `in_file` to the log `out_file`."""
+    """Write the best record of each task, target and machine in the log `in_file` to `out_file`."""
     log = tune.Log(in_file)
     if not log.path.exists():
         raise ArgumentError(f"log {str(in_file)!r}", "there is no such file")
-    lines = [tune.to_line(r) for r in best_records(log.records())]
+    lines = [tune.to_line(r) for r in tune.bests(log.records(), all_machines=True)]
     Path(out_file).write_text("".join(lines), encoding="utf-8")

@@ -26,7 +26,8 @@ from .race import Race, race
 from .tasks import GraphTask, Tasks, extract_tasks
 
 SHORTEST = 1e-3  # seconds, the least budget of a search
-ALONE = 1.05  # how many times as fast as its default a kernel must be if there is no race
+# how many times as fast as its default a kernel must be, beyond chance, if there is no race
+ALONE = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +166,10 @@ def tune(
     )
     found = Tuned(kernels, to, outcome, untuned)
     each = zip(tuned, outcome.outcomes, strict=True)
-    better = [(_choice(body, others[body], one), one.gain) for body, one in each if one.gain > 1]
-    alone = replace(found, chosen=tuple(choice for choice, gain in better if gain >= ALONE))
+    better = [(_choice(body, others[body], one), one.compared) for body, one in each]
+    better = [(choice, gain) for choice, gain in better if gain is not None and gain.middle > 1]
+    clear = [choice for choice, gain in better if gain.is_faster and gain.middle >= ALONE]
+    alone = replace(found, chosen=tuple(clear))
     known = all(n.op != PARAM or n.name in graph.params for n in graph.nodes)
     if not better or not known or outcome.ended == "stopped":
         return alone

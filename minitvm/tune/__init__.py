@@ -30,6 +30,8 @@ from .events import (
     Outcome,
     Round,
     Started,
+    best_trial,
+    best_trials,
     failures_text,
     fastest,
     rate,
@@ -68,6 +70,13 @@ from .model import Draft, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, counted, shown
+from .ranking import (
+    Gain,
+    Group,
+    best,
+    bests,
+    gain_of,
+)
 from .record import (
     Log,
     Reading,
@@ -79,7 +88,7 @@ from .record import (
     replay,
     to_line,
 )
-from .rewrite import Group, Summary, prune, summaries, upgrade
+from .rewrite import Summary, prune, summaries, upgrade
 from .search import Limits, Measures, Searching, interruptible, run
 from .shared import (
     PRETRAINED,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from minitvm.base import MeasureError
 
 from .policy import Trial
+from .ranking import Gain, by_speed, gain_of
 from .task import Task
 from .trial import Result
 
@@ -81,9 +81,8 @@ class Outcome:
     earlier    how many trials the log had before
     ended      why the search ended
     seconds    how long the search took in all
-    final      the fastest candidates, measured again alternately with the default schedule; if no
-               candidate is new, the final measurements in the log
-    default    the result of the default schedule in this measurement; None if there was none
+    final      all measurements of the fastest candidates, alternately with the default schedule, at
+               the end of this search and of earlier ones in the log
     unsaved    how many records could not be written to the log, and why; "" if all were
     """
 
@@ -93,17 +92,16 @@ class Outcome:
     ended: End
     seconds: float
     final: tuple[Trial, ...] = ()
-    default: Result | None = None
     unsaved: str = ""
 
     @property
     def found(self) -> Trial | None:
-        """Return the fastest trial, from the final measurement if there was one; or None."""
-        return fastest(self.final) or fastest(self.trials)
+        """Return the measurement of the best candidate; None if all failed."""
+        return best_trial((*self.trials, *self.final))
 
     @property
     def best(self) -> Trial:
-        """Return the fastest candidate; raise MeasureError with the first failure if all failed."""
+        """Return the best candidate; raise MeasureError with the first failure if all failed."""
         best = self.found
         if best is None:
             what = f"tuning of {self.task.name}"
@@ -113,15 +111,23 @@ class Outcome:
         return best
 
     @property
-    def gain(self) -> float:
-        """Return how many times as fast as the default schedule the best candidate is.
+    def default(self) -> Result | None:
+        """Return the default schedule's time in the last final measurement; None without one."""
+        last = next((t.default for t in reversed(self.final) if t.default is not None), None)
+        return None if last is None else Result((last,))
 
-        Compares medians of the final measurement. Returns 0 if it did not run the default schedule.
+    @property
+    def compared(self) -> Gain | None:
+        """Return the gain of the best candidate over the default schedule, and its interval.
+
+        Returns None if the candidate was not measured alternately with the default schedule.
         """
-        best = fastest(self.final)
-        if best is None or self.default is None or self.default.error:
-            return 0.0
-        return statistics.median(self.default.seconds) / statistics.median(best.result.seconds)
+        return gain_of(self.found)
+
+    @property
+    def gain(self) -> float:
+        """Return how many times as fast as the default the best candidate is; 0 if not known."""
+        return self.compared.middle if self.compared else 0.0
 
     def __str__(self) -> str:
         new = len(self.trials) - self.earlier
@@ -129,8 +135,7 @@ class Outcome:
         best = self.found
         if best is not None:
             text += f"; best {rate(self.task, best.seconds):.1f} GFLOP/s"
-        if best is not None and self.default is not None and self.default.seconds:
-            text += f", {self.default.best / best.seconds:.2f} x the default"
+        text += f", {self.compared}" if self.compared else ""
         return f"{text}; {self.unsaved}" if self.unsaved else text
 
 
@@ -143,6 +148,16 @@ class Finished:
 
 Event: TypeAlias = Started | Measured | Round | Finished
 Listener: TypeAlias = Callable[[Event], None]
+
+
+def best_trials(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the measurement that counts for each candidate of a task, the best candidate first."""
+    return by_speed(trials, lambda trial: trial.candidate)
+
+
+def best_trial(trials: Iterable[Trial]) -> Trial | None:
+    """Return the measurement of the best candidate of a task; None if all failed."""
+    return next(iter(best_trials(trials)), None)
 
 
 def fastest(trials: Sequence[Trial]) -> Trial | None:

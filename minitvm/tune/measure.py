@@ -32,7 +32,8 @@ SLOWER = 8  # any program may run this many times as long as the reference
 MEMORY = 4 << 30  # bytes that a process may allocate
 LARGEST = 64 << 20  # bytes; a larger cache keeps the weights of most networks in any case
 HOPELESS = 3  # final() drops programs that take this many times as long as the fastest
-ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
+ROUNDS, ROUND_MS = 20, 5.0  # rounds of final(); milliseconds that a program runs in a round
+MOVED = 5  # the rounds of final() after which the arguments move to other addresses
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
     "exited": "exit",
@@ -104,6 +105,10 @@ class Processes:
         if failure is not None:
             raise MeasureError("the measuring process", _told(failure))
         self._user = user
+
+    def forget(self) -> None:
+        """Let the next prepare() send the arguments again, to a new process where that is cheap."""
+        self._user = None
 
     def close(self) -> None:
         """End all processes; the next measurement starts them again."""
@@ -186,11 +191,12 @@ class Measurer:
                 self._count += 1
                 yield self._named(self._run(runner, built))
 
-    def final(self, programs: Sequence[Program], rounds: int = 10) -> list[Result]:
+    def final(self, programs: Sequence[Program], rounds: int = ROUNDS) -> list[Result]:
         """Measure a few programs and the reference alternately, by wall time.
 
         Returns a result for each program, then the result of the reference; for `seconds`, see
-        in_turns. Programs much slower than the fastest are dropped early.
+        in_turns. Programs much slower than the fastest are dropped early. Where a program and its
+        data lie in memory changes its speed, so the arguments move every few rounds.
         """
         builder, runner = self._started()
         assert self._reference is not None
@@ -199,11 +205,19 @@ class Measurer:
         found = [b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in every]
         racing = [n for n, b in enumerate(every) if isinstance(b, Built)]
         for n in range(rounds):
-            for at in racing:
+            if n % MOVED == MOVED - 1:
+                self._processes.forget()
+                self._prepare()
+            first = n % max(1, len(racing))  # a new order in each round
+            for at in (*racing[first:], *racing[:first]):
                 one = self._run(runner, every[at], first=n == 0, race=True)
                 found[at] = _joined(found[at], one)
             limit = HOPELESS * min((found[at].best for at in racing), default=math.inf)
-            racing = [at for at in racing if not found[at].error and found[at].best <= limit]
+            racing = [
+                at
+                for at in racing
+                if not found[at].error and (found[at].best <= limit or every[at] is self._reference)
+            ]
         reference = found[-1].seconds
         return [replace(one, seconds=in_turns(one.seconds, reference)) for one in found]
 
@@ -366,18 +380,15 @@ def _told(failure: workers.Failure) -> str:
 
 
 def in_turns(times: Sequence[float], reference: Sequence[float]) -> tuple[float, ...]:
-    """Return the times of rounds as if the reference had always taken the same; without extremes.
+    """Return the times of rounds as if the reference had always taken the same.
 
     The speed of a machine changes within seconds. A time is compared with the reference's in the
-    same round and scaled to the median of the reference. A fifth of the rounds is left out at each
-    end: the speed may also change within a round.
+    same round and scaled to the median of the reference.
     """
     if not reference:
         return tuple(times)
     middle = statistics.median(reference)
-    scaled = sorted(t * middle / r for t, r in zip(times, reference, strict=False))
-    rest = len(scaled) // 5
-    return tuple(scaled[rest : len(scaled) - rest])
+    return tuple(t * middle / r for t, r in zip(times, reference, strict=False))
 
 
 def _joined(sum_: Result, one: Result) -> Result:

@@ -25,17 +25,25 @@ DRAWS = 8  # after this many draws without a new row, the space counts as exhaus
 class Trial:
     """A measured candidate.
 
-    time   when it was measured, in seconds since 1970
+    time      when it was measured, in seconds since 1970
+    default   the seconds of the default schedule, measured before the search; in a final
+              measurement, the median of the same rounds; None if not known
+    final     whether this is a measurement at the end of a search, alternately with the default
     """
 
     candidate: Candidate
     result: Result
     time: float = 0.0
+    default: float | None = None
+    final: bool = False
 
     @property
     def seconds(self) -> float:
-        """Return the shortest time of one call; infinity if the measurement failed."""
-        return self.result.best
+        """Return the shortest time of one call; in a final measurement, the median of the rounds.
+
+        Returns infinity if the measurement failed.
+        """
+        return self.result.median if self.final else self.result.best
 
 
 class Policy(Protocol):

@@ -44,11 +44,8 @@ class Record:
     row       the option of each gene, as a number
     values    the option of each gene, by the name of the gene
     steps     the steps of the schedule, as JSON values
-    final     whether this is a measurement at the end of a search, alternately with the default
-    time      when it was measured, in seconds since 1970
     batch     the number of the batch in which it was proposed, from 1; 0 if not known
-    default   the seconds of the default schedule, measured before the search; in a final
-              measurement, the median of the same rounds; None if not known
+    time, default, final   as in Trial
     """
 
     task: str
@@ -67,13 +64,16 @@ class Record:
 
     @property
     def seconds(self) -> float:
-        """Return the shortest time of one call; infinity if the measurement failed."""
-        return self.result.best
+        """Return the time of one call as Trial.seconds does."""
+        return self.result.median if self.final else self.result.best
+
+    @property
+    def default_is_faster(self) -> bool:
+        """Return whether the default schedule was faster when both were measured."""
+        return self.default is not None and self.default < self.seconds
 
 
-def record_of(
-    task: Task, trial: Trial, *, final: bool = False, batch: int = 0, default: float | None = None
-) -> Record:
+def record_of(task: Task, trial: Trial, *, batch: int = 0) -> Record:
     """Return the record of a trial on this machine."""
     sketch = task.sketches[trial.candidate.sketch]
     row = trial.candidate.row
@@ -91,9 +91,9 @@ def record_of(
         trial.result,
         task.flops,
         trial.time,
-        final,
+        trial.final,
         batch,
-        default,
+        trial.default,
     )
 
 
@@ -230,7 +230,6 @@ class Reading:
     skipped   reason -> how many lines were skipped for it
     batches   the number of the batch of each trial
     default   the shortest time of the default schedule; None if the log has none
-    turns     for each trial in `final`, the seconds of the default schedule measured with it
     """
 
     trials: tuple[Trial, ...]
@@ -238,18 +237,6 @@ class Reading:
     skipped: Mapping[str, int]
     batches: tuple[int, ...]
     default: float | None
-    turns: tuple[float | None, ...] = ()
-
-    @property
-    def last_turns(self) -> tuple[tuple[Trial, ...], float | None]:
-        """Return the final measurements of the latest search, and the time of its default.
-
-        Returns ((), None) if a trial was measured after the final measurements.
-        """
-        if not self.final or any(t.time > self.final[-1].time for t in self.trials):
-            return (), None
-        turns, last = zip(self.final, self.turns, strict=True), self.turns[-1]
-        return tuple(trial for trial, default in turns if default == last), last
 
 
 class Log:
@@ -337,7 +324,7 @@ class Log:
         versions. If a candidate was measured twice, both trials are returned.
         """
         trials, final = list[Trial](), list[Trial]()
-        batches, defaults, turns = list[int](), list[float](), list[float | None]()
+        batches, defaults = list[int](), list[float]()
         skipped, here = Counter[str](), machine_facts(task.target)
         for _, record, fault in self.lines():
             reason = fault or _other(record, task, here)
@@ -350,28 +337,16 @@ class Log:
                 skipped["lines of another space"] += 1
                 continue
             defaults += [] if record.default is None else [record.default]
-            (final if record.final else trials).append(Trial(candidate, record.result, record.time))
+            trial = Trial(candidate, record.result, record.time, record.default, record.final)
+            (final if record.final else trials).append(trial)
             batches += [] if record.final else [record.batch]
-            turns += [record.default] if record.final else []
         return Reading(
             tuple(trials),
             tuple(final),
             dict(skipped),
             tuple(batches),
             min(defaults, default=None),
-            tuple(turns),
         )
-
-    def best(self, task: Task) -> Trial | None:
-        """Return the fastest candidate of a task on this machine, or None if all failed.
-
-        If a candidate was measured again at the end of a search, that measurement counts.
-        """
-        reading = self.read(task)
-        again = {trial.candidate for trial in reading.final if not trial.result.error}
-        last = [t for t in reading.trials if t.candidate not in again and not t.result.error]
-        finals = [trial for trial in reading.final if not trial.result.error]
-        return min((*finals, *last), key=lambda trial: trial.seconds, default=None)
 
 
 def _other(record: Record | None, task: Task, here: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ cannot read are kept.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import TypeAlias
 
 from minitvm.base import ArgumentError
 
+from .ranking import Group, by_speed, candidate_name, group_of, grouped
 from .record import Log, Record, candidate_of, to_line
 from .task import Task
 
@@ -27,7 +27,7 @@ class Summary:
 
     records    the number of records
     failures   kind of error -> the number of records with it
-    best       the fastest record; if a candidate has a final measurement, that record counts
+    best       the record of the best candidate; see `best`
     """
 
     records: int
@@ -35,65 +35,35 @@ class Summary:
     best: Record | None
 
 
-Group: TypeAlias = tuple[str, str, str]  # task key, target, machine
-
-
-def group_of(record: Record) -> Group:
-    """Return the group of a record; times may be compared only within a group."""
-    return record.task, record.target, json.dumps(record.machine, sort_keys=True)
-
-
 def summaries(log: Log) -> dict[Group, Summary]:
     """Return a summary of each task, target and machine of a log."""
-    groups = dict[Group, list[Record]]()
-    for record in log.records():
-        groups.setdefault(group_of(record), []).append(record)
-    return {group: _summary(records) for group, records in groups.items()}
+    return {group: _summary(records) for group, records in grouped(log.records()).items()}
 
 
 def _summary(records: list[Record]) -> Summary:
     failures = Counter(r.result.error for r in records if r.result.error and not r.final)
     count = sum(not r.final for r in records)
-    return Summary(count, dict(failures), min(fastest_records(records), key=_seconds, default=None))
-
-
-def fastest_records(records: list[Record]) -> list[Record]:
-    """Return a record of each candidate that ran: its last final record, otherwise its first."""
-    found = dict[str, Record]()
-    for record in records:
-        name = _name(record)
-        if not record.result.error and (record.final or name not in found):
-            found[name] = record
-    return sorted(found.values(), key=_seconds)
-
-
-def _name(record: Record) -> str:
-    """Return a string that identifies the candidate of a record within its group."""
-    return json.dumps([record.sketch, record.values], sort_keys=True)
-
-
-def _seconds(record: Record) -> float:
-    return record.seconds
+    return Summary(count, dict(failures), next(iter(by_speed(records, candidate_name)), None))
 
 
 def prune(log: Log, keep: int = 10) -> tuple[int, int]:
-    """Drop all lines of a log except for the `keep` fastest candidates of each task and machine.
+    """Drop all lines of a log except for the `keep` best candidates of each task and machine.
 
     Lines of other versions are kept too. Returns how many lines were kept and dropped.
     """
     if keep < 1:
         raise ArgumentError(f"keep={keep}", "it must be at least 1", "keep=1")
-    groups = dict[Group, list[Record]]()
-    for record in log.records():
-        groups.setdefault(group_of(record), []).append(record)
-    best = [r for records in groups.values() for r in fastest_records(records)[:keep]]
-    names = {(group_of(r), _name(r)) for r in best}
+    names = {
+        (group, candidate_name(record))
+        for group, records in grouped(log.records()).items()
+        for record in by_speed(records, candidate_name)[:keep]
+    }
 
     def kept(line: str, record: Record | None, fault: str) -> str:
         if record is None:
             return line if fault == "lines of another version" else ""
-        chosen = (group_of(record), _name(record)) in names and not record.result.error
-        return line if chosen else ""
+        chosen = (group_of(record), candidate_name(record)) in names
+        return line if chosen and not record.result.error else ""
 
     return _rewrite(log, kept)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import signal
-import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,18 @@ import numpy as np
 from minitvm.base import ArgumentError, Reason, raise_first
 
 from .builder import Program
-from .events import End, Event, Finished, Listener, Measured, Outcome, Round, Started, fastest
+from .events import (
+    End,
+    Event,
+    Finished,
+    Listener,
+    Measured,
+    Outcome,
+    Round,
+    Started,
+    best_trials,
+    fastest,
+)
 from .guided import GuidedPolicy
 from .measure import MeasureOptions, Measurer
 from .policy import Policy, Trial
@@ -28,7 +39,7 @@ from .stopwatch import Stopwatch
 from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
-FINALISTS = 5
+FINALISTS, FINALS = 5, 8  # candidates in a final measurement; final measurements of a search
 STOPPING = "stopping: the programs under way are being finished; Ctrl-C again ends at once"
 
 
@@ -190,7 +201,6 @@ class Searching:
     started: list[tuple[Candidate, int]] = field(default_factory=list[tuple[Candidate, int]])
     rounds: list[Round] = field(default_factory=list[Round])
     final: list[Trial] = field(default_factory=list[Trial])
-    default: Result | None = None
     reference: float = math.inf  # seconds of the default; infinity if not known yet
     earlier: int = 0
     batches: int = 0  # how many batches earlier searches in the log had
@@ -208,9 +218,7 @@ class Searching:
             self.trials += reading.trials
             self.batches = max(reading.batches, default=0)
             self.reference = min(self.reference, reading.default or math.inf)
-            final, default = reading.last_turns
-            self.final += final
-            self.default = None if default is None else Result((default,))
+            self.final += reading.final
         self.earlier = len(self.trials)
         self.best = fastest(self.trials)
         self.improved = 0 if self.best is None else self.trials.index(self.best) + 1
@@ -291,11 +299,11 @@ class Searching:
         """Record the result of the next program."""
         self.watch.measured()
         candidate, batch = self.started[len(self.trials) - self.earlier]
-        trial = Trial(candidate, result, self.clock())
+        known = default if math.isfinite(default) else None
+        trial = Trial(candidate, result, self.clock(), known)
         if self.log is not None:
-            self.log.save(record_of(self.task, trial, batch=batch, default=default))
+            self.log.save(record_of(self.task, trial, batch=batch))
         self.trials.append(trial)
-        self.final, self.default = [], None  # final measurements in the log are out of date
         if not result.error and (self.best is None or trial.seconds < self.best.seconds):
             self.best, self.improved = trial, len(self.trials)
         self.on(Measured(len(self.trials), trial, self.best, self.watch.counted()))
@@ -306,25 +314,33 @@ class Searching:
             self.reported += 1
             self.on(event)
 
+    def finalists(self) -> list[Candidate]:
+        """Return the candidates before the best one that was measured again, FINALISTS at most."""
+        order = best_trials((*self.trials, *self.final))
+        ahead = takewhile(lambda trial: not trial.final, order)
+        return [trial.candidate for trial in ahead][:FINALISTS]
+
     def measure_again(self, workers: Measures) -> None:
-        """Measure the fastest candidates again, alternately with the default schedule."""
-        fast = sorted((t for t in self.trials if not t.result.error), key=lambda t: t.seconds)
-        chosen = list(dict.fromkeys(trial.candidate for trial in fast))[:FINALISTS]
-        if not chosen:
-            return
-        try:
-            programs = [CandidateProgram(self.task, candidate) for candidate in chosen]
-            *results, self.default = workers.final(programs)
-        except KeyboardInterrupt:
-            return
-        for candidate, result in zip(chosen, results, strict=True):
-            trial = Trial(candidate, result, self.clock())
-            if self.log is not None:
-                turns = self.default.seconds
-                default = statistics.median(turns) if turns else None
-                again = record_of(self.task, trial, final=True, default=default)
-                self.log.save(again)
-            self.final.append(trial)
+        """Measure the best candidates again, alternately with the default schedule.
+
+        A trial may be fast by luck. If the lucky ones are slower when they are measured again, the
+        next candidates follow, until the best one has been measured again.
+        """
+        for _ in range(FINALS):
+            chosen = self.finalists()
+            if not chosen:
+                return
+            try:
+                programs = [CandidateProgram(self.task, candidate) for candidate in chosen]
+                *results, reference = workers.final(programs)
+            except KeyboardInterrupt:
+                return
+            default = reference.median if math.isfinite(reference.median) else None
+            for candidate, result in zip(chosen, results, strict=True):
+                trial = Trial(candidate, result, self.clock(), default, final=True)
+                if self.log is not None:
+                    self.log.save(record_of(self.task, trial))
+                self.final.append(trial)
 
     def outcome(self) -> Outcome:
         """Return the result, and report it."""
@@ -334,8 +350,6 @@ class Searching:
         unsaved = ""
         if self.log is not None and self.log.unsaved:
             unsaved = f"{len(self.log.unsaved)} records are not in the log: {self.log.fault}"
-        found = Outcome(
-            self.task, trials, self.earlier, ended, seconds, final, self.default, unsaved
-        )
+        found = Outcome(self.task, trials, self.earlier, ended, seconds, final, unsaved)
         self.on(Finished(found))
         return found

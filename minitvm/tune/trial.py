@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -42,3 +43,8 @@ class Result:
     def best(self) -> float:
         """Return the shortest time in seconds; infinity if the measurement failed."""
         return min(self.seconds, default=math.inf)
+
+    @property
+    def median(self) -> float:
+        """Return the median time in seconds; infinity if the measurement failed."""
+        return statistics.median(self.seconds) if self.seconds else math.inf

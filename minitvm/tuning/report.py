@@ -33,7 +33,7 @@ def report(task: tune.Task, log: tune.Log) -> str:
         skipped = "; ".join(f"{n} {reason}" for reason, n in reading.skipped.items())
         why = f"it has no trial of this task on this machine ({skipped or 'it is empty'})"
         raise ArgumentError(f"report on log {str(log.path)!r}", why)
-    best = log.best(task)
+    best = tune.best_trial((*reading.trials, *reading.final))
     title = f"Tuning of {tune.shown(task)}"
     parts = [f"<h1>{escape(title)}</h1>", _summary(task, reading, best)]
     parts.append(_curve(task, reading))
@@ -54,8 +54,8 @@ def _curve(task: tune.Task, reading: tune.Reading) -> str:
     levels = dict[str, float]()
     if reading.default is not None:
         levels["default schedule"] = tune.rate(task, reading.default)
-    curve = viz.TuningCurve.from_trials(task, reading.trials, levels, reading.batches)
-    return curve.svg()
+    trials = *reading.trials, *reading.final
+    return viz.TuningCurve.from_trials(task, trials, levels, reading.batches).svg()
 
 
 def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
@@ -82,6 +82,8 @@ def _summary(task: tune.Task, reading: tune.Reading, best: tune.Trial | None) ->
             f"best {tune.rate(task, best.seconds):.1f} GFLOP/s, {best.seconds * 1e3:.4g} ms a call"
         )
     )
+    gain = tune.gain_of(best)
+    speed += f", {gain}" if gain else ""
     when = [
         time.strftime("%Y-%m-%d %H:%M", time.localtime(t.time)) for t in (trials[0], trials[-1])
     ]
@@ -101,14 +103,16 @@ def _failures(trials: Sequence[tune.Trial]) -> str:
 
 def _fastest(task: tune.Task, reading: tune.Reading) -> str:
     """Return a table of the fastest candidates; use final measurements where there are any."""
-    found = {t.candidate: (t, "") for t in reversed(reading.trials) if not t.result.error}
-    found |= {t.candidate: (t, "yes") for t in reading.final if not t.result.error}
-    order = sorted(found.values(), key=lambda pair: pair[0].seconds)[:TOP]
     rows = [
-        (tune.rate(task, t.seconds), t.seconds * 1e3, again, _values(task, t.candidate))
-        for t, again in order
+        (
+            tune.rate(task, t.seconds),
+            t.seconds * 1e3,
+            str(tune.gain_of(t) or ""),
+            _values(task, t.candidate),
+        )
+        for t in tune.best_trials((*reading.trials, *reading.final))[:TOP]
     ]
-    return _table(rows, ("GFLOP/s", "ms", "measured in turns", "candidate"))
+    return _table(rows, ("GFLOP/s", "ms", "measured again", "candidate"))
 
 
 def _values(task: tune.Task, candidate: tune.Candidate) -> str:

@@ -60,14 +60,19 @@ class TuningCurve(Visual):
         """Return a widget that shows recorded trials, given in the order of measuring.
 
         batches   the number of the batch of each trial; by default a batch has 16 trials
+        Final measurements among the trials say which is the best, and are drawn as a level.
         """
         curve = cls.__new__(cls)
         curve._prepare(task, levels)
         curve._search = None
-        for n, trial in enumerate(trials):
+        every = list(trials)
+        for n, trial in enumerate(trial for trial in every if not trial.final):
             batch = n // BATCH if batches is None else batches[n]
             curve._points.append(_point(task, trial, batch))
-        curve._status = _summary(curve._points)
+        best = tune.best_trial(every)
+        speed = 0.0 if best is None else tune.rate(task, best.seconds)
+        curve._status = f"{len(curve._points)} trials, best {speed:.4g} GFLOP/s"
+        curve._judge(best)
         Visual.__init__(curve)
         return curve
 
@@ -89,15 +94,20 @@ class TuningCurve(Visual):
             case tune.Finished(outcome=outcome):
                 self._status = str(outcome).split(": ", 1)[1]
                 self._busy, self._ended = False, True
-                if outcome.default is not None and outcome.default.seconds:
-                    rate = tune.rate(self._task, outcome.default.best)
-                    self._levels = {**self._levels, "default schedule": rate}
+                self._judge(outcome.found)
         start = time.perf_counter()
         if isinstance(event, tune.Measured) and start - self._shown < self._pause:
             return
         self.refresh()
         self._shown = time.perf_counter()
         self._pause = max(PAUSE, 4 * (self._shown - start))  # draw for at most a fifth of the time
+
+    def _judge(self, best: tune.Trial | None) -> None:
+        """Draw the speeds of the best candidate and of the default beside it as levels."""
+        if best is not None and best.final:
+            self._levels["best, measured again"] = tune.rate(self._task, best.seconds)
+            if best.default is not None:
+                self._levels["default schedule"] = tune.rate(self._task, best.default)
 
     def _progress(self, event: tune.Measured) -> str:
         """Return the number of trials, the best speed, and the time taken or left, as text."""
@@ -184,11 +194,6 @@ def _point(task: tune.Task, trial: tune.Trial, batch: int) -> TrialPoint:
         detail = trial.result.detail.strip().splitlines()
         return TrialPoint(0.0, batch, trial.result.error, "; ".join([*detail[:1], about]))
     return TrialPoint(tune.rate(task, trial.seconds), batch, "", about)
-
-
-def _summary(points: list[TrialPoint]) -> str:
-    best = max((p.speed for p in points), default=0.0)
-    return f"{len(points)} trials, best {best:.4g} GFLOP/s"
 
 
 def _checked(levels: Mapping[str, float]) -> dict[str, float]:

@@ -164,7 +164,7 @@ def test_a_race_that_is_stopped_or_fails_does_not_lose_the_search(
         raise error
 
     monkeypatch.setattr(TUNE, "race", stopped)
-    monkeypatch.setattr(tune.Outcome, "gain", property(lambda outcome: 1.06))
+    monkeypatch.setattr(tune.Outcome, "compared", tune.Gain(1.06, 1.06, 1.06))
     options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
     tuned = graph.tune(small(), ONE, trials=2, measure=options)
     assert tuned.race is None
@@ -179,7 +179,7 @@ def test_a_network_without_values_is_not_raced(
     x = b.input("x", (8, 32))
     net = b.graph(b.relu(b.dense(x, b.unknown("w", (16, 32)))))
     monkeypatch.setattr(TUNE, "race", None)  # a call would fail
-    monkeypatch.setattr(tune.Outcome, "gain", property(lambda outcome: gain))
+    monkeypatch.setattr(tune.Outcome, "compared", tune.Gain(gain, gain, gain))
     options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
     tuned = graph.tune(net, ONE, trials=2, measure=options)
     assert tuned.race is None
@@ -230,8 +230,8 @@ def outcome_of(task: tune.Task, name: str) -> tune.Outcome:
     """Return an outcome in which a random candidate of the sketch `name` is the fastest."""
     (n,) = (n for n, sketch in enumerate(task.sketches) if sketch.name == name)
     (row,) = task.sketches[n].space.sample(np.random.default_rng(0), 1).tolist()
-    best = tune.Trial(tune.Candidate(n, tuple(row)), tune.Result((0.5,)))
-    return tune.Outcome(task, (best,), 0, "trials", 0.0, (best,), tune.Result((1.0,)))
+    best = tune.Trial(tune.Candidate(n, tuple(row)), tune.Result((0.5,)), default=1.0, final=True)
+    return tune.Outcome(task, (best,), 0, "trials", 0.0, (best,))
 
 
 @pytest.mark.parametrize("other", [True, False])

@@ -197,23 +197,20 @@ def test_two_processes_append_to_one_log(path) -> None:
 def test_a_missing_log_is_empty_and_a_bad_place_is_refused(tmp_path) -> None:
     log = tune.Log(tmp_path / "none")
     assert log.records() == []
-    assert log.best(task()) is None
+    assert tune.best(log.records()) is None
     assert not log.path.exists()
     for bad in (tmp_path, tmp_path / "no" / "folder"):
         with pytest.raises(ArgumentError, match="no file can be created there"):
             tune.Log(bad)
 
 
-def test_the_best_is_judged_by_its_last_measurement(path) -> None:
+def test_a_log_keeps_trials_and_final_measurements_apart(path) -> None:
     found = task()
-    one, two, three = trials(found, 3)
-    log = written(path, found, [one, two, three])
-    assert log.best(found) == one
-    slower = tune.Trial(one.candidate, tune.Result((9.0,)), 6.0)
-    log.append(tune.record_of(found, slower, final=True))
-    assert log.best(found) == two
-    assert list(log.read(found).trials) == [one, two, three]
-    assert log.read(found).final == (slower,)
+    one, two = trials(found, 2)
+    final = tune.Trial(one.candidate, tune.Result((9.0,)), 6.0, 4.0, final=True)
+    reading = written(path, found, [one, two, final]).read(found)
+    assert reading.trials == (one, two)
+    assert reading.final == (final,)
 
 
 KILLED = """

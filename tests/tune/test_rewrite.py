@@ -33,7 +33,8 @@ def test_a_summary_counts_trials_and_failures(tmp_path) -> None:
 def test_a_final_measurement_decides_which_is_the_best(tmp_path) -> None:
     found, log = filled(tmp_path)
     first = log.read(found).trials[0]
-    log.append(tune.record_of(found, tune.Trial(first.candidate, tune.Result((1.0,))), final=True))
+    again = tune.Trial(first.candidate, tune.Result((1.0,)), final=True)
+    log.append(tune.record_of(found, again))
     (summary,) = tune.summaries(log).values()
     assert summary.best is not None
     assert summary.best.seconds == 2e-3

@@ -6,14 +6,13 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from minitvm import tune
 from minitvm.base import ArgumentError, MeasureError
-from tests.tune.fakes import Machine, search, sketch, task
+from tests.tune.fakes import Machine, search, seconds, sketch, task
 
 
 def failing(kind: str, detail: str = "what happened", every: int = 1):
@@ -364,18 +363,29 @@ def test_a_search_that_is_done_is_not_done_again(tmp_path) -> None:
     assert again.best.candidate == first.best.candidate
     assert [t.candidate for t in again.final] == [t.candidate for t in first.final]
     assert again.gain == first.gain == pytest.approx(2e-3 / first.best.seconds)
-    longer = search(found, trials=33, log=log, machine=(worse := Machine(found)), seed=1)
-    assert worse.finals == 1
-    assert len(longer.final) == 5
 
 
-def test_final_turns_of_the_log_are_out_of_date_when_a_trial_is_newer(tmp_path) -> None:
+def test_the_fastest_are_measured_again_when_a_new_trial_is_faster(tmp_path) -> None:
     found, log = task(), tmp_path / "log.jsonl"
     search(found, trials=8, log=log)
-    one = tune.Log(log).records()[0]
-    tune.Log(log).append(replace(one, time=one.time + 1))
-    again = search(found, trials=9, log=log)
-    assert (again.final, again.default, again.gain) == ((), None, 0.0)
+    slow, fast = (Machine(found, lambda _, s=s: tune.Result((s,))) for s in (1.0, 1e-6))
+    search(found, trials=9, log=log, machine=slow, seed=1)
+    assert slow.finals == 0
+    faster = search(found, trials=10, log=log, machine=fast, seed=1)
+    assert fast.finals == 1
+    assert faster.trials[-1].candidate in {trial.candidate for trial in faster.final}
+
+
+def test_the_best_candidate_of_a_search_has_been_measured_again() -> None:
+    """All trials are lucky: a program takes twice as long when it is measured again."""
+    lucky = Machine(task())
+    lucky.final = lambda programs: [
+        *(tune.Result((2 * seconds(lucky.task, p.candidate),)) for p in programs),
+        tune.Result((2e-3,)),
+    ]
+    outcome = search(lucky.task, machine=lucky, trials=12)
+    assert outcome.best.final
+    assert len(outcome.final) > 5
 
 
 def test_early_stopping_counts_the_trials_of_the_log(tmp_path) -> None:
