@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, FunctionType
 from typing import Any, TypeAlias, cast
 
 from minitvm import te, tir
@@ -118,7 +119,34 @@ def _size(t: te.Tensor, n: tir.Index) -> int:
 
 
 def _source(make: Callable[..., Any]) -> str:
+    """Return a text that differs for functions that may do different things.
+
+    It has the values of variables that the function takes from a function around it.
+    """
+    inner = inspect.unwrap(make)
+    if not isinstance(inner, FunctionType):
+        return _described(inner)
+    outer = inspect.getclosurevars(inner).nonlocals
     try:
-        return inspect.getsource(make)
-    except (OSError, TypeError):  # typed in at a prompt
-        return make.__code__.co_code.hex() if hasattr(make, "__code__") else make.__name__
+        text = inspect.getsource(inner)
+    except OSError:  # typed in at a prompt
+        keywords = (inner.__kwdefaults__ or {}).items()
+        text = _described((inner.__code__, inner.__defaults__, *keywords))
+    return text + _described(tuple(outer.items())) * bool(outer)
+
+
+def _described(value: Any) -> str:
+    """Return a text for a value that is the same in each process; objects count by their type."""
+    match value:
+        case None | bool() | int() | float() | complex() | str() | bytes():
+            return repr(value)
+        case tuple():
+            return f"({','.join(map(_described, cast('Sequence[Any]', value)))})"
+        case frozenset():
+            return f"{{{','.join(sorted(map(_described, cast('Iterable[Any]', value))))}}}"
+        case CodeType():
+            return f"{value.co_code.hex()}{value.co_names}{_described(value.co_consts)}"
+        case FunctionType():
+            return _described(value.__code__)
+        case _:
+            return type(cast("object", value)).__qualname__

@@ -168,3 +168,38 @@ def test_a_templates_target_is_the_current_one() -> None:
 
     autotvm.task.create("test/target", (8,), "llvm -num-cores=1")
     assert {str(t) for t in seen} == {"llvm -num-cores=1"}
+
+
+# --- the source of a template --------------------------------------------------------------------
+
+
+def without_source(code: str) -> autotvm.Template:
+    """Return a template that is made from text, as at a prompt, so its source is not known."""
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return autotvm.template("test/typed")(names["f"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("f = lambda i: i + 1", "f = lambda i: i + 2"),
+        ("f = lambda A: A.min()", "f = lambda A: A.max()"),
+        ("f = lambda i, n=1: i + n", "f = lambda i, n=2: i + n"),
+        ("f = lambda i, *, n=1: i + n", "f = lambda i, *, n=2: i + n"),
+        ("f = (lambda n: lambda i: i + n)(1)", "f = (lambda n: lambda i: i + n)(2)"),
+        ("f = lambda i: (lambda: i + 1)", "f = lambda i: (lambda: i + 2)"),
+        ("f = lambda i: i in {1, 2}", "f = lambda i: i in {1, 3}"),
+    ],
+)
+def test_functions_without_source_differ_by_what_they_compute(one: str, other: str) -> None:
+    assert without_source(one).code_hash != without_source(other).code_hash
+    assert without_source(one).code_hash == without_source(one).code_hash
+
+
+def test_functions_of_the_same_source_differ_by_the_values_around_them() -> None:
+    def scaled(n: int) -> autotvm.Template:
+        return autotvm.template("test/scaled")(lambda i: i + n)
+
+    assert scaled(1).code_hash != scaled(2).code_hash
+    assert scaled(1).code_hash == scaled(1).code_hash
