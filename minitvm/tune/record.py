@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shutil
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import numpy as np
 
 from minitvm import schedule, te
-from minitvm.base import ArgumentError, Target, host
+from minitvm.base import ArgumentError, Target, TVMError, host
 
 from .policy import Trial
 from .sketch import replayed
@@ -30,6 +32,7 @@ from .trial import ErrorKind, Result
 
 VERSION = 2
 SPACE = 1 << 20  # bytes that must be free on the disk when a search begins
+BROKEN, SHOWN = "broken lines", 10  # why a line is skipped; line numbers in a warning
 MACHINE = ("cpu", "vector_bytes", "l1", "l2", "l3")  # facts of the host that times depend on
 
 
@@ -178,44 +181,80 @@ def from_line(line: str) -> Record:
     """Parse a line to a record, ignoring unknown keys; raise ValueError if the line is damaged."""
     try:
         fields = json.loads(line)
-    except ValueError as e:
-        raise ValueError("broken lines") from e
+    except (ValueError, RecursionError) as e:
+        raise ValueError(BROKEN) from e
     if not isinstance(fields, dict):
-        raise ValueError("broken lines")
+        raise ValueError(BROKEN)
     given = cast("dict[str, Any]", fields)
     if given.get("version") != VERSION:
         raise ValueError("lines of another version")
     try:
-        result = Result(
-            tuple(float(s) for s in given["seconds"]),
-            _error(given["error"]),
-            str(given["detail"]),
-            float(given["build_seconds"]),
-            float(given["run_seconds"]),
-        )
-        return Record(
-            str(given["task"]),
-            str(given["target"]),
-            dict(given["machine"]),
-            str(given["sketch"]),
-            tuple(int(n) for n in given["row"]),
-            dict(given["values"]),
-            tuple(given["steps"]),
-            result,
-            float(given["flops"]),
-            float(given["time"]),
-            bool(given["final"]),
-            int(given["batch"]),
-            None if given["default"] is None else float(given["default"]),
-        )
-    except (KeyError, TypeError, ValueError) as e:
-        raise ValueError("broken lines") from e
+        return _record(given)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, TVMError) as e:
+        raise ValueError(BROKEN) from e
 
 
-def _error(kind: str) -> ErrorKind:
-    if kind not in get_args(ErrorKind):
-        raise ValueError(kind)
-    return cast("ErrorKind", kind)
+def _record(given: Mapping[str, Any]) -> Record:
+    """Return the record of a line; raise an exception if a field is missing or makes no sense."""
+    seconds, error = tuple(_positive(s) for s in given["seconds"]), given["error"]
+    if error not in get_args(ErrorKind) or bool(seconds) == bool(error):
+        raise ValueError(error)
+    result = Result(
+        seconds,
+        cast("ErrorKind", error),
+        str(given["detail"]),
+        _finite(given["build_seconds"]),
+        _finite(given["run_seconds"]),
+    )
+    return Record(
+        _known_task(given["task"]),
+        _known_target(_text(given["target"])),
+        dict(given["machine"]),
+        _text(given["sketch"]),
+        tuple(int(n) for n in given["row"]),
+        dict(given["values"]),
+        tuple(given["steps"]),
+        result,
+        _finite(given["flops"]),
+        _finite(given["time"]),
+        bool(given["final"]),
+        int(given["batch"]),
+        None if given["default"] is None else _positive(given["default"]),
+    )
+
+
+def _finite(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError(value)
+    return number
+
+
+def _positive(value: Any) -> float:
+    if not _finite(value) > 0:
+        raise ValueError(value)
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _known_task(key: str) -> str:
+    """Return the key of a task if it is one: a JSON list of a name and other values."""
+    match json.loads(key):
+        case [str(), *_]:
+            return key
+        case other:
+            raise ValueError(other)
+
+
+@lru_cache
+def _known_target(text: str) -> str:
+    """Return the string of a target; raise ArgumentError if there is no such target."""
+    Target(text)
+    return text
 
 
 # --- the file ------------------------------------------------------------------------------------
@@ -303,15 +342,26 @@ class Log:
             os.close(file)
 
     def lines(self) -> Iterator[tuple[str, Record | None, str]]:
-        """Yield (line, its record or None, the reason if it has no record, otherwise "")."""
+        """Yield (line, its record or None, the reason if it has no record, otherwise "").
+
+        A warning at the end gives the numbers of the broken lines.
+        """
         if not self.path.exists():
             return
         text = self.path.read_text(encoding="utf-8", errors="replace")
-        for line in filter(str.strip, text.split("\n")):
+        broken = list[int]()
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
             try:
                 yield line, from_line(line), ""
             except ValueError as e:
+                broken += [number] if str(e) == BROKEN else []
                 yield line, None, str(e)
+        if broken:
+            numbers = ", ".join(map(str, broken[:SHOWN])) + ", ..." * (len(broken) > SHOWN)
+            text = f"log {str(self.path)!r} has {len(broken)} broken lines, which are ignored: line"
+            warnings.warn(f"{text} {numbers}", stacklevel=3)
 
     def records(self) -> list[Record]:
         """Return the records of all tasks and machines that this version can read."""

@@ -1,6 +1,7 @@
 """Logs: lines that are appended whole, read by other versions, and replayed."""
 
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -116,7 +117,8 @@ def test_other_lines_are_counted_and_kept(path) -> None:
     with path.open("a") as file:
         file.write("{no json\n\n[1, 2]\n" + json.dumps(line | {"colour": "red"}) + "\n")
     before = path.read_bytes()
-    reading = log.read(found)
+    with pytest.warns(UserWarning, match="4 broken lines"):
+        reading = log.read(found)
     assert list(reading.trials) == [*given, given[0]]  # the unknown key is ignored
     assert reading.skipped == {
         "lines of other tasks": 1,
@@ -127,6 +129,51 @@ def test_other_lines_are_counted_and_kept(path) -> None:
         "broken lines": 4,
     }
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch": math.inf},
+        {"batch": None},
+        {"task": "matmul"},
+        {"task": "[]"},
+        {"task": 7},
+        {"task": "[" * 200_000},
+        {"target": "z80"},
+        {"target": None},
+        {"seconds": [0]},
+        {"seconds": [-1]},
+        {"seconds": [math.nan]},
+        {"seconds": []},
+        {"seconds": 1},
+        {"error": []},
+        {"row": [math.inf]},
+        {"flops": math.nan},
+        {"time": -math.inf},
+        {"default": 0},
+        {"values": 3},
+        {"steps": None},
+        {"machine": "here"},
+        "[" * 200_000,
+        "1" * 5000,
+        "null",
+        "\x00\ufffd",
+    ],
+    ids=lambda change: str(change)[:30],
+)
+def test_the_lines_after_a_bad_line_are_read_and_a_warning_names_it(path, change) -> None:
+    found = task()
+    one, two = trials(found, 2)
+    log = written(path, found, [one])
+    bad = change
+    if not isinstance(change, str):
+        bad = json.dumps(json.loads(path.read_text()) | change)
+    with path.open("a") as file:
+        file.write(f"{bad}\n")
+    written(path, found, [two])
+    with pytest.warns(UserWarning, match="has 1 broken lines, which are ignored: line 2$"):
+        assert log.read(found).trials == (one, two)
 
 
 def test_values_count_if_a_space_numbers_its_options_in_another_way(path) -> None:
