@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from itertools import pairwise
 
@@ -12,21 +12,12 @@ from .measured import Measured
 
 MEGA = 10**6
 BARS, DOTS = 20, 8  # calls shown in each chart
-STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
-background:#fff}
-table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left}
-td.n{text-align:right;font-variant-numeric:tabular-nums}
-pre{background:#f7f7f7;padding:.8em;overflow:auto;font-size:13px;line-height:1.35}
-svg{display:block;margin:1em 0}
-"""
 
 
 def report(found: Measured) -> str:
     """Return an HTML page about a compiled network."""
     title = f"The network {found.name}"
     parts = [
-        f"<h1>{escape(title)}</h1>",
         _summary(found),
         "<h2>Where the time goes</h2>",
         *_profile(found),
@@ -38,12 +29,9 @@ def report(found: Measured) -> str:
         "<h2>Kernels</h2>",
         f"<pre>{escape(str(found.tasks))}</pre>",
         "<h2>Machine</h2>",
-        _table({"target": str(found.target), **tune.machine_facts(found.target)}.items()),
+        viz.table({"target": str(found.target), **tune.machine_facts(found.target)}.items()),
     ]
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(
-        [*parts, "</body></html>\n"]
-    )
+    return viz.page(title, parts)
 
 
 def _summary(found: Measured) -> str:
@@ -78,7 +66,7 @@ def _profile(found: Measured) -> Iterable[str]:
         for n, c in enumerate(calls)
     ]
     head = ("", "call", "kernel", "us", "share", "GFLOP/s", "GB/s")
-    yield f"<details><summary>All calls</summary>{_table(rows, head)}</details>"
+    yield f"<details><summary>All calls</summary>{viz.table(rows, head)}</details>"
 
 
 def _roofline(found: Measured) -> str:
@@ -108,7 +96,7 @@ def _passes(found: Measured) -> str:
     ]
     first = found.steps[0]
     head = ("after", "calls", "change", "MB read and written", "change")
-    return _table([(first.name, first.calls, 0, first.bytes / MEGA, 0.0), *rows], head)
+    return viz.table([(first.name, first.calls, 0, first.bytes / MEGA, 0.0), *rows], head)
 
 
 def _memory(found: Measured) -> Iterable[str]:
@@ -121,17 +109,6 @@ def _memory(found: Measured) -> Iterable[str]:
         "the most in use at once: no plan needs less": memory.live,
     }
     rows = [(name, n / MEGA, f"{n / max(1, memory.naive):.1%}") for name, n in plans.items()]
-    yield _table(rows, ("plan", "MB", "of the first"))
+    yield viz.table(rows, ("plan", "MB", "of the first"))
     if len(found.fused.calls) <= viz.MemoryPlan.most_calls:
         yield viz.MemoryPlan(found.fused).svg()
-
-
-def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    def cell(value: object) -> str:
-        kind = ' class="n"' if isinstance(value, int | float) else ""
-        text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        return f"<td{kind}>{escape(text)}</td>"
-
-    lines = ["<tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>"] if head else []
-    lines += ["<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows]
-    return "<table>" + "\n".join(lines) + "</table>"

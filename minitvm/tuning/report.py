@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import islice
 
@@ -16,14 +16,6 @@ TOP = 10  # candidates in the table
 FEWEST = 8  # trials that are needed to state the accuracy of a model
 BARS = 12  # feature columns shown in each chart
 EFFECTS = "what each column adds to the predicted speed of the best (fastest trial: 1)"
-STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
-background:#fff}
-table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left;
-vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}
-pre{background:#f7f7f7;padding:.8em;overflow:auto;font-size:13px;line-height:1.35}
-svg{display:block;margin:1em 0}
-"""
 
 
 def report(task: tune.Task, log: tune.Log) -> str:
@@ -35,18 +27,14 @@ def report(task: tune.Task, log: tune.Log) -> str:
         raise ArgumentError(f"report on log {str(log.path)!r}", why)
     best = tune.best_trial((*reading.trials, *reading.final))
     title = f"Tuning of {tune.shown(task)}"
-    parts = [f"<h1>{escape(title)}</h1>", _summary(task, reading, best)]
-    parts.append(_curve(task, reading))
+    parts = [_summary(task, reading, best), _curve(task, reading)]
     parts += ["<h2>Failures</h2>", _failures(reading.trials)]
     if best is not None:
         parts += ["<h2>The fastest candidates</h2>", _fastest(task, reading)]
         parts += ["<h2>The best schedule</h2>", *_schedule(task, best)]
         parts += ["<h2>What decides the speed</h2>", *_model(task, reading.trials, best)]
     parts += ["<h2>Machine</h2>", _machine(task)]
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(
-        [*parts, "</body></html>\n"]
-    )
+    return viz.page(title, parts)
 
 
 def _curve(task: tune.Task, reading: tune.Reading) -> str:
@@ -56,18 +44,6 @@ def _curve(task: tune.Task, reading: tune.Reading) -> str:
         levels["default schedule"] = tune.rate(task, reading.default)
     trials = *reading.trials, *reading.final
     return viz.TuningCurve.from_trials(task, trials, levels, reading.batches).svg()
-
-
-def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    def cell(value: object) -> str:
-        kind = ' class="n"' if isinstance(value, int | float) else ""
-        return (
-            f"<td{kind}>{escape(f'{value:.4g}' if isinstance(value, float) else str(value))}</td>"
-        )
-
-    lines = ["<tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>"] if head else []
-    lines += ["<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows]
-    return "<table>" + "\n".join(lines) + "</table>"
 
 
 def _summary(task: tune.Task, reading: tune.Reading, best: tune.Trial | None) -> str:
@@ -112,7 +88,7 @@ def _fastest(task: tune.Task, reading: tune.Reading) -> str:
         )
         for t in tune.best_trials((*reading.trials, *reading.final))[:TOP]
     ]
-    return _table(rows, ("GFLOP/s", "ms", "measured again", "candidate"))
+    return viz.table(rows, ("GFLOP/s", "ms", "measured again", "candidate"))
 
 
 def _values(task: tune.Task, candidate: tune.Candidate) -> str:
@@ -167,4 +143,4 @@ def _accuracy(features: tune.Floats, labels: tune.Floats) -> float | None:
 
 def _machine(task: tune.Task) -> str:
     facts = {"target": str(task.target), **tune.machine_facts(task.target)}
-    return _table(facts.items())
+    return viz.table(facts.items())

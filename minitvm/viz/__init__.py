@@ -26,6 +26,7 @@ To write another widget: a picture is data, and pure functions draw it.
                             Text(16, 27, "i", ink("parallel"))), title="one loop")
     svg(scene), png(scene)            equal scenes give equal bytes; the PNG has twice the size
     marked(scene, {"i": "now"})       the same picture, with the shapes of key "i" in kind "now"
+    page(title, [svg(scene), table(rows)])   a report as one HTML file, light or dark
 
 Shapes are Rect, Circle, Line, Polygon, Text and Group. The `kind` of a shape decides how it looks;
 it is a name in KINDS (serial, parallel, read, write, seen, axis, orange, pale_blue, ...). Text on
@@ -96,6 +97,7 @@ from .layers_scene import amdahl_bars, layers_roofline, overlap_bars, stall_wate
 from .memory_plan import MemoryPlan
 from .nest import nest_ascii, nest_scene, nest_shapes
 from .order import Order, Tick, order_of
+from .page import page, table
 from .pass_explorer import PassExplorer
 from .player import NestPlayer
 from .png import png
