@@ -114,7 +114,7 @@ def index_limits(graph: Graph) -> dict[str, tuple[int, int]]:
             x, at = node.inputs
             while at.op in ("cast", "identity", "reshape"):
                 (at,) = at.inputs
-            axis = node.attrs.get("axis")
+            axis: int | None = node.attrs.get("axis")
             size = x.type.elements if axis is None else x.type.shape[axis]
             low, high = limits.get(at.name, (-size, size - 1))
             if at.op == INPUT:

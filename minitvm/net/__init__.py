@@ -2,6 +2,6 @@
 
 # pyright: reportUnusedImport=false
 
-from .commands import main, network, parser
+from .commands import main, network, parser, shape
 from .measured import Measured, Memory, Step, measured
 from .report import report

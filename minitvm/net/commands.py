@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m minitvm net", description=about)
     top.add_argument("name", metavar="NAME", help=f"{', '.join(NETWORKS)}, or FILE.onnx")
     top.add_argument("--size", type=int, help="height and width of the images")
+    top.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,224,224",
+        help="of an input that FILE.onnx leaves open; may be repeated",
+    )
     top.add_argument("--threads", type=int, default=1, help="threads of each kernel (1)")
     top.add_argument("--report", metavar="FILE", help="write a page, FILE.html")
     top.add_argument("--no-winograd", action="store_true", help="compute convolutions directly")
@@ -48,7 +55,7 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
         raise ArgumentError(f"--report {page}", f"there is no folder {page.parent}")
     if given.log and given.tune is None:
         raise ArgumentError(f"--log {given.log}", "only --tune writes a log", "--tune SECONDS too")
-    net = network(given.name, given.size)
+    net = network(given.name, given.size, dict(map(shape, given.shape)))
     target, winograd = Target(f"llvm -num-cores={given.threads}"), not given.no_winograd
     pick, passes = None, graph.PASSES
     if given.tune is not None:
@@ -78,15 +85,30 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
         say(f"wrote {page}")
 
 
-def network(name: str, size: int | None = None) -> graph.Graph:
+def shape(word: str) -> tuple[str, tuple[int, ...]]:
+    """Return the name and the sizes in a word such as "data=1,3,224,224"."""
+    name, _, sizes = word.rpartition("=")
+    try:
+        return name, tuple(map(int, sizes.split(",")))
+    except ValueError as e:
+        why = "it is not the name of an input and its sizes"
+        raise ArgumentError(f"--shape {word}", why, "--shape data=1,3,224,224") from e
+
+
+def network(
+    name: str, size: int | None = None, shapes: Mapping[str, Sequence[int]] | None = None
+) -> graph.Graph:
     """Return the network called `name` in graph.networks, or the ONNX model at the path `name`.
 
-    Raises ArgumentError if there is no such network, or if `size` does not apply to it.
+    Raises ArgumentError if there is no such network, or if `size` or `shapes` do not apply to it.
     """
     if name.endswith(".onnx"):
         if size is not None:
-            raise ArgumentError(f"--size {size}", "an ONNX model has the size of its inputs")
-        return graph.from_onnx(name)
+            why = "an ONNX model has the sizes of its inputs"
+            raise ArgumentError(f"--size {size}", why, "--shape NAME=1,3,224,224")
+        return graph.from_onnx(name, shapes=shapes)
+    if shapes:
+        raise ArgumentError(f"--shape {next(iter(shapes))}", "only an ONNX model has open shapes")
     if name not in NETWORKS:
         missing = name_missing("graph.networks", name, NETWORKS)
         raise ArgumentError(f"network {name!r}", "there is no such network", missing.args[2])

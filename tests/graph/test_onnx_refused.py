@@ -8,7 +8,6 @@ import pytest
 
 from minitvm import graph
 from minitvm.base import GraphError
-from minitvm.graph.onnx import place
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -133,6 +132,11 @@ REFUSED = {  # what is wrong -> the model, and parts of the message
         "dynamic",
     ),
     "size 0": (lambda: relu(inputs=[tensor("x", 0, 3)]), "input 'x'", "0 elements"),
+    "very large input": (
+        lambda: relu(inputs=[tensor("x", 1 << 40)]),
+        "input 'x'",
+        "it needs 4,398,046,511,104 bytes",
+    ),
     "number of inputs": (
         lambda: model(node("Add", ["x"], ["y"], name="a")),
         "node 'a' (Add)",
@@ -173,7 +177,7 @@ REFUSED = {  # what is wrong -> the model, and parts of the message
             inputs=[tensor("x", 2, 3), tensor("s", 2, kind=TensorProto.INT64)],
         ),
         "node 'r' (Reshape)",
-        "shape must be constant",
+        "its shape must be constant, but depends on the input 's'",
     ),
     "very large constant": (
         lambda: model(
@@ -181,7 +185,7 @@ REFUSED = {  # what is wrong -> the model, and parts of the message
             stored=[numpy_helper.from_array(np.array([1 << 40]), "s")],
         ),
         "node 'c' (ConstantOfShape)",
-        "too large",
+        "a tensor [1099511627776] needs 4,398,046,511,104 bytes; a model may take 2,147,483,648",
     ),
     "constant that does not fit its shape": (misfit, "constant 'w'", "[5, 3]"),
     "no outputs": (onnx.ModelProto, "ONNX model", "malformed"),
@@ -314,15 +318,97 @@ def test_a_damaged_model_is_a_network_or_refused() -> None:
     assert refused > 200
 
 
-def test_constants_that_the_model_computes_are_limited(monkeypatch) -> None:
-    monkeypatch.setattr(place, "LARGEST", 100)
-    made = model(
-        node("Expand", ["w", "s"], ["v"], name="e"),
-        node("Add", ["x", "v"], ["y"]),
-        stored=[
-            numpy_helper.from_array(W, "w"),
-            numpy_helper.from_array(np.array([99, 2, 3]), "s"),
-        ],
+def made(op, *constants, name="n", **attrs):
+    """Return an operator on constants, which are the nodes before it."""
+    names = [f"{name}{k}" for k in range(len(constants))]
+    nodes = [
+        node("Constant", [], [n], value=numpy_helper.from_array(np.asarray(c)))
+        for n, c in zip(names, constants, strict=True)
+    ]
+    return [*nodes, node(op, names, ["v"], name=name, **attrs)]
+
+
+COLUMN, ROW = np.ones((1 << 12, 1), "int64"), np.ones((1, 1 << 12), "int64")
+IMAGE = np.ones((1, 1, 2, 2), "float32")
+LARGE = {  # operators that make a large tensor of small ones
+    "ConstantOfShape": made("ConstantOfShape", [1 << 24]),
+    "Expand": made("Expand", np.float32(1), [1 << 12, 1 << 12]),
+    "Range": made("Range", 0, 1 << 24, 1),
+    "Pad": made("Pad", np.float32([1]), [1 << 24, 0]),
+    "Mul": made("Mul", COLUMN, ROW),
+    "Div": made("Div", COLUMN, ROW),
+    "Pow": made("Pow", COLUMN, ROW),
+    "Gather": made("Gather", ROW, np.zeros(1 << 12, "int64")),
+    "MatMul": made("MatMul", COLUMN.astype("float32"), ROW.astype("float32")),
+    "MaxPool": made(
+        "MaxPool", IMAGE, kernel_shape=[1, 1], pads=[1 << 12] * 4, strides=[1 << 12] * 2
+    ),
+    "ConvTranspose": made("ConvTranspose", IMAGE, IMAGE, strides=[1 << 13] * 2, pads=[1 << 12] * 4),
+}
+
+
+@pytest.mark.parametrize("op", LARGE)
+def test_a_large_constant_is_refused_before_it_is_computed(op) -> None:
+    source = model(*LARGE[op], node("Relu", ["x"], ["y"]))
+    with pytest.raises(GraphError, match=rf"node 'n' \({op}\): a tensor .* needs [\d,]+ bytes"):
+        graph.from_onnx(source, budget=1 << 20)
+
+
+def test_the_bytes_of_all_constants_are_added() -> None:
+    parts = [made("ConstantOfShape", [1 << 8], name=f"n{k}")[0:2] for k in range(9)]
+    for k, (_, last) in enumerate(parts):
+        last.output[0] = f"v{k}"
+    source = model(*(n for part in parts for n in part), node("Relu", ["x"], ["y"]))
+    assert graph.from_onnx(source, budget=10_000)
+    with pytest.raises(GraphError, match=r"node 'n7' .*needs 1,024 bytes; a model may take 8,000"):
+        graph.from_onnx(source, budget=8000)
+
+
+def test_the_bytes_of_intermediate_tensors_are_limited() -> None:
+    source = relu(outputs=[tensor("y", 2, 3)])
+    with pytest.raises(GraphError, match=r"node 'r' \(Relu\): a tensor \[2, 3\] needs 24 bytes"):
+        graph.from_onnx(source, budget=60)
+    with pytest.raises(GraphError, match=r"model 'net': all that it computes needs"):
+        graph.from_onnx(model(node("Relu", ["x"], ["a"]), node("Exp", ["a"], ["y"])), budget=100)
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [(1 << 40, r"needs 13,194,139,533,312 bytes"), (1 << 20, "bytes before the end")],
+)
+def test_a_file_is_not_read_if_its_size_does_not_fit(stored, rows, why) -> None:
+    path = stored("w.bin")
+    (path.parent / "w.bin").write_bytes(W.tobytes())
+    large = onnx.load(path, load_external_data=False)
+    large.graph.initializer[0].dims[0] = rows
+    path.write_bytes(large.SerializeToString())
+    with pytest.raises(GraphError, match=f"constant 'w': .*{why}"):
+        graph.from_onnx(path)
+
+
+def test_a_file_of_a_model_is_not_read_if_it_is_too_large(tmp_path) -> None:
+    (tmp_path / "m.onnx").write_bytes(relu().SerializeToString())
+    with pytest.raises(GraphError, match=r"model 'm.onnx': it needs \d+ bytes; a model may take 9"):
+        graph.from_onnx(tmp_path / "m.onnx", budget=9)
+
+
+def test_a_constant_may_be_empty() -> None:
+    empty = numpy_helper.from_array(np.zeros(0, "int64"), "e")
+    nodes = (
+        node("Concat", ["e", "s", "e"], ["t"], axis=0),
+        node("Slice", ["t", "b", "b"], ["none"]),
+        node("Unsqueeze", ["x", "none"], ["z"]),
+        node("Reshape", ["z", "t"], ["y"]),
     )
-    with pytest.raises(GraphError, match=r"node 'e' \(Expand\): it makes a constant of shape"):
-        graph.from_onnx(made)
+    shape, start = (numpy_helper.from_array(np.array(v), n) for n, v in (("s", [3, 2]), ("b", [1])))
+    net = graph.from_onnx(model(*nodes, stored=[empty, shape, start], outputs=[tensor("y", 3, 2)]))
+    assert net.outputs[0].type.shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fix"),
+    [(("batch", 4), r"shapes={'x': \(1, 4\)}"), ((None, 3, "h"), r"shapes={'x': \(1, 3, 1\)}")],
+)
+def test_a_hint_has_the_name_and_the_rank_of_the_input(sizes, fix) -> None:
+    with pytest.raises(GraphError, match=f"try: from_onnx.*{fix}"):
+        graph.from_onnx(relu(inputs=[tensor("x", *sizes)]))

@@ -81,12 +81,26 @@ def test_images_have_a_size() -> None:
     assert net.network(parser.name, parser.size).inputs[0].type.shape == (1, 3, 64, 64)
 
 
+def test_open_shapes_of_a_model_are_given(tmp_path: Path) -> None:
+    helper = pytest.importorskip("onnx").helper
+    x, y = (helper.make_tensor_value_info(n, 1, ("batch", 4)) for n in "xy")
+    draft = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
+    model = helper.make_model(draft, opset_imports=[helper.make_opsetid("", 18)])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    found = net.network(str(path), shapes=dict([net.shape("x=3,4")]))
+    assert found.inputs[0].type.shape == (3, 4)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("resnet17",), "there is no such network"),
         (("resnet17",), "resnet18"),
         (("dqn", "--size", "64"), "dqn has no images"),
+        (("dqn", "--shape", "data=1,2"), "only an ONNX model has open shapes"),
+        (("net.onnx", "--shape", "data"), "not the name of an input and its sizes"),
+        (("net.onnx", "--size", "64"), "--shape NAME="),
         (("dqn", "--threads", "0"), "it must be at least 1"),
         (("resnet18", "--size", "0"), "not an integer of at least 1"),
         (("dqn", "--log", "log.jsonl"), "--tune SECONDS too"),

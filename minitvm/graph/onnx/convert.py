@@ -6,35 +6,47 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minitvm.base import GraphError
+from minitvm.base import GraphError, as_tuple, check_kind
 
 from ..builder import Builder
 from ..node import INPUT, Graph, Node
-from .model import Call, Declared, Model
-from .place import Place, Scope, Value, shape_of, type_of
+from ..plan import live_bytes
+from .model import Budget, Call, Declared, Model
+from .place import Place, Scope, Value, dtype_of, shape_of
 from .read import read
 from .table import OPERATORS
 
+BUDGET = 1 << 31  # bytes
+
 
 def from_onnx(
-    model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, name: str = ""
+    model: Any,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    name: str = "",
+    budget: int = BUDGET,
 ) -> Graph:
     """Return the network of an ONNX model; its constants become parameters.
 
     model   a path, bytes, or an onnx.ModelProto, of operator set 13 to 22
     shapes  the shapes of inputs that the model leaves open: {"x": (1, 3, 224, 224)}
     name    of the network; by default the model's
+    budget  the most bytes of all inputs and constants, and of the intermediate tensors that are in
+            use at once. Nothing larger is allocated; by default 2 GiB, the limit of an ONNX file
 
     What depends on constants and shapes alone is computed here. Raises GraphError, which names the
     node and the reason, for anything that cannot be read. Nothing in the model is executed, and
     data in other files is read from below the model's folder only.
     """
-    found = read(model)
-    scope = Scope(Builder(name or found.name or "onnx"))
+    memory = Budget(check_kind("from_onnx: budget", budget, int, fix="bytes, such as 1 << 31"))
+    check_kind("from_onnx: shapes", shapes or {}, Mapping, fix='{"x": (1, 8)}')
+    found = read(model, memory)
+    scope = Scope(Builder(name or found.name or "onnx"), memory)
     values: dict[str, Value] = {}
     for each in _inputs(found, shapes or {}):
         scope.taken.add(each.name)
-        values[each.name] = scope.b.input(each.name, _fixed(each), each.dtype)
+        node = values[each.name] = scope.b.input(each.name, _fixed(each), each.dtype)
+        memory.spend(f"input {each.name!r}", node.type.bytes)
     for key, array in found.constants.items():
         scope.named(array, key)
         values[key] = array
@@ -48,7 +60,7 @@ def from_onnx(
                 raise GraphError(str(call), f"it computes {out!r}, which the model has already")
             values[out] = value
             if not isinstance(value, Node):
-                scope.named(value, out)
+                scope.computed(value, out)
     return _graph(scope, [_output(values, scope, each) for each in found.outputs])
 
 
@@ -64,7 +76,7 @@ def _inputs(model: Model, shapes: Mapping[str, Sequence[int]]) -> Iterator[Decla
         if given is None:
             yield each
             continue
-        sizes = tuple(given)
+        sizes = as_tuple(given)
         declared = each.sizes if each.sizes is not None else ("",) * len(sizes)
         pairs = zip(declared, sizes, strict=False)
         if len(declared) != len(sizes) or any(isinstance(a, int) and a != b for a, b in pairs):
@@ -80,9 +92,12 @@ def _shown(sizes: Sequence[int | str]) -> str:
 def _fixed(declared: Declared) -> tuple[int, ...]:
     """Return the shape of an input; GraphError if it is not fixed."""
     what = f"input {declared.name!r}"
-    fix = f"from_onnx(model, shapes={{{declared.name!r}: (1, 3, 224, 224)}})"
     if declared.sizes is None:
+        fix = f"from_onnx(model, shapes={{{declared.name!r}: (1, 8)}}), or the sizes that it has"
         raise GraphError(what, "the model does not say its shape", fix)
+    example = tuple(n if isinstance(n, int) else 1 for n in declared.sizes)
+    fix = f"from_onnx(model, shapes={{{declared.name!r}: {example}}})"
+    fix += f", or --shape {declared.name}={','.join(map(str, example))}"
     sizes: list[int] = []
     for k, n in enumerate(declared.sizes):
         if isinstance(n, str):
@@ -90,7 +105,7 @@ def _fixed(declared: Declared) -> tuple[int, ...]:
             why = f"its dimension {k}{named} is dynamic: its shape is {_shown(declared.sizes)}"
             raise GraphError(what, why, fix)
         if n < 1:
-            raise GraphError(what, f"its dimension {k} has {n} elements", fix)
+            raise GraphError(what, f"its dimension {k} has {n} elements; no tensor may be empty")
         sizes.append(n)
     return tuple(sizes)
 
@@ -117,7 +132,7 @@ def _faults(call: Call, inputs: Sequence[Value | None]) -> Iterator[str]:
             if not formal.optional:
                 yield f"its input {k} is missing"
             continue
-        kind = str(type_of(value).dtype)
+        kind = str(dtype_of(value))
         if kind not in formal.dtypes:
             yield f"its input {k} is {kind}, which {call.op} does not take"
         if bound.setdefault(formal.kind, kind) != kind:
@@ -169,5 +184,7 @@ def _output(values: Mapping[str, Value], scope: Scope, declared: Declared) -> No
 def _graph(scope: Scope, outputs: Sequence[Node]) -> Graph:
     """Return the network, with the parameters that it needs."""
     graph = scope.b.graph(*outputs)
+    size = live_bytes(graph) + sum(node.type.bytes for node in graph.outputs)
+    scope.budget.check(f"model {graph.name!r}", size, "all that it computes")
     used = {node.name for node in graph.nodes if node.op != INPUT}
     return replace(graph, params={k: v for k, v in graph.params.items() if k in used})

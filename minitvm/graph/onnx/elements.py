@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from .model import TYPES
-from .place import Array, Place, Value, shape_of, type_of
+from .place import Array, Place, Value, dtype_of, shape_of
 
 SWAPPED = ("add", "multiply", "maximum", "minimum", "equal")  # a op b is b op a
 
@@ -31,11 +31,12 @@ def _is_number(value: Value, other: Value) -> bool:
 
 def divide(at: Place, a: Value, b: Value) -> Value:
     """Div: integers are constants, and their quotient is rounded towards zero."""
-    if type_of(a).dtype.is_float:
+    if dtype_of(a).is_float:
         return pair(at, "divide", a, b)
     x, y = at.constant(a, "integer dividend"), at.constant(b, "integer divisor")
     if not y.all():
         raise at.refusal("it divides by zero")
+    at.limit(np.broadcast_shapes(x.shape, y.shape))
     return (np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))).astype(x.dtype)
 
 
@@ -44,13 +45,14 @@ def power(at: Place, a: Value, b: Value) -> Value:
     exponent = b.item() if isinstance(b, np.ndarray) and _is_number(b, a) else None
     if exponent == 2:
         return at.make("multiply", a, a)
-    if not type_of(a).dtype.is_float:
+    if not dtype_of(a).is_float:
         x, y = at.constant(a, "integer base"), at.constant(b, "exponent")
+        at.limit(np.broadcast_shapes(x.shape, y.shape))
         return np.asarray(np.power(x, y), x.dtype)
     if exponent == 0.5:
         return at.make("sqrt", a)
-    if type_of(b).dtype != type_of(a).dtype:
-        b = at.make("cast", b, dtype=str(type_of(a).dtype))
+    if dtype_of(b) != dtype_of(a):
+        b = at.make("cast", b, dtype=str(dtype_of(a)))
     return pair(at, "power", a, b)
 
 
@@ -61,7 +63,7 @@ def many(at: Place, op: str, *values: Value) -> Value:
 
 def mean(at: Place, *values: Value) -> Value:
     """Return the mean of the inputs."""
-    count = np.asarray(len(values), type_of(values[0]).dtype.numpy)
+    count = np.asarray(len(values), dtype_of(values[0]).numpy)
     return pair(at, "divide", many(at, "add", *values), count)
 
 
@@ -106,7 +108,7 @@ def _finite(bound: Value | None) -> bool:
 
 
 def _scaled(at: Place, x: Value, factor: float, shift: float = 0.0) -> Value:
-    kind = type_of(x).dtype.numpy
+    kind = dtype_of(x).numpy
     y = pair(at, "multiply", x, np.asarray(factor, kind))
     return pair(at, "add", y, np.asarray(shift, kind)) if shift else y
 
@@ -129,14 +131,14 @@ def leaky_relu(at: Place, x: Value) -> Value:
 
 def prelu(at: Place, x: Value, slope: Value) -> Value:
     """Return x where it is positive, else slope * x."""
-    zero = np.asarray(0, type_of(x).dtype.numpy)
+    zero = np.asarray(0, dtype_of(x).numpy)
     negative = pair(at, "multiply", pair(at, "minimum", x, zero), slope)
     return pair(at, "add", at.make("relu", x), negative)
 
 
 def softplus(at: Place, x: Value) -> Value:
     """Return log(1 + exp(x)) as max(x, 0) + log(1 + exp(-abs(x))), which cannot overflow."""
-    one = np.asarray(1, type_of(x).dtype.numpy)
+    one = np.asarray(1, dtype_of(x).numpy)
     tail = at.make("exp", at.make("negative", at.make("abs", x)))
     return at.make("add", at.make("relu", x), at.make("log", pair(at, "add", tail, one)))
 
@@ -153,7 +155,7 @@ def gelu(at: Place, x: Value) -> Value:
 
 def reciprocal(at: Place, x: Value) -> Value:
     """Return 1 / x."""
-    return at.make("divide", np.asarray(1, type_of(x).dtype.numpy), x)
+    return at.make("divide", np.asarray(1, dtype_of(x).numpy), x)
 
 
 def rounded(at: Place, x: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -30,14 +31,14 @@ def external_bytes(what: str, folder: Path | None, given: Mapping[str, str], nee
         raise GraphError(what, why)
     try:
         with path.open("rb") as file:
+            missing = start + needed - os.fstat(file.fileno()).st_size
+            if missing > 0:
+                why = f"{location!r} ends {missing} bytes before the end of the tensor"
+                raise GraphError(what, why)
             file.seek(start)
-            data = file.read(needed)
+            return file.read(needed)
     except OSError as e:
         raise GraphError(what, f"{location!r} cannot be read: {e.strerror}") from e
-    if len(data) != needed:
-        why = f"{location!r} ends {needed - len(data)} bytes before the end of the tensor"
-        raise GraphError(what, why)
-    return data
 
 
 def _inside(what: str, folder: Path, location: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .elements import pair
-from .place import Array, Place, Value, shape_of, type_of
+from .place import Array, Place, Value, dtype_of, shape_of
 
 
 def matmul(at: Place, a: Value, b: Value) -> Value:
@@ -60,7 +60,7 @@ def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:
     if len(shape_of(a)) != 2 or len(shape_of(b)) != 2:
         raise at.refusal(f"{list(shape_of(a))} and {list(shape_of(b))} are not matrices")
     turned = [bool(at.attrs.get(key, 0)) for key in ("transA", "transB")]
-    kind = type_of(a).dtype.numpy
+    kind = dtype_of(a).numpy
     scale, weight = (np.asarray(at.attrs.get(key, 1.0), kind) for key in ("alpha", "beta"))
     x = at.make("transpose", a, axes=(1, 0)) if turned[0] else a
     if isinstance(b, np.ndarray) or turned[1]:
@@ -135,6 +135,7 @@ def product(at: Place, x: Value, axes: Value | None = None) -> Value:
     dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
     places = tuple(at.axis(d, array.ndim) for d in dims) or None
     keeps = bool(at.attrs.get("keepdims", 1))
+    at.limit([max(1, n) for n in array.shape])
     return np.asarray(np.prod(array, places, keepdims=keeps), array.dtype)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minitvm.base import GraphError
+
 from ..node import Array
 
 TYPES = {  # TensorProto.DataType -> element type; the others have no numpy type
@@ -15,6 +17,26 @@ TYPES = {  # TensorProto.DataType -> element type; the others have no numpy type
 DTYPES = {  # what definitions of operators call them, where it is not the name above
     **{"tensor(float)": "float32", "tensor(double)": "float64"},
 }
+
+
+@dataclass(slots=True)
+class Budget:
+    """The bytes that a model may take; they are counted before memory is allocated."""
+
+    total: int
+    used: int = 0
+
+    def check(self, what: str, size: int, tensor: str = "it") -> None:
+        """Raise GraphError if there are no `size` bytes left for `what`, or for a tensor of it."""
+        if self.used + size > self.total:
+            used = f", of which {self.used:,} are in use" if self.used else ""
+            why = f"{tensor} needs {size:,} bytes; a model may take {self.total:,}{used}"
+            raise GraphError(what, why, "smaller shapes, or from_onnx(model, budget=...)")
+
+    def spend(self, what: str, size: int) -> None:
+        """Count `size` bytes for `what`; raise GraphError if they are not left."""
+        self.check(what, size)
+        self.used += size
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm.base import GraphError
+from minitvm.base import DType, GraphError, dtype
 
 from ..builder import Builder
 from ..evaluate import value_of
-from ..node import PARAM, Array, Node, TensorType, tensor_type
-from ..operators import call
-from .model import Call
+from ..node import INPUT, PARAM, Array, Node, ordered, tensor_type
+from ..operators import OPERATORS, Fusion, call
+from .model import Budget, Call
 
 Value: TypeAlias = Node | Array  # an array is a constant
-LARGEST = 1 << 28  # the most elements of a constant that is computed for a model
 
 
-def type_of(value: Value) -> TensorType:
-    """Return the type of a value."""
-    if isinstance(value, Node):
-        return value.type
-    return tensor_type(value.shape, value.dtype.name)
+def dtype_of(value: Value) -> DType:
+    """Return the element type of a value."""
+    return value.type.dtype if isinstance(value, Node) else dtype(value.dtype.name)
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
@@ -37,6 +35,7 @@ class Scope:
     """The network so far: its Builder, and the names of constants that may become parameters."""
 
     b: Builder
+    budget: Budget
     names: dict[int, str] = field(default_factory=dict[int, str])  # id of an array -> its name
     kept: list[Array] = field(default_factory=list[Array])  # their ids must stay in use
     params: dict[int, Node] = field(default_factory=dict[int, Node])
@@ -47,6 +46,12 @@ class Scope:
         if id(array) not in self.names:
             self.names[id(array)] = name
             self.kept.append(array)
+
+    def computed(self, array: Array, name: str) -> None:
+        """Name a constant that the model computes, and count its bytes unless it is a view."""
+        if id(array) not in self.names and array.base is None:
+            self.budget.spend(f"constant {name!r}", array.nbytes)
+        self.named(array, name)
 
     def node(self, value: Value, name: str) -> Node:
         """Return the node of a value; a constant without a name becomes the parameter `name`."""
@@ -82,27 +87,36 @@ class Place:
         """Apply an operator: compute it in numpy if all inputs are constants, else add a node."""
         if any(isinstance(x, Node) for x in inputs):
             nodes = [self.scope.node(x, f"{self.call.name}.constant") for x in inputs]
-            return self.scope.b.call(op, *nodes, name=self.call.name, **attrs)
+            node = self.scope.b.call(op, *nodes, name=self.call.name, **attrs)
+            self.limit(node.type.shape, node.type.dtype.bytes)
+            return node
         arrays = cast("tuple[Array, ...]", inputs)
-        leaves = [Node(PARAM, (), type_of(x), name="constant") for x in arrays]
+        if not all(x.size for x in arrays):  # as shapes and axes may be
+            if OPERATORS[op].fusion > Fusion.INJECTIVE or op == "pad":
+                raise self.refusal("it reads an empty tensor")
+            return np.asarray(OPERATORS[op].reference(*arrays, **attrs))
+        types = [tensor_type(x.shape, x.dtype.name) for x in arrays]
+        leaves = [Node(PARAM, (), each, name="constant") for each in types]
         node = call(op, *leaves, **attrs)
-        self.limit(node.type.shape)
+        self.limit(node.type.shape, node.type.dtype.bytes)
         value = value_of(node, arrays)
         source = self.scope.names.get(id(arrays[0])) if arrays else None
         if source:
             self.scope.named(value, f"{source}.{op}")
         return value
 
-    def limit(self, shape: tuple[int, ...]) -> None:
-        """Raise GraphError if a constant of this shape is too large to be computed."""
-        if np.prod(shape, dtype=float) > LARGEST:
-            raise self.refusal(f"it makes a constant of shape {list(shape)}, which is too large")
+    def limit(self, shape: Sequence[int], size: int = 8) -> None:
+        """Raise GraphError if a tensor of this shape, of elements of `size` bytes, is too large."""
+        self.scope.budget.check(str(self.call), math.prod(shape) * size, f"a tensor {list(shape)}")
 
     def constant(self, value: Value | None, what: str) -> Array:
         """Return the value of an input that must be constant."""
         if not isinstance(value, np.ndarray):
-            why = f"its {what} must be constant" if value is not None else f"it has no {what}"
-            raise self.refusal(why, 'fix the shapes of inputs: shapes={"x": (1, 3, 224, 224)}')
+            if value is None:
+                raise self.refusal(f"it has no {what}")
+            named = [repr(n.name) for n in ordered((value,)) if n.op == INPUT]
+            why = f"its {what} must be constant, but depends on the input {' and '.join(named)}"
+            raise self.refusal(why, f"export the model with a constant {what}")
         return value
 
     def ints(self, value: Value | None, what: str) -> tuple[int, ...]:

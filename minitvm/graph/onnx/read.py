@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,20 +19,29 @@ from minitvm.base import GraphError
 
 from ..node import Array
 from .external import external_bytes
-from .model import DTYPES, TYPES, Call, Declared, Formal, Model
+from .model import DTYPES, TYPES, Budget, Call, Declared, Formal, Model
 
 OPSETS = range(13, 23)
 DOMAINS = ("", "ai.onnx")  # two names of the standard operators
 
 
-def read(source: Any) -> Model:
-    """Return the model of a path, of bytes or of an onnx.ModelProto."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the data of tensors are: the folder of a model's files, and the bytes left for them."""
+
+    folder: Path | None
+    budget: Budget
+
+
+def read(source: Any, budget: Budget) -> Model:
+    """Return the model of a path, of bytes or of an onnx.ModelProto; count the constants' bytes."""
     onnx = _imported()
     folder: Path | None = None
     if isinstance(source, str | os.PathLike):
         path = Path(cast("str | os.PathLike[str]", source))
         what, folder = f"model {path.name!r}", path.parent
         try:
+            budget.check(what, path.stat().st_size)
             source = path.read_bytes()
         except OSError as e:
             raise GraphError(what, f"it cannot be read: {e.strerror or e}") from e
@@ -43,7 +53,7 @@ def read(source: Any) -> Model:
         why = f"it is {type(source).__name__}, not a path, bytes or an onnx.ModelProto"
         raise GraphError(what, why)
     try:
-        return _model(onnx, what, source, folder)
+        return _model(onnx, what, source, Source(folder, budget))
     except (UnicodeDecodeError, OverflowError) as e:
         raise GraphError(what, f"it is malformed: {e}") from e
 
@@ -70,7 +80,7 @@ def _parsed(onnx: Any, what: str, data: bytes) -> Any:
     return model
 
 
-def _model(onnx: Any, what: str, model: Any, folder: Path | None) -> Model:
+def _model(onnx: Any, what: str, model: Any, source: Source) -> Model:
     graph = model.graph
     if not model.ir_version or not graph.output:
         raise GraphError(what, "it is malformed or truncated: it has no version or no outputs")
@@ -87,12 +97,12 @@ def _model(onnx: Any, what: str, model: Any, folder: Path | None) -> Model:
         named = f"constant {key!r}"
         if not key or key in constants:
             raise GraphError(named, "constants must have names, and no two the same one")
-        constants[key] = _array(onnx, named, each, folder)
+        constants[key] = _array(onnx, named, each, source)
     return Model(
         _text(graph.name),
         tuple(_declared("input", v) for v in graph.input if v.name not in constants),
         constants,
-        tuple(_call(onnx, k, node, versions[0], folder) for k, node in enumerate(graph.node)),
+        tuple(_call(onnx, k, node, versions[0], source) for k, node in enumerate(graph.node)),
         tuple(_declared("output", v) for v in graph.output),
     )
 
@@ -119,7 +129,7 @@ def _declared(kind: str, value: Any) -> Declared:
     return Declared(name, TYPES[tensor.elem_type], sizes)
 
 
-def _call(onnx: Any, at: int, node: Any, opset: int, folder: Path | None) -> Call:
+def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
     op, domain = _text(node.op_type), _text(node.domain)
     inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
     name = _text(node.name) or next((out for out in outputs if out), f"#{at}")
@@ -131,7 +141,7 @@ def _call(onnx: Any, at: int, node: Any, opset: int, folder: Path | None) -> Cal
         schema = onnx.defs.get_schema(op, opset, "")
     except onnx.defs.SchemaError as e:
         raise GraphError(what, f"operator set {opset} has no operator {op}") from e
-    attrs = {_text(a.name): _attribute(onnx, what, a, folder) for a in node.attribute}
+    attrs = {_text(a.name): _attribute(onnx, what, a, source) for a in node.attribute}
     for fault in _faults(schema, node, attrs):
         raise GraphError(what, fault)
     last = len(schema.inputs) - 1
@@ -167,7 +177,7 @@ def _faults(schema: Any, node: Any, attrs: dict[str, Any]) -> Iterator[str]:
             yield f"its attribute {a.name!r} is missing"
 
 
-def _attribute(onnx: Any, what: str, a: Any, folder: Path | None) -> Any:
+def _attribute(onnx: Any, what: str, a: Any, source: Source) -> Any:
     kinds = onnx.AttributeProto
     match a.type:
         case kinds.FLOAT:
@@ -181,7 +191,7 @@ def _attribute(onnx: Any, what: str, a: Any, folder: Path | None) -> Any:
         case kinds.INTS:
             return tuple(map(int, a.ints))
         case kinds.TENSOR:
-            return _array(onnx, f"{what}, attribute {a.name!r}", a.t, folder)
+            return _array(onnx, f"{what}, attribute {a.name!r}", a.t, source)
         case kinds.GRAPH | kinds.GRAPHS:
             why = "it has a subgraph: control flow cannot be compiled"
             raise GraphError(what, why, "export the model without branches and loops")
@@ -189,7 +199,7 @@ def _attribute(onnx: Any, what: str, a: Any, folder: Path | None) -> Any:
             raise GraphError(what, f"its attribute {a.name!r} is of a type that cannot be read")
 
 
-def _array(onnx: Any, what: str, tensor: Any, folder: Path | None) -> Array:
+def _array(onnx: Any, what: str, tensor: Any, source: Source) -> Array:
     """Return the value of a TensorProto."""
     shape = tuple(map(int, tensor.dims))
     if tensor.data_type not in TYPES:
@@ -197,9 +207,11 @@ def _array(onnx: Any, what: str, tensor: Any, folder: Path | None) -> Array:
     if min(shape, default=0) < 0:
         raise GraphError(what, f"its shape {list(shape)} has negative sizes")
     kind = np.dtype(TYPES[tensor.data_type])
+    size = math.prod(shape) * kind.itemsize
+    source.budget.spend(what, size)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         given = {str(entry.key): str(entry.value) for entry in tensor.external_data}
-        data = external_bytes(what, folder, given, math.prod(shape) * kind.itemsize)
+        data = external_bytes(what, source.folder, given, size)
         return np.frombuffer(data, kind.newbyteorder("<")).astype(kind).reshape(shape)
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor), kind).reshape(shape)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .place import Place, Value, shape_of, type_of
+from .place import Place, Value, dtype_of, shape_of
 
 
 def reshape(at: Place, x: Value, shape: Value) -> Value:
@@ -66,6 +66,7 @@ def transpose(at: Place, x: Value) -> Value:
 def concat(at: Place, *values: Value) -> Value:
     """Concatenate along `axis`."""
     axis = at.axis(at.attrs["axis"], len(shape_of(values[0])))
+    values = tuple(v for v in values if 0 not in shape_of(v)) or values[:1]
     return values[0] if len(values) == 1 else at.make("concatenate", *values, axis=axis)
 
 
@@ -73,7 +74,10 @@ def cut(at: Place, x: Value, cuts: dict[int, tuple[int, int, int]]) -> Value:
     """Slice dimensions by (begin, end, step), where the end may be -1 for negative steps."""
     shape = shape_of(x)
     whole = [cuts.get(d, (0, n, 1)) for d, n in enumerate(shape)]
-    if any(not range(*each) for each in whole):
+    left = [len(range(*each)) for each in whole]
+    if 0 in left:
+        if isinstance(x, np.ndarray):  # the empty part of a shape
+            return np.empty(left, x.dtype)
         raise at.refusal(f"it leaves nothing of {list(shape)}")
     begin, end, strides = zip(*whole, strict=True)
     end = tuple(-n - 1 if e < 0 else e for e, n in zip(end, shape, strict=True))
@@ -99,9 +103,7 @@ def slice_(
     for b, e, d, s in zip(begin, end, dims, step, strict=True):
         axis = at.axis(d, len(shape))
         cuts[axis] = slice(b, e, s).indices(shape[axis])
-    if isinstance(x, np.ndarray) and x.ndim == 1 and not range(*cuts.get(0, (0, x.size, 1))):
-        return x[:0]  # the empty part of a shape
-    return cut(at, x, cuts)
+    return cut(at, x, cuts) if cuts else x
 
 
 def split(at: Place, x: Value, sizes: Value | None = None) -> tuple[Value, ...]:
@@ -194,10 +196,10 @@ def constant_of_shape(at: Place, sizes: Value) -> Value:
     shape = at.ints(sizes, "shape")
     if min(shape, default=0) < 0:
         raise at.refusal(f"its shape {list(shape)} has negative sizes")
-    at.limit(shape)
     value = at.attrs.get("value", np.zeros(1, np.float32))
     if value.size != 1:
         raise at.refusal("its value is not one number")
+    at.limit(shape, value.itemsize)
     return np.full(shape, value.item(), value.dtype)
 
 
@@ -209,7 +211,7 @@ def range_(at: Place, start: Value, limit: Value, delta: Value) -> Value:
     count = max(0, math.ceil((last - first) / step))
     at.limit((count,))
     steps = np.arange(count)
-    return np.asarray(first + steps * step, type_of(start).dtype.numpy)
+    return np.asarray(first + steps * step, dtype_of(start).numpy)
 
 
 def identity(at: Place, x: Value, *rest: Value | None) -> Value:

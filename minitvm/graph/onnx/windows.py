@@ -37,9 +37,9 @@ def options(**given: tuple[Sizes, int]) -> dict[str, Any]:
     return {k: short(v) for k, (v, default) in given.items() if short(v) != default}
 
 
-def window(at: Place, sizes: Sizes, kernel: Sizes) -> Window:
-    """Return the window that the attributes of a node describe."""
-    rank = len(kernel)
+def window(at: Place, shape: Sizes, kernel: Sizes) -> Window:
+    """Return the window that the attributes of a node describe, for images of this shape."""
+    rank, sizes = len(kernel), shape[2:]
     if at.attrs.get("kernel_shape", kernel) != kernel or len(sizes) != rank:
         raise at.refusal(f"its kernel {list(kernel)} does not fit images of size {list(sizes)}")
     ones = (1,) * rank
@@ -65,6 +65,7 @@ def window(at: Place, sizes: Sizes, kernel: Sizes) -> Window:
             before, after = (less, more) if auto == "SAME_UPPER" else (more, less)
         case other:
             raise at.refusal(f"its attribute auto_pad={other!r} is not one of ONNX's")
+    at.limit([*shape[:2], *map(sum, zip(sizes, before, after, strict=True))])
     return Window(kernel, strides, dilations, before, after)
 
 
@@ -92,7 +93,7 @@ def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
     rank = _rank(at, x, "1 to 3", 3)
     if len(shape_of(w)) != rank + 2:
         raise at.refusal(f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}")
-    seen = window(at, shape_of(x)[2:], shape_of(w)[2:])
+    seen = window(at, shape_of(x), shape_of(w)[2:])
     groups = at.attrs.get("group", 1)
     if shape_of(x)[1] != shape_of(w)[1] * groups or shape_of(w)[0] % groups:
         why = f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}"
@@ -147,7 +148,9 @@ def conv_transpose(at: Place, x: Value, w: Value, bias: Value | None = None) -> 
     rank = _rank(at, x, "1 or 2", 2)
     at.only(group=1, dilations=(1,) * rank)
     sizes, kernel = shape_of(x)[2:], shape_of(w)[2:]
-    seen = window(at, sizes, kernel)
+    seen = window(at, shape_of(x), kernel)
+    stretched = zip(sizes, seen.strides, kernel, strict=True)
+    at.limit([*shape_of(x)[:2], *((n - 1) * s + 2 * k for n, s, k in stretched)])
     extra = at.attrs.get("output_padding", (0,) * rank)
     auto = at.attrs.get("auto_pad", "NOTSET")
     wanted = at.attrs.get("output_shape")
@@ -177,7 +180,7 @@ def pool(at: Place, x: Value, op: str) -> Value:
     rank = _rank(at, x, "1 to 3", 3)
     at.only(dilations=(1,) * rank)
     kernel = at.attrs["kernel_shape"]
-    seen = window(at, shape_of(x)[2:], kernel)
+    seen = window(at, shape_of(x), kernel)
     ceil, counted = at.attrs.get("ceil_mode", 0), at.attrs.get("count_include_pad", 0)
     outer = _ceiled(seen, shape_of(x)[2:]) if ceil else seen
     if op == "avg_pool2d" and ceil and counted and any(seen.edges):
