@@ -63,8 +63,8 @@ REFUSED = {  # what is wrong -> the model, and parts of the message
         "node 'g' (Gelu)",
         "operator set 18 has no operator Gelu",
     ),
-    "old operator set": (lambda: relu(opset=12), "ONNX model", "12; 13 to 22"),
-    "new operator set": (lambda: relu(opset=23), "ONNX model", "23; 13 to 22"),
+    "old operator set": (lambda: relu(opset=12), "ONNX model", "12; 13 to 28"),
+    "new operator set": (lambda: relu(opset=29), "ONNX model", "29; 13 to 28"),
     "domain": (two_domains, "node 'r' (Relu)", "com.example"),
     "subgraph": (lambda: model(branch()), "node 'choice' (If)", "subgraph"),
     "cycle": (

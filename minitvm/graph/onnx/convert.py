@@ -28,7 +28,7 @@ def from_onnx(
 ) -> Graph:
     """Return the network of an ONNX model; its constants become parameters.
 
-    model   a path, bytes, or an onnx.ModelProto, of operator set 13 to 22
+    model   a path, bytes, or an onnx.ModelProto, of operator set 13 to 28
     shapes  the shapes of inputs that the model leaves open: {"x": (1, 3, 224, 224)}
     name    of the network; by default the model's
     budget  the most bytes of all inputs and constants, and of the intermediate tensors that are in

@@ -21,7 +21,7 @@ from ..node import Array
 from .external import external_bytes
 from .model import DTYPES, TYPES, Budget, Call, Declared, Formal, Model
 
-OPSETS = range(13, 23)
+OPSETS = range(13, 29)
 DOMAINS = ("", "ai.onnx")  # two names of the standard operators
 
 

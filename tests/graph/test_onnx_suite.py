@@ -1,0 +1,43 @@
+"""ONNX's own tests: each model computes what ONNX expects, or is refused for a stated reason."""
+
+import re
+
+import pytest
+
+pytest.importorskip("onnx")
+from . import onnx_suite  # noqa: E402
+
+REASON = r"(node|input|output|constant|param) '.*'|ONNX model: its operator set"
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[onnx_suite.Outcome]:
+    found = list(onnx_suite.outcomes())
+    print(onnx_suite.table(found))
+    return found
+
+
+def of_kind(outcomes: list[onnx_suite.Outcome], *kinds: str) -> dict[str, str]:
+    return {each.case: each.why for each in outcomes if each.kind in kinds}
+
+
+def test_no_result_is_wrong_and_nothing_crashes(outcomes) -> None:
+    assert of_kind(outcomes, "wrong", "crash") == {}
+
+
+def test_a_refusal_names_what_is_refused(outcomes) -> None:
+    refused = of_kind(outcomes, "refused")
+    assert {case: why for case, why in refused.items() if not re.match(REASON, why)} == {}
+
+
+def test_most_cases_of_the_operators_that_are_read_are_right(outcomes) -> None:
+    single = [each for each in outcomes if each.operator in onnx_suite.graph.onnx.OPERATORS]
+    right = of_kind(single, "right")
+    assert len(right) > 0.6 * len(single)
+
+
+@pytest.mark.slow
+def test_compiled_code_computes_the_same(outcomes) -> None:
+    names = {each.operator: each.case for each in outcomes if each.kind == "right"}
+    found = list(onnx_suite.outcomes(onnx_suite.compiled, tuple(names.values())))
+    assert of_kind(found, "wrong", "crash") == {}
