@@ -5,7 +5,7 @@ import re
 import pytest
 
 pytest.importorskip("onnx")
-from . import onnx_suite  # noqa: E402
+from . import onnx_suite
 
 REASON = r"(node|input|output|constant|param) '.*'|ONNX model: its operator set"
 
