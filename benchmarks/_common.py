@@ -68,6 +68,17 @@ class Row:
     peers: dict[str, float] = field(default_factory=dict)
 
 
+def prepared(peers: Mapping[str, Callable[[], Callable[[], Any]]]) -> dict[str, Callable[[], Any]]:
+    """Prepare the peers; print why a peer is left out, such as a package that is not installed."""
+    runs: dict[str, Callable[[], Any]] = {}
+    for name, prepare in peers.items():
+        try:
+            runs[name] = prepare()
+        except Exception as e:  # raised by code of other libraries
+            print(f"{name} is left out: {type(e).__name__}: {str(e).partition(chr(10))[0]}")
+    return runs
+
+
 def best_seconds(
     runs: Mapping[str, Callable[[], Any]], rounds: int, pause: float = 0.0, burst: int = 3
 ) -> dict[str, float]:
@@ -105,7 +116,10 @@ def searches(
 
 
 def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
-    """Print the rows as a table, with a column ours / peer for each of `ratios`; write `file`."""
+    """Print the rows as a table, with a column ours / peer for each of `ratios`; write `file`.
+
+    What a peer without a figure has is blank.
+    """
     names = list(dict.fromkeys(name for r in rows for name in r.peers))
     head = ["case", "threads", "unit", "ours", *names, *(f"ours/{n}" for n in ratios)]
     lines = [head]
@@ -113,7 +127,8 @@ def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
         figures = [r.ours, *(r.peers.get(n, float("nan")) for n in names)]
         parts = [r.ours / r.peers[n] if n in r.peers else float("nan") for n in ratios]
         cells = [f"{x:.2f}" if abs(x) < 10 else f"{x:.1f}" for x in figures]
-        lines.append([r.case, str(r.threads), r.unit, *cells, *(f"{x:.2f}" for x in parts)])
+        cells += [f"{x:.2f}" for x in parts]
+        lines.append([r.case, str(r.threads), r.unit, *(c.replace("nan", "") for c in cells)])
     widths = [max(len(line[c]) for line in lines) for c in range(len(head))]
     for line in lines:
         print("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)))
@@ -125,6 +140,6 @@ def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
 
 
 def geometric_mean(rows: list[Row], peer: str) -> float:
-    """Return the geometric mean of ours / peer over the rows."""
-    ratios = [r.ours / r.peers[peer] for r in rows]
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+    """Return the geometric mean of ours / peer over the rows with that peer; nan without rows."""
+    ratios = [r.ours / r.peers[peer] for r in rows if peer in r.peers]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan

@@ -11,14 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from _common import prepared
 
 from minitvm import graph
-
-try:
-    import torch
-    from _torch_net import TorchNet
-except ImportError:
-    torch = TorchNet = None
 
 NETWORKS: dict[str, Callable[[], graph.Graph]] = {
     "resnet18": graph.networks.resnet18,
@@ -51,53 +46,63 @@ def relative_error(found: Any, exact: Any) -> float:
 
 
 def peers(net: graph.Graph, inputs: Sequence[np.ndarray], threads: int) -> dict[str, Run]:
-    """Return calls by library: torch, and installed libraries that load what torch exports."""
-    if torch is None:
-        return {}
+    """Return calls by library: torch, and the libraries that load what torch exports."""
+
+    def module() -> Any:
+        import torch
+        from _torch_net import TorchNet
+
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        return TorchNet(net).eval()
+
     warnings.simplefilter("ignore")  # about torch's exporters
-    torch.set_num_threads(threads)
-    torch.set_grad_enabled(False)
-    tensors, module = tuple(map(torch.from_numpy, inputs)), TorchNet(net).eval()
-    found: dict[str, Run | None] = {"torch": lambda: module(*tensors)}
+    found: dict[str, Callable[[], Run]] = {"torch": lambda: _by_torch(module(), inputs)}
     if inputs[0].ndim == 4:
-        last = TorchNet(net).eval().to(memory_format=torch.channels_last)
-        other = tensors[0].to(memory_format=torch.channels_last)
-        found["channels_last"] = lambda: last(other)
-    found["onnxruntime"] = _by_onnx_runtime(module, tensors, threads)
-    found["openvino"] = _by_openvino(module, tensors, threads)
-    return {name: run for name, run in found.items() if run is not None}
+        found["channels_last"] = lambda: _by_torch(module(), inputs, "channels_last")
+    found["onnxruntime"] = lambda: _by_onnx_runtime(module(), inputs, threads)
+    found["openvino"] = lambda: _by_openvino(module(), inputs, threads)
+    return prepared(found)
 
 
-def _by_onnx_runtime(module: Any, inputs: tuple[Any, ...], threads: int) -> Run | None:
-    """Return a call of ONNX Runtime, or None if it or the exporter is not installed."""
-    try:
-        import onnx  # noqa: F401  # torch's exporter needs it
-        import onnxruntime
-    except ImportError:
-        return None
+def _by_torch(module: Any, inputs: Sequence[np.ndarray], layout: str = "contiguous_format") -> Run:
+    import torch
+
+    memory = getattr(torch, layout)
+    module = module.to(memory_format=memory)
+    tensors = [
+        torch.from_numpy(x).to(memory_format=memory) if x.ndim == 4 else torch.from_numpy(x)
+        for x in inputs
+    ]
+    return lambda: module(*tensors)
+
+
+def _by_onnx_runtime(module: Any, inputs: Sequence[np.ndarray], threads: int) -> Run:
+    import onnxruntime
+    import torch
+
     options, exported = onnxruntime.SessionOptions(), io.BytesIO()
     options.intra_op_num_threads = threads
-    torch.onnx.export(module, inputs, exported, dynamo=True, verbose=False)
+    tensors = tuple(map(torch.from_numpy, inputs))
+    torch.onnx.export(module, tensors, exported, dynamo=True, verbose=False)
     session = onnxruntime.InferenceSession(
         exported.getvalue(), options, providers=["CPUExecutionProvider"]
     )
     names = [each.name for each in session.get_inputs()]
-    given = {name: x.numpy() for name, x in zip(names, inputs, strict=True)}
+    given = dict(zip(names, inputs, strict=True))
     return lambda: session.run(None, given)
 
 
-def _by_openvino(module: Any, inputs: tuple[Any, ...], threads: int) -> Run | None:
-    """Return a call of OpenVINO, or None if it is not installed."""
-    try:
-        import openvino
-    except ImportError:
-        return None
+def _by_openvino(module: Any, inputs: Sequence[np.ndarray], threads: int) -> Run:
+    import openvino
+    import torch
+
     config = {
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "f32",
         "PERFORMANCE_HINT": "LATENCY",
     }
-    model = openvino.convert_model(module, example_input=inputs)
+    model = openvino.convert_model(module, example_input=tuple(map(torch.from_numpy, inputs)))
     request = openvino.compile_model(model, "CPU", config).create_infer_request()
-    given = {n: x.numpy() for n, x in enumerate(inputs)}
+    given = dict(enumerate(inputs))
     return lambda: request.infer(given)

@@ -8,12 +8,11 @@ Batch 1, float32, images of 224x224 pixels; BERT is one encoder layer of 128 wor
 random. By default, the first five. The peers get the same network: torch runs it operator by
 operator, in both layouts; ONNX Runtime and OpenVINO get it as torch exports it. All take turns in
 one process. Inferences per second; the error is relative to the largest result, against float64 by
-numpy.
+numpy. A peer that cannot be prepared is left out: pip install -e '.[peers]' installs all.
 
 --winograd no   our convolutions are direct
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,14 +20,10 @@ from _common import Row, arguments, best_seconds, report
 
 flags = arguments(__doc__, winograd=("yes", "no"))
 
-from _networks import NETWORKS, inputs_of, peers, relative_error, torch
+from _networks import NETWORKS, inputs_of, peers, relative_error
 
 import minitvm as tvm
 from minitvm import graph
-
-if torch is None:
-    print("networks.py compares with torch, which is not installed: pip install -e '.[torch]'")
-    sys.exit(0)
 
 ROUNDS = 8 if flags.quick else 25
 

@@ -41,3 +41,14 @@ def test_int8_writes_rates_beside_fp32(tmp_path: Path) -> None:
     assert (row["case"], row["threads"], row["unit"]) == ("40x32x48", 1, "GOP/s")
     assert row["ours"] > 0
     assert row["peers"]["fp32"] > 0
+
+
+def test_a_network_is_measured_without_the_peers_that_fail(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('a broken torch')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said = run("networks.py", "dqn", "--quick")
+    for peer in ("torch", "channels_last", "onnxruntime", "openvino"):
+        assert f"{peer} is left out: " in said
+    head, row = said.splitlines()[-2:]
+    assert head.endswith("ours/openvino")
+    assert len(row.split()) == 4  # case, threads, unit, ours: the other columns are blank
