@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from minitvm import schedule, te, tensor, tune
+from minitvm import schedule, te, tensor, topi
 from minitvm.base import ArgumentError, Reason, as_tuple, check_kind, raise_first
 
 from . import analysis
@@ -48,7 +48,7 @@ class ComputeDAG:
             why = f"the list lacks {', '.join(missing)}"
             raise ArgumentError("ComputeDAG", why, "all inputs, then the outputs")
         ragged = any(analysis.is_ragged(op) for op in ops if isinstance(op, te.ComputeOp))
-        flops = 0.0 if ragged else tune.flops_of([op.output(0) for op in outputs])
+        flops = 0.0 if ragged else topi.flops([op.output(0) for op in outputs])
         initial = te.create_schedule(list(outputs)).state
         for name, value in zip(self.__slots__, (tensors, tuple(ops), flops, initial), strict=True):
             object.__setattr__(self, name, value)

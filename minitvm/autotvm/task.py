@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minitvm import driver, te, tir, tune
+from minitvm import driver, te, tir, topi, tune
 from minitvm.base import ArgumentError, Target
 
 from .space import Config, ConfigEntity, ConfigSpace, InstantiationError
@@ -81,7 +81,7 @@ def create(
     name = f"{task_name}@{template.code_hash}"
     derived = tune.derive(name, space.rows, first, make, draw)
     outputs = [t for t in first.args if not isinstance(t.op, te.PlaceholderOp)]
-    flops = space.flop or tune.flops_of(outputs)
+    flops = space.flop or topi.flops(outputs)
     return Task(
         task_name, workload, to, first.args, flops, derived.sketches, template, space, derived
     )

@@ -47,6 +47,7 @@ from .elementwise import (
     subtract,
     tanh,
 )
+from .flops import flops  # pyright: ignore[reportUnusedImport]
 from .layout_transform import layout_transform
 from .linear import batch_matmul, dense, matmul
 from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax

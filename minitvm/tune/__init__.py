@@ -118,5 +118,5 @@ from .space import (
 from .statements import Statement, statements
 from .stopwatch import Stopwatch
 from .table import Table, TableMeasurer, load_table
-from .task import Candidate, CandidateProgram, Task, flops_of
+from .task import Candidate, CandidateProgram, Task
 from .trial import ErrorKind, Result

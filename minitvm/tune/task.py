@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from minitvm import driver, lowering, tensor, tir, topi
-from minitvm.base import ArgumentError, Target
+from minitvm import driver, tensor, tir, topi
+from minitvm.base import Target
 
 from .sketch import Sketch
 
@@ -28,7 +26,7 @@ class Task:
     name       the operator or template: "matmul"
     workload   the operator's arguments as JSON values; with the name, they identify the formula
     args       the tensors that a program takes, outputs last
-    flops      the arithmetic operations of one call
+    flops      the arithmetic operations of one call, as topi.flops counts them
     """
 
     name: str
@@ -74,27 +72,3 @@ class CandidateProgram:
     def __call__(self) -> tir.PrimFunc:
         """Return the lowered program; ScheduleError or LoweringError if it is illegal."""
         return self.task.lowered(self.candidate)
-
-
-def flops_of(outputs: Iterable[tensor.Tensor]) -> float:
-    """Count the arithmetic operations of the formulas that `outputs` depend on.
-
-    A multiply-add counts as two. Raises ArgumentError if a size is symbolic.
-    """
-    total = 0
-    for op in tensor.producers_first(tuple(t.op for t in outputs)):
-        if not isinstance(op, tensor.ComputeOp):
-            continue
-        extents = [a.extent for a in (*op.axis, *op.reduce_axis)]
-        if not all(isinstance(n, int) for n in extents):
-            why = "the number of operations depends on a symbolic size"
-            raise ArgumentError(f"tuning of {op.name}", why, "integers as sizes")
-        total += math.prod(map(int, extents)) * sum(map(_each, op.body))
-    return float(total)
-
-
-def _each(body: tir.Expr) -> int:
-    """Count the operations of one element; adding a term to a reduction counts as one."""
-    if isinstance(body, tensor.Reduce):
-        return 1 + lowering.work(body.sources[body.value_index])
-    return lowering.work(body)
