@@ -10,7 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -54,8 +54,7 @@ class Job:
     constants         the numbers of the parameters that are constants
     packed            dtype and size of the buffers that a second object file packs constants into
     pack, pack_calls  entry and calls of that object file
-    tolerance         the largest error, relative to the largest expected element of an output;
-                      None to compare nothing
+    check             whether to compare the outputs with the expected outputs
     outputs           whether to return the outputs
     cpu_clock         whether to measure the CPU time of one thread instead of wall time
     best, early_stop  stop after a timed call that takes more than best * early_stop seconds; the
@@ -72,7 +71,7 @@ class Job:
     packed: tuple[tuple[str, int], ...] = ()
     pack: str = ""
     pack_calls: tuple[str, ...] = ()
-    tolerance: float | None = None
+    check: bool = False
     outputs: bool = False
     cpu_clock: bool = True
     best: float = math.inf
@@ -102,7 +101,8 @@ class Outcome:
 class Bench:
     """The arguments of all programs to be compared, in guarded memory.
 
-    data   the bytes of each input, then of each expected output if the outputs are known
+    data   the bytes of each input, then, if the outputs are known, of each expected output and of
+           the largest errors of its elements, as float64
     """
 
     def __init__(self, arguments: Sequence[Argument], data: Sequence[bytes]) -> None:
@@ -113,6 +113,8 @@ class Bench:
         }
         self._wanted = [a for a in arguments if a.kind == "output"]
         self._expected = [frozen(_array(a, d)) for a, d in zip(self._wanted, given, strict=False)]
+        errors = [replace(a, dtype="float64") for a in self._wanted]
+        self._limits = [frozen(_array(a, d)) for a, d in zip(errors, given, strict=False)]
         self._outputs: list[Array] = []
 
     def run(self, job: Job, code: Sequence[bytes]) -> Outcome:
@@ -140,7 +142,7 @@ class Bench:
         if call():
             return _failed()
         first = clock() - start
-        wrong = "" if job.tolerance is None else self._difference(job.tolerance)
+        wrong = self._difference() if job.check else ""
         if wrong:
             return Outcome(error="wrong answer", detail=wrong)
         outputs = tuple(a.tobytes() for a in self._outputs) if job.outputs else ()
@@ -178,36 +180,33 @@ class Bench:
             elif self._expected:
                 a[...] = ~self._expected[n]
 
-    def _difference(self, tolerance: float) -> str:
+    def _difference(self) -> str:
         """Describe the first output that differs from the expected output; "" if all are right."""
-        for a, got, expected in zip(self._wanted, self._outputs, self._expected, strict=True):
+        rows = zip(self._wanted, self._outputs, self._expected, self._limits, strict=True)
+        for a, got, expected, limits in rows:
             if damaged(got):
                 return f"{a.name}: elements past the end were written"
-            found = difference(got, expected, tolerance)
+            found = difference(got, expected, limits)
             if found:
                 return f"{a.name}{found}"
         return ""
 
 
-def difference(got: Array, expected: Array, tolerance: float) -> str:
-    """Describe the largest error of `got` if it is too large, or return "".
+def difference(got: Array, expected: Array, limits: Array) -> str:
+    """Describe the element whose error exceeds its limit the most, or return "" if none does.
 
-    Integers must be equal. Floats may differ by `tolerance` times the largest expected element.
+    Integers must be equal, whatever their limits.
     """
-    if expected.size == 0:
-        return ""
-    if got.dtype.kind != "f":
-        error, limit = (got != expected).astype(np.float64), 0.0
+    if got.dtype.kind == "f":
+        error = np.abs(np.subtract(got, expected, dtype=np.float64))
     else:
-        wide = np.promote_types(got.dtype, np.float32)
-        error = np.abs(got.astype(wide) - expected.astype(wide))
-        limit = tolerance * float(np.abs(expected.astype(wide)).max())
-    if float(error.max()) <= limit:  # false for NaN
+        error, limits = (got != expected).astype(np.float64), np.zeros(got.shape)
+    if (error <= limits).all():  # false for NaN
         return ""
-    worst = np.unravel_index(int(error.argmax()), error.shape)
+    worst = np.unravel_index(int((error - limits).argmax()), error.shape)
     where = ", ".join(str(i) for i in worst)
     found = f"[{where}] is {got[worst]!s} instead of {expected[worst]!s}"
-    return f"{found}; an error of {limit:.3g} is allowed"
+    return f"{found}; an error of {limits[worst]:.3g} is allowed"
 
 
 def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,9 @@ from minitvm import lowering, runtime, tir
 from minitvm.base import ArgumentError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-STEPS = 8  # how many rounding errors per operation a result may contain
+STEPS = 8  # how many rounding errors of one operation a result may contain
+PAIRS = 4  # how many times moved() moves each number up and down
+MOVES = 4  # an element may differ by so many of its largest movements
 
 
 def arguments(func: tir.PrimFunc, inputs: Sequence[Any] | None) -> list[runtime.Argument]:
@@ -83,23 +85,78 @@ def _drawn(a: runtime.Argument, rng: np.random.Generator) -> Array:
 
 
 def tolerance(func: tir.PrimFunc) -> float:
-    """Return how large an error may be, relative to the largest element of the outputs.
+    """Return the relative error that the roundings of `func` can be expected to cause.
 
-    Programs for one formula differ in the order of their sums. A sum of n terms has an error of at
-    most n roundings, so this allows eight roundings for each operation per element, but at most the
-    square root of one rounding: half of the digits. For float32 and sums of 400 terms or more this
-    is 3.5e-4. One missing term of 100,000 still exceeds it.
+    Programs for one formula differ in the order of their sums. The errors of n roundings add up to
+    a few times sqrt(n) of them, since their signs differ. So this is eight roundings times the
+    square root of the operations per sum, but at most the square root of one rounding: half of the
+    digits.
+    Source: Higham and Mary 2019, "A New Approach to Probabilistic Rounding Error Analysis".
     """
     floats = [b for b in func.outputs if b.dtype.numpy.kind == "f"]
     if not floats:
         return 0.0
     rounding = max(float(np.finfo(str(b.dtype)).eps) for b in floats)
-    elements = sum(math.prod(n for n in b.shape if isinstance(n, int)) for b in func.outputs)
-    stores = sum(map(_elements_stored, lowering.runs(func.body)))
-    return min(math.sqrt(rounding), STEPS * rounding * max(1.0, stores / max(1, elements)))
+    return min(math.sqrt(rounding), STEPS * rounding * math.sqrt(_operations(func)))
 
 
-def _elements_stored(run: lowering.GuardedStore) -> float:
-    """Return an upper bound of the elements that a store writes, repeated writes included."""
-    lanes = max(tir.lanes(e) for e in (*run.store.indices, run.store.value))
-    return math.prod(max(0, tir.upper_bound(loop.extent)) for loop in run.loops) * lanes
+def _operations(func: tir.PrimFunc) -> float:
+    """Return an upper bound of the operations in one sum, or 1 if there is no sum.
+
+    Elements that are stored repeatedly are sums. This is the number of stores to all of them,
+    divided by how many the buffer with the fewest has.
+    """
+    stores: dict[tir.Buffer, float] = {}
+    elements: dict[tir.Buffer, float] = {}
+    for run in lowering.runs(func.body):
+        b, around = run.store.buffer, run.around
+        own = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is b)
+        lanes = max(tir.lanes(e) for e in (*run.store.indices, run.store.value))
+        stores[b] = stores.get(b, 0.0) + _iterations(around) * lanes
+        elements[b] = _iterations(around[: next(own, 0)]) * tir.upper_bound(tir.elements(b))
+    repeated = [b for b in stores if stores[b] > elements[b] > 0]
+    fewest = min((elements[b] for b in repeated), default=1.0)
+    return max(1.0, sum(stores[b] for b in repeated) / fewest)
+
+
+def _iterations(around: Sequence[tir.Stmt]) -> float:
+    """Return an upper bound of how often the loops among `around` run what they enclose."""
+    loops = (s for s in around if isinstance(s, tir.For))
+    return math.prod(max(0, tir.upper_bound(s.extent)) for s in loops)
+
+
+def moved(inputs: Sequence[Array], by: float) -> Iterator[list[Array]]:
+    """Yield the inputs with each float moved up or down by the relative amount `by`, at random.
+
+    Nothing is yielded if `by` is 0, which is the tolerance of integers.
+    Each choice of directions is followed by its opposite: max(x, 0) may move only one way.
+    """
+    rng = np.random.default_rng(0)
+    for _ in range(PAIRS if by > 0 else 0):
+        ups = [rng.integers(0, 2, a.shape, np.int8) for a in inputs]
+        for step in (by, -by):
+            yield [
+                (a * (1 + step * (2.0 * up - 1))).astype(a.dtype) if a.dtype.kind == "f" else a
+                for a, up in zip(inputs, ups, strict=True)
+            ]
+
+
+def largest_errors(
+    outputs: Sequence[Array], others: Iterable[Sequence[Array]], by: float
+) -> list[Array]:
+    """Return the largest error that each element of each output may have.
+
+    A correct program may differ from the reference as the reference differs from itself when its
+    inputs move by a rounding: both change a result by the roundings of all numbers that it is
+    computed from. So an element may differ by MOVES times its largest movement, and by the relative
+    amount `by`.
+
+    others   the outputs of the reference for the inputs of moved(inputs, by)
+    """
+    exact = [a.astype(np.float64) for a in outputs]
+    limits = [by * np.abs(a) for a in exact]
+    for moves in others:
+        for n, other in enumerate(moves):
+            movement = by * np.abs(exact[n]) + MOVES * np.abs(other - exact[n])
+            limits[n] = np.fmax(limits[n], movement)  # a movement to NaN says nothing
+    return limits

@@ -22,7 +22,7 @@ from minitvm import runtime, tir, workers
 from minitvm.base import ArgumentError, MeasureError, Target, host
 
 from .builder import LLVM, Builder, Built, Program
-from .inputs import Array, arguments, checked, draw, tolerance
+from .inputs import Array, arguments, checked, draw, largest_errors, moved, tolerance
 from .trial import ErrorKind, Result
 
 JOB = "minitvm.runtime.run_job"
@@ -265,7 +265,11 @@ class Measurer:
         if not finite and self._tolerance is not None:
             why = "its outputs have NaN or infinite elements, which cannot be compared"
             raise MeasureError("the reference program", why, "other inputs=[...]; or check=False")
-        self._give([*inputs, *outputs])
+        limits: list[Array] = []
+        if self._tolerance is not None:
+            others = (self._expected(runner, built, m) for m in moved(inputs, self._tolerance))
+            limits = largest_errors(outputs, others, self._tolerance)
+        self._give([*inputs, *outputs, *limits])
         result = self._run(runner, built, seconds=PATIENCE)
         if result.error:
             raise MeasureError("the reference program", result.detail)
@@ -277,7 +281,7 @@ class Measurer:
     ) -> list[Array]:
         """Return the outputs that the reference computes from `inputs`."""
         self._give(inputs)
-        job = replace(built.job, outputs=True, number=1)
+        job = replace(built.job, outputs=True, best=0.0, early_stop=1.0, seconds=0.0)
         reply = runner.ask(asdict(job), built.objects, seconds=PATIENCE)
         if isinstance(reply, workers.Failure):
             raise MeasureError("the reference program", _told(reply))
@@ -314,7 +318,7 @@ class Measurer:
         o, start = self._options, time.perf_counter()
         job = replace(
             built.job,
-            tolerance=self._tolerance if first else None,
+            check=first and self._tolerance is not None,
             cpu_clock=self._threads == 1 and not race,
             best=self._best,
             early_stop=math.inf if race or self._reference is None else o.early_stop,
