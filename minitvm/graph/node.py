@@ -157,8 +157,8 @@ def as_array(what: str, value: Any) -> Array:
     """Return `value` as a contiguous array; raise GraphError about `what` if it is not an array."""
     try:
         return np.ascontiguousarray(value).reshape(np.shape(value))
-    except (TypeError, ValueError) as e:
-        raise GraphError(what, f"it is not an array: {e}") from e
+    except (MemoryError, TypeError, ValueError) as e:
+        raise GraphError(what, f"it cannot be read as an array: {e}") from e
 
 
 def rewritten(graph: Graph, change: Callable[[Node, Node], Node]) -> Graph:

@@ -122,6 +122,10 @@ def as_array(name: str, a: Any) -> Array:
         raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data")
     if isinstance(a, np.ndarray):
         return np.asarray(cast("Array", a))
+    if isinstance(a, np.generic):
+        scalar = np.asarray(cast("Any", a))
+        scalar.flags.writeable = False  # it is a copy, so it cannot be an output
+        return scalar
     if hasattr(a, "__dlpack__"):
         try:
             where = a.__dlpack_device__()[0]

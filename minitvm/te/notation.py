@@ -11,6 +11,8 @@ dimension that it indexes; in O(h + kh), h runs as far as h + kh stays in bounds
 from __future__ import annotations
 
 import ast
+import keyword
+import math
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ from minitvm.base import ExprError, Reason, raise_first
 FORM = re.compile(
     r"^\s*(\w+)\s*\(([^)]*)\)\s*(\+=!|\*=!|max=!|min=!|=)\s*(.*?)\s*(where\b.*)?$", re.S
 )
-RANGE = re.compile(r"^(\w+)\s+in\s+(-?\d+)\s*:\s*(-?\d+)$")
+RANGE = re.compile(r"^(\w+)\s+in\s+(-?\d{1,18})\s*:\s*(-?\d{1,18})$")
+LONGEST = 1_000  # characters
+LARGEST = 2**63  # constants are smaller
 REDUCERS: dict[str, tensor.Reducer] = {
     "+=!": tensor.SUM,
     "*=!": tensor.PROD,
@@ -33,6 +37,7 @@ ELEMENTWISE = (tir.exp, tir.log, tir.sqrt, tir.rsqrt, tir.tanh, tir.sigmoid, tir
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     f.__name__: f for f in (*ELEMENTWISE, tir.floor, tir.ceil, tensor.max, tensor.min)
 }
+OPERANDS = {"max": 2, "min": 2}  # of the other functions: 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class _Formula:
         return f"te.define({self.line!r})"
 
 
-def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
+def define(line: str, /, **tensors: tensor.Tensor) -> tensor.Tensor:
     """Return the tensor that the formula `line` defines; keyword arguments are its inputs.
 
         C = te.define("C(i, j) +=! A(i, k) * B(k, j)", A=A, B=B)
@@ -60,6 +65,16 @@ def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
     Raises ExprError if the line is not such a formula, or a range cannot be inferred.
     """
     f = _parse(line)
+    for name, t in tensors.items():
+        if not isinstance(t, tensor.Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ExprError(f"{f.what}: {name}", f"it is {type(t).__name__}, not a tensor")
+    try:
+        return _defined(f, tensors)
+    except RecursionError as e:
+        raise ExprError(f.what, "it is nested too deeply", "several formulas") from e
+
+
+def _defined(f: _Formula, tensors: dict[str, tensor.Tensor]) -> tensor.Tensor:
     calls = [n for n in ast.walk(f.right) if isinstance(n, ast.Call) and _callee(n) in tensors]
     ranges = _ranges(f, [(tensors[_callee(n)], n.args) for n in calls])
     folded = [v for v in ranges if v not in f.left]
@@ -73,7 +88,8 @@ def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
         return tensor.reduce(REDUCERS[f.op], value, list(axes.values())) if axes else value
 
     names = ", ".join(f.left)  # the axes take the names of the parameters
-    return tensor.compute(shape, eval(f"lambda {names}: body({names})", {"body": body}), f.name)
+    own = "_".join(("body", *f.left))  # no parameter has this name
+    return tensor.compute(shape, eval(f"lambda {names}: {own}({names})", {own: body}), f.name)
 
 
 def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> Iterator[Reason]:
@@ -95,8 +111,11 @@ def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> It
 
 def _parse(line: str) -> _Formula:
     found = FORM.match(line) if isinstance(line, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if found and len(line) > LONGEST:
+        why = f"it has {len(line)} characters, at most {LONGEST} are read"
+        raise ExprError(f"te.define({line[:40]!r}...)", why, "several formulas")
     names = [n.strip() for n in found[2].split(",")] if found and found[2].strip() else []
-    if not found or not all(n.isidentifier() for n in names) or len(set(names)) < len(names):
+    if not found or not all(map(_is_name, names)) or len(set(names)) < len(names):
         raise ExprError(
             f"te.define({line!r})",
             "not of the form name(i, j, ...) = expression, with =, +=!, *=!, max=! or min=!",
@@ -111,11 +130,17 @@ def _parse(line: str) -> _Formula:
             ranges[one[1]] = int(one[2]), int(one[3])
     try:
         right = ast.parse(found[4].strip(), mode="eval").body
-    except SyntaxError as e:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        why = e.msg if isinstance(e, SyntaxError) else str(e)
         raise ExprError(
-            f"te.define({line!r})", f"the right side is not an expression: {e.msg}"
+            f"te.define({line!r})", f"the right side is not an expression: {why}"
         ) from e
     return _Formula(line, found[1], names, found[3], right, ranges)
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a parameter of a Python function can have this name."""
+    return word.isidentifier() and not keyword.iskeyword(word) and word != "__debug__"
 
 
 def _callee(n: ast.Call) -> str:
@@ -206,8 +231,8 @@ def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
             return _index(f, left, symbols) + _index(f, right, symbols)
         case ast.BinOp(left, ast.Sub(), right):
             return _index(f, left, symbols) - _index(f, right, symbols)
-        case ast.BinOp(left, ast.Mult(), right):
-            return _index(f, left, symbols) * _index(f, right, symbols)
+        case ast.BinOp(ast.Constant(), ast.Mult(), _) | ast.BinOp(_, ast.Mult(), ast.Constant()):
+            return _index(f, e.left, symbols) * _index(f, e.right, symbols)
         case _:
             raise ExprError(f.what, f"{ast.unparse(e)} is not a sum of multiples of indices")
 
@@ -232,16 +257,33 @@ def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, ten
         case ast.UnaryOp(ast.USub(), operand):
             return -go(operand)
         case ast.BinOp(left, op, right) if type(op) in OPERATORS:
-            return OPERATORS[type(op)](go(left), go(right))
+            return _combined(f, e, OPERATORS[type(op)], go(left), go(right))
         case ast.Compare(left, [op], [right]) if type(op) in OPERATORS:
-            return OPERATORS[type(op)](go(left), go(right))
+            return _combined(f, e, OPERATORS[type(op)], go(left), go(right))
         case ast.IfExp(test, body, orelse):
             return tir.if_then_else(go(test), go(body), go(orelse))
         case ast.Call(ast.Name(id=name), args, []) if name in tensors or name in FUNCTIONS:
+            if name not in tensors and len(args) != (wanted := OPERANDS.get(name, 1)):
+                raise ExprError(f.what, f"{ast.unparse(e)}: {name} takes {wanted} operands")
             return (tensors.get(name) or FUNCTIONS[name])(*map(go, args))
         case _:
             known = f"one of {', '.join((*tensors, *env, *FUNCTIONS))}"
             raise ExprError(f.what, f"{ast.unparse(e)} is not understood", known)
+
+
+def _combined(f: _Formula, e: ast.expr, op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """Return op(a, b); raise ExprError for two numbers whose result is no number of 64 bits."""
+    numbers = (int, float)
+    if not (isinstance(a, numbers) and isinstance(b, numbers)):
+        return op(a, b)
+    try:
+        power = op is OPERATORS[ast.Pow] and abs(b) > 64  # the result may have billions of digits
+        result = math.nan if power else op(a, b)
+    except ArithmeticError:
+        result = math.nan
+    if not isinstance(result, numbers) or not abs(result) < LARGEST:
+        raise ExprError(f.what, f"{ast.unparse(e)} has no value of 64 bits")
+    return result
 
 
 OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

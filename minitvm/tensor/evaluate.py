@@ -102,7 +102,11 @@ def _compute(op: Operation, here: _Points) -> None:
                 "larger arrays",
             )
     shape = tuple(int(here.index(n)) for n in op.shape)
-    for i, v in enumerate(_values(op, here, [np.arange(n) for n in shape])):
+    try:
+        points = [np.arange(n) for n in shape]
+    except (MemoryError, ValueError) as e:
+        raise ArgumentError(f"compute {op.name} of shape {shape}", str(e), "smaller arrays") from e
+    for i, v in enumerate(_values(op, here, points)):
         here.arrays[tensor_of(op, i)] = v
 
 

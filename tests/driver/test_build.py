@@ -319,6 +319,17 @@ def test_an_argument_that_does_not_fit_is_refused(
     assert refusal(lambda: f(*args)) == says
 
 
+def test_a_scalar_input_may_be_a_number_of_numpy() -> None:
+    x = te.placeholder((), name="x")
+    C = te.compute((3,), lambda i: x() + 1.0, name="C")
+    D = te.compute((), lambda: x() + 1.0, name="D")
+    c = np.zeros(3, "float32")
+    tvm.build(te.create_schedule(C.op), [x, C])(np.float32(3), c)
+    assert (c == 4).all()
+    g = tvm.build(te.create_schedule(D.op), [x, D])
+    assert "argument D: is an output, but read-only" in refusal(lambda: g(c[0], c[1]))
+
+
 def test_an_input_may_be_read_only(f: tvm.Function) -> None:
     f(read_only(), c)
     assert (c == 2).all()

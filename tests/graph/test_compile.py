@@ -214,6 +214,9 @@ def dense() -> graph.Graph:
     return b.graph(b.dense(b.input("x", (2, 8)), b.unknown("w", (4, 8))))
 
 
+HUGE = np.broadcast_to(np.int8(1), (2**62,))  # one byte
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [
@@ -222,6 +225,7 @@ def dense() -> graph.Graph:
         ({"w": np.ones((8, 4), "float32")}, r"parameter 'w': float32\[8, 4\] is not"),
         ({"w": np.ones((4, 8), "float64")}, r"parameter 'w': float64\[4, 8\] is not"),
         ({"w": "weights"}, "parameter 'w'"),
+        ({"w": HUGE}, "parameter 'w': it cannot be read as an array: Unable to allocate 4.00 EiB"),
         ({"w": [[1.0], [1.0, 2.0]]}, "parameter 'w'"),
         ({"x": np.ones((2, 8), "float32")}, "it has no parameter 'x'"),
         ([1, 2], "not a mapping"),
@@ -258,6 +262,8 @@ def test_inputs_that_do_not_fit_are_refused(rng) -> None:
         graph.evaluate(dense(), 1, 2)
     with pytest.raises(GraphError, match=r"input x: float32\[8, 2\] is not float32\[2, 8\]"):
         graph.evaluate(dense(), np.ones((8, 2), "float32"))
+    with pytest.raises(GraphError, match="input x: it cannot be read as an array: Unable to"):
+        graph.evaluate(dense(), HUGE)
 
 
 def test_sizes_of_zero_and_below_are_refused() -> None:

@@ -1,5 +1,7 @@
 """Formulas on one line, in the notation of Tensor Comprehensions."""
 
+import contextlib
+import random
 from typing import Any
 
 import numpy as np
@@ -75,8 +77,52 @@ def test_symbolic_sizes() -> None:
         ("C(i) = A(i,, 0)", "not an expression"),
         ("C(i) +=! A(i, j) where j from 2", "not a range"),
         ("C(i) +=! A(i % 2, j)", "not a sum of multiples of indices"),
+        ("C(i, j) = A(i * j, 0)", "i \\* j is not a sum of multiples of indices"),
+        ("C(__debug__) = A(__debug__, 0)", "not of the form"),
+        ("C(if) = A(if, 0)", "not of the form"),
+        ("C(i) = A(i, 0) * 2**9999999999", "2 \\*\\* 9999999999 has no value of 64 bits"),
+        ("C(i) = A(i, 0) + 1 / 0", "1 / 0 has no value of 64 bits"),
+        ("C(i) = max(A(i, 0))", "max\\(A\\(i, 0\\)\\): max takes 2 operands"),
+        ("C(i) = A(i, 0) + exp()", "exp\\(\\): exp takes 1 operands"),
+        ("C(i) = A(i, 0) + \0", "not an expression"),
+        ("C(i) = A(i, 0)" + " + 1" * 250, "it has 1014 characters, at most 1000 are read"),
+        ("C(i) = " + "-" * 980 + "A(i, 0)", "too deeply|not an expression"),
+        ("C(i) = A(i, 0) where i in 0:" + "9" * 900, "not a range"),
     ],
 )
 def test_what_is_no_formula_is_refused(line: str, why: str) -> None:
     with pytest.raises(tvm.ExprError, match=why):
         te.define(line, A=place(5, 7, name="A"), B=place(7, 3, name="B"))
+
+
+def test_an_index_may_have_any_name() -> None:
+    A = place(5, 7, name="A")
+    assert tuple(te.define("C(body, line) = A(body, line)", A=A).shape) == (5, 7)
+
+
+def test_an_input_is_a_tensor() -> None:
+    with pytest.raises(tvm.ExprError, match="line: it is int, not a tensor"):
+        te.define("C(i) = line(i)", line=3)  # type: ignore[arg-type]
+
+
+WORDS = """
+    A A B B C i i j j k body __debug__ None max min exp floor where in if else and not lambda await
+    ( ( ( ) ) ) , , , [ ] { } + - * / // % ** = +=! *=! max=! < == := : 0 1 2 1e999 1j 'a' ... @ ~ #
+    0:8 99999999999999999999 . f'{i}' \\
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_the_line_it_is_a_tensor_or_a_reason(seed: int) -> None:
+    rng, words = random.Random(seed), WORDS.split()
+
+    def some(most: int) -> str:
+        return " ".join(rng.choice(words) for _ in range(rng.randrange(most)))
+
+    A, B = place(5, 7, name="A"), place(7, 3, name="B")
+    for _ in range(100):
+        form = rng.choice(
+            ["C({}) = {}", "C(i, j) = A(i, {}) {}", "C(i) +=! A(i, {}) * {}", "{} {}"]
+        )
+        with contextlib.suppress(tvm.TVMError):  # any other error fails
+            assert isinstance(te.define(form.format(some(5), some(9)), A=A, B=B), te.Tensor)

@@ -144,3 +144,12 @@ def test_a_masked_input_is_refused() -> None:
     masked = np.ma.array(np.ones(3, "float32"), mask=[0, 1, 0])
     with pytest.raises(ArgumentError, match="input A of a masked array: its mask would be lost"):
         evaluate([C], {A: masked})
+
+
+def test_an_input_that_is_larger_than_memory_is_refused() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n,), "int8", name="A")
+    C = te.compute((n,), lambda i: A[i], name="C")
+    huge = np.broadcast_to(np.int8(1), (2**62,))  # one byte
+    with pytest.raises(ArgumentError, match="compute C of shape \\(4611686018427387904,\\)"):
+        evaluate([C], {A: huge})
