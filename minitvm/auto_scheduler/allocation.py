@@ -96,7 +96,7 @@ class Allocation:
     rounds: list[TaskRound] = field(default_factory=list[TaskRound])
     best: float = math.inf  # lowest objective so far
     improved: int = 0  # the number of trials when `best` was found
-    ended: End = "exhausted"
+    ended: End = "stopped"  # unless `run` comes to another end
 
     # --- the state of each task ------------------------------------------------------------------
 

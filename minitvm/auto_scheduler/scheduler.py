@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, cast
@@ -182,11 +182,12 @@ class TaskScheduler:
         ]
         patience = early_stopping_task or STALLED
         found = Allocation(self.settings, searches, limits, batch, patience, rng, watch, on)
-        with interruptible(stop), ExitStack() as opened:
+        with interruptible(stop):
             found.start()
             if log is not None and found.over() is None:
                 log.check_writable()
-            found.run(self.measurers or _Machines(measure, opened).measurer)
+            with suppress(KeyboardInterrupt), ExitStack() as opened:
+                found.run(self.measurers or _Machines(measure, opened).measurer)
         return found.outcome()
 
     def _loaded(self, task: Task, log: Log | None) -> list[Trial]:

@@ -203,6 +203,8 @@ def _made_by_workers(jobs: Sequence[Job], count: int) -> Iterator[Job]:
         for future in as_completed([pool.submit(ask, job) for job in jobs]):
             yield future.result()
     finally:
+        for worker in processes:  # all are idle, unless Ctrl-C or an error ends this early
+            worker.retire()
         pool.shutdown(cancel_futures=True)
         for worker in processes:
             worker.close()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextvars
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -53,8 +54,13 @@ class Builder:
         for worker in self._workers:
             self._idle.put(worker)
 
-    def build(self, program: Program, seconds: float) -> Built | Result:
-        """Lower a program and compile it within `seconds` of CPU time; threads may call this."""
+    def build(
+        self, program: Program, seconds: float, stopped: threading.Event | None = None
+    ) -> Built | Result:
+        """Lower a program and compile it within `seconds` of CPU time; threads may call this.
+
+        If `stopped` is set, the program is not compiled, and CancelledError is raised.
+        """
         start = time.perf_counter()
 
         def failed(error: ErrorKind, detail: str) -> Result:
@@ -70,6 +76,8 @@ class Builder:
             texts = [self._emitted(f) for f in (func, func.prepack) if f is not None]
         except TVMError as e:
             return failed("compile", str(e))
+        if stopped is not None and stopped.is_set():
+            raise CancelledError
         worker = self._idle.get()
         try:
             wall = SLOWDOWN * seconds
@@ -90,15 +98,16 @@ class Builder:
 
         alternate   build nothing while the caller uses a program: build all programs of a batch
                     first, and yield them afterwards
+        If this generator is closed before its end, the builds under way are given up.
         """
         todo = iter(programs)
-        count = len(self._workers)
+        count, is_done, stopped = len(self._workers), False, threading.Event()
         pool = ThreadPoolExecutor(count, "minitvm-build")
 
         def started(most: int) -> Iterator[Future[Built | Result]]:
             for program in islice(todo, most):
                 context = contextvars.copy_context()  # has, for example, the best schedules
-                yield pool.submit(context.run, self.build, program, seconds)
+                yield pool.submit(context.run, self.build, program, seconds, stopped)
 
         waiting: deque[Future[Built | Result]] = deque()
         try:
@@ -109,9 +118,13 @@ class Builder:
                     waiting.extend(started(BATCH * count))
                     wait(waiting)
                 if not waiting:
+                    is_done = True
                     return
                 yield waiting.popleft().result()
         finally:
+            stopped.set()
+            for worker in () if is_done else self._workers:
+                worker.kill()
             pool.shutdown(cancel_futures=True)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -139,10 +139,10 @@ def run(
         if search.over() is None:
             if log is not None:
                 log.check_writable()
-            options = measure or MeasureOptions()
-            with _opened(task, measurer, options, rng) as workers:
-                search.advance(workers)
-                search.measure_again(workers)
+            workers = _opened(task, measurer, measure or MeasureOptions(), rng)
+            with suppress(KeyboardInterrupt), workers as measures:
+                search.advance(measures)
+                search.measure_again(measures)
     return search.outcome()
 
 
@@ -161,7 +161,10 @@ def _opened(
 
 @contextmanager
 def interruptible(stop: threading.Event) -> Generator[None]:
-    """Make the first Ctrl-C set `stop`; the second one raises KeyboardInterrupt as usual."""
+    """Make the first Ctrl-C set `stop`; the second one raises KeyboardInterrupt as usual.
+
+    Searches let it through, so that nothing else is begun; they return what they have found.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -284,13 +287,9 @@ class Searching:
 
     def advance(self, workers: Measures, rounds: int | None = None) -> None:
         """Measure programs for `rounds` rounds, or until a limit is reached; `ended` says which."""
-        try:
-            for result in workers.measure(self.programs(rounds)):
-                self._report_rounds()
-                self._keep(result, workers.reference_seconds)
-        except KeyboardInterrupt:
-            self.ended = "stopped"
-            self.stop.set()
+        for result in workers.measure(self.programs(rounds)):
+            self._report_rounds()
+            self._keep(result, workers.reference_seconds)
         self._report_rounds()
         if self.failure is not None:
             raise self.failure
@@ -330,11 +329,8 @@ class Searching:
             chosen = self.finalists()
             if not chosen:
                 return
-            try:
-                programs = [CandidateProgram(self.task, candidate) for candidate in chosen]
-                *results, reference = workers.final(programs)
-            except KeyboardInterrupt:
-                return
+            programs = [CandidateProgram(self.task, candidate) for candidate in chosen]
+            *results, reference = workers.final(programs)
             default = reference.median if math.isfinite(reference.median) else None
             for candidate, result in zip(chosen, results, strict=True):
                 trial = Trial(candidate, result, self.clock(), default, final=True)

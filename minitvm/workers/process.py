@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -28,6 +30,7 @@ sys.path[:] = given["path"] + (sys.path if given["apart"] else [])
 from minitvm.workers.boot import main
 main()
 """
+FOLDER = "minitvm"  # how names of temporary folders begin; the process that owns them follows
 LAST_BYTES, LAST_LINES = 40_000, 20  # of stderr that a failure shows
 CLOSING = 5.0  # seconds that a busy machine may take to end a process that has closed its pipe
 TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
@@ -47,8 +50,10 @@ class Process:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._apart: bool = given["apart"]
         path = [ROOT] if self._apart else [os.path.abspath(p) for p in sys.path]
-        self._folder = tempfile.TemporaryDirectory(prefix="minitvm-", ignore_cleanup_errors=True)
+        prefix = f"{FOLDER}-{os.getpid()}-"
+        self._folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
         folder = os.path.realpath(self._folder.name)
+        remove_leftovers(os.stat(folder).st_uid)
         told = json.dumps({**given, "path": path, "parent": os.getpid()})
         self._stderr: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  until end()
         self._popen = subprocess.Popen(
@@ -146,6 +151,17 @@ class Process:
                 self._popen.stdin.close()
         self._stderr.close()
         self._folder.cleanup()
+
+
+@cache
+def remove_leftovers(user: int) -> None:
+    """Remove the temporary folders of a user's processes whose owner was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            with contextlib.suppress(OSError):  # another process may remove it, too
+                if folder.lstat().st_uid == user:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _environment(folder: str, apart: bool) -> dict[str, str]:

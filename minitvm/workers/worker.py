@@ -127,18 +127,23 @@ class Worker:
             self._process.end()
             self._process = None
 
+    def kill(self) -> None:
+        """Make a request that waits in another thread fail; the next one starts a new process."""
+        self._killed = True  # until the system has ended it, the process looks alive
+        if (process := self._process) is not None:
+            process.kill()
+
     def retire(self) -> None:
         """Make a request that waits in another thread fail, and later requests raise ClosedError.
 
         Call close(), too, once that thread has ended.
         """
         self._retired = True
-        if (process := self._process) is not None:
-            process.kill()
+        self.kill()
 
     def _start(self) -> Process:
         self._process = Process(self._given)
-        self._ready = self._prepared = False
+        self._ready = self._prepared = self._killed = False
         self._answered = 0
         return self._process
 
@@ -147,7 +152,8 @@ class Worker:
         if self._retired:
             raise ClosedError("the worker has been retired")
         process = self._process
-        if process is None or not process.alive or self._answered == self._renew:
+        stale = self._killed or self._answered == self._renew
+        if process is None or stale or not process.alive:
             self.close()
             process = self._start()
         if not self._ready:

@@ -356,6 +356,30 @@ def test_it_stops_on_request() -> None:
     assert all(o.final for o in outcome.outcomes)
 
 
+def test_the_second_interrupt_ends_all_tasks_at_once() -> None:
+    given = fake(1e-3, 2e-3, 3e-3)
+
+    def on(event) -> None:
+        if isinstance(event, auto_scheduler.TaskRound) and event.number == 5:
+            raise KeyboardInterrupt
+
+    outcome = given.scheduler().tune(trials=400, batch=4, on=on, timer=given.clock)
+    assert (outcome.ended, sum(counts(outcome))) == ("stopped", 20)
+    assert [c.finals for c in given.curves.values()] == [0, 0, 0]
+
+
+def test_it_ends_the_final_measurements_of_all_tasks(monkeypatch) -> None:
+    given, asked = fake(1e-3, 2e-3, 3e-3), list[object]()
+
+    def interrupted(self, programs):
+        asked.append(programs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Curve, "final", interrupted)
+    outcome = given.tune(trials=12)
+    assert (outcome.ended, sum(counts(outcome)), len(asked)) == ("trials", 12, 1)
+
+
 @dataclass
 class Broken(Curve):
     """A measurer whose default cannot be measured."""

@@ -22,6 +22,7 @@ from minitvm.base import ArgumentError, MeasureError, ScheduleError, Target
 from minitvm.tune.builder import Builder, Built
 from minitvm.tune.inputs import arguments, draw, tolerance
 from minitvm.tune.measure import in_turns, processors
+from minitvm.workers import Worker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 ONE = "llvm -num-cores=1"
@@ -271,6 +272,30 @@ def test_programs_are_compiled_as_they_are_used(unroll: int) -> None:
     assert built.objects == (runtime.compile_object(text, target),)
     other = Target(f"{ONE} -unroll={1 - unroll}")
     assert runtime.compile_object(text, other) not in built.objects  # LLVM unrolls the loop over k
+
+
+def test_builds_that_are_not_needed_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowering, closed, asked = threading.Event(), threading.Event(), list[object]()
+
+    def late() -> tir.PrimFunc:
+        lowering.set()
+        assert closed.wait(60)
+        return product(32)
+
+    builder = Builder(Target(ONE), 2, 4 << 30, None)
+    try:
+        ahead = builder.ahead([lambda: product(32), late], 30, False)
+        assert isinstance(next(ahead), Built)
+        assert lowering.wait(60)
+        monkeypatch.setattr(Worker, "ask", lambda *args, **options: asked.append(args))
+        monkeypatch.setattr(Worker, "kill", lambda worker: closed.set())
+        ahead.close()
+        monkeypatch.undo()
+        assert closed.is_set()
+        assert asked == []
+        assert isinstance(builder.build(lambda: product(32), 30), Built)
+    finally:
+        builder.close()
 
 
 def test_parallel_programs_are_measured_by_wall_time() -> None:

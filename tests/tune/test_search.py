@@ -272,17 +272,21 @@ def test_the_first_interrupt_finishes_what_it_began(tmp_path, capsys) -> None:
     assert len(tune.Log(log).read(machine.task).trials) == 23
 
 
-def test_a_keyboard_interrupt_returns_the_best_so_far(tmp_path) -> None:
-    machine, log = Machine(task()), tmp_path / "log.jsonl"
+def test_the_second_interrupt_returns_the_best_so_far_at_once(tmp_path) -> None:
+    machine, log = Machine(task(), ahead=3), tmp_path / "log.jsonl"
 
     def on(event) -> None:
         if isinstance(event, tune.Measured) and event.number == 20:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
 
+    before = signal.getsignal(signal.SIGINT)
     outcome = search(machine.task, machine=machine, trials=1000, log=log, on=on)
+    assert signal.getsignal(signal.SIGINT) is before
     assert outcome.ended == "stopped"
     assert len(outcome.trials) == len(tune.Log(log).read(machine.task).trials) == 20
-    assert outcome.best in outcome.final
+    assert (machine.finals, outcome.final) == (0, ())
+    assert outcome.best in outcome.trials
 
 
 # --- in a thread ---------------------------------------------------------------------------------

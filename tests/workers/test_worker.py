@@ -5,6 +5,7 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from minitvm.workers import ClosedError, Failure, Message, Worker
+from minitvm.workers import ClosedError, Failure, Message, Worker, process
 from minitvm.workers.zygote import FORKS
 
 HERE = Path(__file__).parent
@@ -189,6 +190,35 @@ def test_a_retired_worker_does_not_start_again(echo: Worker) -> None:
     strike.join()
     with pytest.raises(ClosedError, match="retired"):
         echo.ask("next", seconds=60)
+
+
+def test_folders_of_processes_that_were_killed_are_removed(
+    start: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = [f"minitvm-{dead.pid}-a", f"minitvm-{os.getppid()}-b", "minitvm-my-notes"]
+    for name in left:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    process.remove_leftovers.cache_clear()
+    start()
+    names = {path.name for path in tmp_path.iterdir()}
+    own = names - set(left)
+    assert len(own) == 1
+    assert own.pop().startswith(f"minitvm-{os.getpid()}-")
+    assert names >= set(left[1:])
+    assert left[0] not in names
+
+
+def test_a_killed_worker_starts_again(echo: Worker) -> None:
+    strike = threading.Timer(0.3, echo.kill)
+    assert value(echo, "next") == "next"
+    strike.start()
+    assert isinstance(echo.ask(["sleep", 600.0], seconds=600), Failure)
+    strike.join()
+    assert value(echo, "next") == "next"
 
 
 @pytest.fixture
