@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,13 +150,8 @@ class NetworkModule:
         ready = self._checked(inputs)
         outputs = [_empty(spec) for spec in self.plan.outputs]
         with self._lock:
-            return profile_of(
-                self.plan,
-                self.lib,
-                lambda: self._calls.run(ready, outputs),
-                lambda: self._calls.stamps(ready, outputs),
-                number,
-            )
+            stamps = partial(self._calls.stamps, ready, outputs)
+            return profile_of(self.plan, self.lib, stamps, number)
 
     def export(self, path: File) -> None:
         """Write the network with its kernels and its parameters to one file, for load_network.

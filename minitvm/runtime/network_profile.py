@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from minitvm import tir
 from minitvm.base import MeasureError
@@ -44,14 +45,18 @@ class CallTime:
 class Profile:
     """The measured times of a network: of each call, in the order of execution, and of a run.
 
-    calls     the calls, each with its shortest time in all runs
-    seconds   the shortest time of a run, measured in Python
-    outside   the seconds of a run, from 0 to `seconds`, that are spent outside the kernels
+    All times are those of the fastest run, so they add up.
+
+    seconds   the time of the run, measured in Python
     """
 
     calls: tuple[CallTime, ...]
     seconds: float
-    outside: float
+
+    @property
+    def outside(self) -> float:
+        """Return the seconds of the run that are spent outside the kernels."""
+        return max(0.0, self.seconds - sum(c.seconds for c in self.calls))
 
     def __str__(self) -> str:
         total = sum(c.seconds for c in self.calls) or 1.0
@@ -96,25 +101,26 @@ def traffic(plan: NetworkPlan, lib: Library) -> Traffic:
 def profile_of(
     plan: NetworkPlan,
     lib: Library,
-    run: Callable[[], None],
     stamps: Callable[[], list[float]],
     number: int,
 ) -> Profile:
-    """Measure runs with `run`, and single calls with `stamps`, `number` times after a warm-up."""
+    """Run a network `number` times after a warm-up, and return the times of the fastest run.
+
+    stamps   runs the network, and returns when it started and when each call ended
+    """
     if not is_count(number):
         raise MeasureError(f"profile(number={number!r})", "not an int of at least 1", "10")
     stamps()
-    seconds, inside = float("inf"), float("inf")
-    least = [float("inf")] * len(plan.calls)
+    runs = list[tuple[float, list[float]]]()
     for _ in range(number):
         start = time.perf_counter()
-        run()
-        seconds = min(seconds, time.perf_counter() - start)
         times = stamps()
-        inside = min(inside, times[-1])
-        least = [min(a, t - s) for a, s, t in zip(least, times[:-1], times[1:], strict=True)]
-    calls = tuple(_measured(c, lib, t) for c, t in zip(plan.calls, least, strict=True))
-    return Profile(calls, seconds, max(0.0, seconds - inside))
+        runs.append((time.perf_counter() - start, times))
+    seconds, times = min(runs)
+    each = (end - begin for begin, end in pairwise(times))
+    return Profile(
+        tuple(_measured(c, lib, t) for c, t in zip(plan.calls, each, strict=True)), seconds
+    )
 
 
 def _measured(call: Call, lib: Library, seconds: float) -> CallTime:

@@ -229,11 +229,23 @@ def test_an_exception_of_a_python_function_names_itself() -> None:
         module(np.zeros(4, "float32"))
 
 
+def test_the_times_of_a_profile_are_those_of_one_run(
+    module: NetworkModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, another kernel is slow in each run."""
+    runs = iter(
+        [[0.0, 0.0, 0.0, 0.0, 0.0], [0, 5e-6, 6e-6, 7e-6, 8e-6], [0, 1e-6, 2e-6, 7e-6, 8e-6]]
+    )
+    monkeypatch.setattr(module._calls, "stamps", lambda *_: next(runs))
+    calls = module.profile(numbers((N, N), 9), number=2).calls
+    assert sum(c.seconds for c in calls) == pytest.approx(8e-6)
+
+
 def test_a_profile_has_a_row_for_each_call(module: NetworkModule) -> None:
     profile = module.profile(numbers((N, N), 9), number=3)
     assert [c.name for c in profile.calls] == ["dense1", "bias1", "dense2", "bias2"]
     assert all(c.seconds > 0 for c in profile.calls)
-    assert sum(c.seconds for c in profile.calls) <= profile.seconds + profile.outside + 1e-3
+    assert sum(c.seconds for c in profile.calls) + profile.outside == pytest.approx(profile.seconds)
     first = profile.calls[0]
     assert (first.read, first.written) == (2 * 4 * N * N, 4 * N * N)
     assert first.gflops == first.operations / first.seconds / 1e9
