@@ -11,6 +11,7 @@ import pytest
 
 from minitvm import autotvm, driver, te, topi, tune
 from minitvm.autotvm.annealing import Best, anneal
+from minitvm.autotvm.columns import columns_of
 from minitvm.autotvm.operators import recognised
 from minitvm.autotvm.tuner import (
     GATuner,
@@ -139,6 +140,30 @@ def test_a_log_gives_its_measurements_back(matmul: Any, pretended: Any, tmp_path
     other = XGBTuner(autotvm.task.create("test/matmul", (32,)))
     other.load_history(records, min_seed_records=8)
     assert len(other.propose(4)) == 4
+
+
+def test_the_features_of_a_history_are_computed_in_batches(
+    matmul: Any, pretended: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, path = autotvm.task.create("test/matmul", (16,)), tmp_path / "log"
+    log = [autotvm.callback.log_to_file(path)]
+    RandomTuner(task).tune(24, callbacks=log, measurer=pretended(task, seconds))
+    records = list(autotvm.record.load_from_file(path))
+    batches = list[int]()
+
+    def counted(task: autotvm.Task, kind: Any) -> tune.Columns:
+        columns = columns_of(task, kind)
+
+        def of(n: int, rows: tune.Rows) -> tune.Floats:
+            batches.append(len(rows))
+            return columns.of(n, rows)
+
+        return tune.Columns(of, columns.names)
+
+    monkeypatch.setattr("minitvm.autotvm.tuner.model.columns_of", counted)
+    XGBTuner(autotvm.task.create("test/matmul", (32,))).load_history(records, 8)
+    assert sum(batches) == len(records)
+    assert len(batches) <= len(task.sketches)
 
 
 def test_a_tuned_product_has_any_elementwise_stage_after_it(pretended: Any, tmp_path: Path) -> None:

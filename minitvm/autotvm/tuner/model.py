@@ -129,25 +129,29 @@ class XGBTuner(Tuner):
             text = f"{len(every) - len(ours)} records of other templates are ignored: {others}"
             warnings.warn(text, stacklevel=2)
         given = [(i, r) for i, r in ours if not r.error_no]
-        if len(given) < min_seed_records:
+        if len(given) < max(1, min_seed_records):
             text = f"only {len(given)} records of {name}, {min_seed_records} are needed: ignored"
             warnings.warn(text, stacklevel=2)
             return
-        features, labels = list[tune.Floats](), list[float]()
-        best: dict[str, float] = {}
+        groups = dict[str, list[tuple[MeasureInput, MeasureResult]]]()
         for i, r in given:
-            best[i.task.key] = min(best.get(i.task.key, math.inf), *r.costs)
-        known: dict[str, tune.Columns] = {}
-        for i, r in given:
-            columns = known.setdefault(i.task.key, columns_of(i.task, self.feature_type))
-            if columns.names != self.columns.names:
-                why = "the features of another workload have other columns"
-                raise ArgumentError("load_history", why, 'feature_type="itervar" or "curve"')
-            c = i.task.candidate(i.config)
-            features.append(columns.of(c.sketch, np.array([c.row], np.int32))[0])
-            labels.append(best[i.task.key] / min(r.costs))
+            groups.setdefault(i.task.key, []).append((i, r))
+        features, labels = zip(*map(self._learned, groups.values()), strict=True)
         self.base = tune.Trees(self.model.loss, self.model.seed)
-        self.base.fit(np.stack(features), np.array(labels, np.float32))
+        self.base.fit(np.concatenate(features), np.concatenate(labels))
+
+    def _learned(
+        self, given: Sequence[tuple[MeasureInput, MeasureResult]]
+    ) -> tuple[tune.Floats, tune.Floats]:
+        """Return the features of measurements of one task, and their speeds; the best one is 1."""
+        task = given[0][0].task
+        columns = columns_of(task, self.feature_type)
+        if columns.names != self.columns.names:
+            why = "the features of another workload have other columns"
+            raise ArgumentError("load_history", why, 'feature_type="itervar" or "curve"')
+        features = columns.of_candidates([task.candidate(i.config) for i, _ in given])
+        seconds = np.array([min(r.costs) for _, r in given])
+        return features, (seconds.min() / seconds).astype(np.float32)
 
 
 class GuidedTuner(Tuner):
