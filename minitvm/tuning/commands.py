@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm import autotvm, tune
+from minitvm import tune
 from minitvm.base import ArgumentError
 
 from .report import report
-from .tasks import sizes, task_of_key
+from .tasks import operators, sizes, task_of, task_of_key
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -34,9 +34,8 @@ def parser() -> argparse.ArgumentParser:
     about = "search for the fastest schedule of an operator"
     top = argparse.ArgumentParser(prog="python -m minitvm tune", description=about)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="OPERATOR|resume|report|log")
-    for name, operator in autotvm.OPERATORS.items():
-        about = operator.template.make.__doc__ or ""
-        shape = operator.shape.replace(", ", ",")
+    for name, (about, names) in operators().items():
+        shape = names.replace(", ", ",")
         one = verbs.add_parser(name, help=f"{about.splitlines()[0]} --shape {shape}")
         one.add_argument("--shape", required=True, help=shape)
         one.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1"')
@@ -84,7 +83,7 @@ def main(words: Sequence[str], say: Say = print) -> None:
         case "log":
             maintain(given.action, existing(given.log), given.keep, say)
         case name:
-            task = autotvm.task_for(name, sizes(given.shape), given.target)
+            task = task_of(name, sizes(given.shape), given.target)
             log = Path(given.log or f"{name}_{'x'.join(map(str, sizes(given.shape)))}.jsonl")
             search(task, log, given, say)
 

@@ -6,8 +6,10 @@ import json
 import re
 from typing import Any, cast
 
-from minitvm import autotvm, tune
+from minitvm import auto_scheduler, autotvm, tune
 from minitvm.base import ArgumentError, TVMError
+
+BATCH_MATMUL = "Multiply a [batch, m, k] by b [batch, k, n], by sketches instead of a template."
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -18,10 +20,34 @@ def sizes(text: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.split("[,x]", text))
 
 
+def operators() -> dict[str, tuple[str, str]]:
+    """Return (what it computes, the numbers of --shape) of each operator that can be tuned."""
+    known = {
+        name: (o.template.make.__doc__ or "", o.shape) for name, o in autotvm.OPERATORS.items()
+    }
+    return {**known, "batch_matmul": (BATCH_MATMUL, "batch, m, n, k")}
+
+
+def task_of(name: str, shape: tuple[int, ...], target: str) -> tune.Task:
+    """Make the task of an operator; raise ArgumentError if the shape does not fit it."""
+    if name != "batch_matmul":
+        return autotvm.task_for(name, shape, target)
+    if len(shape) != 4 or 0 in shape:
+        raise ArgumentError(
+            f"shape {shape} of {name}", "it must be batch, m, n, k, at least 1 each"
+        )
+    return auto_scheduler.SearchTask("GMM", shape, target=target)
+
+
 def task_of_key(key: str, target: str) -> tune.Task:
-    """Make the task whose key in a log is `key`; raise ArgumentError if no operator makes it."""
+    """Make the task whose key in a log is `key`; raise ArgumentError if no operator makes it.
+
+    The log may be one of AutoTVM's templates or of the auto-scheduler's workloads.
+    """
     try:
         name, *arguments = json.loads(key)
+        if name in auto_scheduler.workload_registry.known():
+            return auto_scheduler.SearchTask(workload_key=key, target=target)
         return autotvm.task.create(name, _tuples(arguments), target)
     except (TVMError, TypeError, ValueError) as e:
         why = f"no operator of minitvm makes this task ({e})"

@@ -54,6 +54,18 @@ def test_the_same_command_continues(log: Path) -> None:
     assert len({(r.sketch, r.row) for r in trials}) == len(trials) == 8
 
 
+def test_batch_products_are_tuned_resumed_and_reported(tmp_path: Path) -> None:
+    """By sketches: the command line reads the logs of the auto-scheduler."""
+    path = tmp_path / "log.jsonl"
+    batch = ("batch_matmul", "--shape", "2,16,16,16", "--target", "llvm -num-cores=1")
+    assert "2 trials in" in said(*batch, "--trials", "2", "--log", str(path))
+    assert "1 trials in" in said("resume", str(path), "--trials", "3")
+    assert "te.create_schedule" in said("log", "best", str(path))
+    page = tmp_path / "page.html"
+    said("report", str(path), "-o", str(page))
+    assert "Tuning of GMM(2, 16, 16, 16)" in page.read_text(encoding="utf-8")
+
+
 def test_a_report_is_one_page(log: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert said("report", str(log), "-o", str(page)) == f"wrote {page}"
@@ -92,6 +104,8 @@ def test_a_log_is_shown_and_maintained(log: Path, tmp_path: Path) -> None:
         (("matmul", "--shape", "sixty", "--trials", "1"), "not a list of numbers"),
         (("matmul", "--shape", "-4,8,8", "--trials", "1"), "not a list of numbers without signs"),
         (("matmul", "--shape", "0,8,8", "--trials", "1"), "at least 1"),
+        (("batch_matmul", "--shape", "0,8,8,8", "--trials", "1"), "at least 1"),
+        (("batch_matmul", "--shape", "8,8,8", "--trials", "1"), "it must be batch, m, n, k"),
         ((*SEARCH, "--trials", "0"), "trials is 0"),
         ((*SEARCH, "--seconds", "-1"), "seconds is -1"),
         (("matmul", "--shape", "8,8,8", "--target", "z80", "--trials", "1"), "no such kind"),
