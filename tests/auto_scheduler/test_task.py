@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
+import time
+import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -263,6 +267,51 @@ def test_a_log_is_applied_to_equal_formulas(tmp_path: Path) -> None:
         assert topi.schedule(out, Target(ONE)).steps == wanted
         assert topi.schedule(other, Target(ONE)).steps == default
     assert topi.schedule(out, Target(ONE)).steps != wanted
+
+
+KILLED = """
+import sys, time
+import numpy as np
+from minitvm import auto_scheduler, tune
+task = auto_scheduler.SearchTask("GMM", (1, 8, 24, 12), target={target!r})
+rng = np.random.default_rng()
+class Noisy:
+    reference_seconds = 1e-3
+    def measure(self, programs):
+        for _ in programs:
+            time.sleep(.002)
+            yield tune.Result((1e-3 * rng.uniform(.5, 2),))
+    def final(self, programs):
+        return [tune.Result(tuple(1e-3 * rng.uniform(.5, 2, 20))) for _ in [*programs, 0]]
+known = len(tune.Log({log!r}).read(task).trials)
+for _ in range(1000):  # short searches, so that there are final measurements
+    known += 5
+    policy = tune.RandomPolicy(task, rng)
+    tune.run(task, policy, trials=known, batch=5, log={log!r}, measurer=Noisy(), rng=rng)
+"""
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_ten_times_and_resumed_applies_its_best(tmp_path: Path) -> None:
+    made = auto_scheduler.SearchTask("GMM", (1, 8, 24, 12), target=ONE)
+    log = tune.Log(tmp_path / "log")
+    for _ in range(10):
+        before = log.path.stat().st_size if log.path.exists() else 0
+        code = KILLED.format(target=ONE, log=str(log.path))
+        with subprocess.Popen([sys.executable, "-W", "ignore", "-c", code]) as process:
+            while not log.path.exists() or log.path.stat().st_size < before + 40_000:
+                assert process.poll() is None
+                time.sleep(0.002)
+            process.kill()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the last line may have no end
+            best = tune.best(log.records(), made.key, made.target)
+            applied = made.apply_best(log.path)[0]
+        assert best is not None
+        wanted = tune.replay(best, made)
+        if best.default_is_faster:
+            wanted = topi.schedule(made.outputs, made.target)
+        assert applied.to_json() == wanted.to_json()
 
 
 # --- models --------------------------------------------------------------------------------------
