@@ -11,7 +11,10 @@ from minitvm.base import TVMError
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser for `python -m minitvm`."""
-    top = argparse.ArgumentParser(prog="python -m minitvm", description="a small tensor compiler")
+    exercises = "exercises are checked and graded by: python -m minitvm.edu --help"
+    top = argparse.ArgumentParser(
+        prog="python -m minitvm", description="a small tensor compiler", epilog=exercises
+    )
     commands = top.add_subparsers(dest="command", required=True)
     tour = commands.add_parser("demo", help="one matrix product, from naive loops to full speed")
     tour.add_argument("--size", type=int, default=1024, help="rows of the matrices (1024)")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitvm import lowering, tir
-from minitvm.base import ArgumentError, DType
+from minitvm.base import ArgumentError, DType, brief
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,6 +50,8 @@ class Iterations:
     around: tuple[int, ...]
     starts: Array
     values: Array
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,6 +4,7 @@
 
 from . import target
 from .arguments import check_flag, check_kind, check_text, check_unmasked
+from .brief import brief
 from .divisors import divisors
 from .dtype import (
     BOOL,

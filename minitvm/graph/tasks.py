@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from minitvm import autotvm, te
-from minitvm.base import Target
+from minitvm.base import Target, brief
 
 from .kernels import tensors
 from .node import Graph
@@ -62,6 +62,8 @@ class Tasks:
 
     name: str
     all: tuple[GraphTask, ...]
+
+    __repr__ = brief
 
     def tasks(self) -> tuple[GraphTask, ...]:
         """Return all kernels, for autotvm.task.extract_from_program."""

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from minitvm import tir
-from minitvm.base import BuildError, DType
+from minitvm.base import BuildError, DType, brief
 
 from .aligned import CACHE_LINE
 from .function import Function, address_of
@@ -83,6 +83,8 @@ class NetworkPlan:
     calls: tuple[Call, ...]
     arena_bytes: int
 
+    __repr__ = brief
+
     def spec(self, place: Place) -> TensorSpec | None:
         """Return the input, output or parameter at `place`; None if `place` is in another space."""
         tensors = {"input": self.inputs, "output": self.outputs, "param": self.params}
@@ -94,6 +96,8 @@ class Library:
     """The kernels of a network. None of them has symbolic sizes or scalar parameters."""
 
     kernels: tuple[Function, ...]
+
+    __repr__ = brief
 
     @property
     def is_native(self) -> bool:

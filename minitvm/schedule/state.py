@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from minitvm import tensor, tir
-from minitvm.base import ScheduleError, node
+from minitvm.base import ScheduleError, brief, node
 
 
 @node
@@ -124,6 +124,8 @@ class Stage(NamedTuple):
     predicate: tuple[tir.Expr, ...] = ()
     is_output: bool = False
 
+    __repr__ = brief
+
     __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # by identity
 
     def note(self, axis: tensor.Axis) -> LoopNote:
@@ -168,6 +170,8 @@ class State:
     intrins: tuple[tensor.TensorIntrin, ...] = ()  # that steps may name
     pending: tuple[Pending, ...] = ()
     sizes: tuple[tir.Var, ...] = ()
+
+    __repr__ = brief
 
     def stage(self, name: str) -> Stage:
         """Return the stage called `name`; raise ScheduleError if it does not exist."""

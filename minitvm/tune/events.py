@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from minitvm.base import MeasureError
+from minitvm.base import MeasureError, brief
 
 from .policy import Trial
 from .ranking import Gain, by_speed, gain_of
@@ -93,6 +93,8 @@ class Outcome:
     seconds: float
     final: tuple[Trial, ...] = ()
     unsaved: str = ""
+
+    __repr__ = brief
 
     @property
     def found(self) -> Trial | None:

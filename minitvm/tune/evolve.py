@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from minitvm.base import brief
+
 from .loss import Floats
 from .policy import row_tuples
 from .space import Gene, Ints, Keys, Rows, Space, first_of_each
@@ -49,6 +51,8 @@ class Pool:
     scores: Floats
     keys: Keys
 
+    __repr__ = brief
+
     def without(self, keys: Container[int]) -> Pool:
         """Return the pool without the rows that have one of the keys."""
         left = np.array([key not in keys for key in self.keys.tolist()], np.bool_)
@@ -67,6 +71,8 @@ class Family(NamedTuple):
     children: Rows
     where: Ints
 
+    __repr__ = brief
+
 
 class Generation(NamedTuple):
     """One generation of an evolution: its families, and the rows of each sketch after it.
@@ -77,6 +83,8 @@ class Generation(NamedTuple):
     number: int
     families: tuple[Family, ...]
     pools: tuple[Pool, ...]
+
+    __repr__ = brief
 
 
 class Scored(NamedTuple):

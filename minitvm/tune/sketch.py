@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitvm import schedule, te, tensor
+from minitvm.base import brief
 
 from .space import Ints, Rows, Space
 
@@ -49,6 +50,8 @@ class Sketch:
     steps: tuple[schedule.Step, ...]
     holes: tuple[Hole, ...]
     space: Space
+
+    __repr__ = brief
 
     @property
     def traced(self) -> bool:

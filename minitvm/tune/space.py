@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from minitvm.base import ArgumentError, divisors
+from minitvm.base import ArgumentError, brief, divisors
 
 Rows: TypeAlias = npt.NDArray[np.int32]  # [candidates, genes]: option numbers
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -52,6 +52,8 @@ class Gene:
     values: Ints
     starts: Ints
     near: Ints
+
+    __repr__ = brief
 
     def __len__(self) -> int:
         return len(self.options)
@@ -156,6 +158,8 @@ class Space:
 
     genes: tuple[Gene, ...]
     allowed: Callable[[Rows], Mask] | None = None
+
+    __repr__ = brief
 
     @property
     def size(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minitvm import driver, tensor, tir, topi
-from minitvm.base import Target
+from minitvm.base import Target, brief
 
 from .sketch import Sketch
 
@@ -35,6 +35,8 @@ class Task:
     args: tuple[tensor.Tensor, ...]
     flops: float
     sketches: tuple[Sketch, ...]
+
+    __repr__ = brief
 
     @property
     def key(self) -> str:
