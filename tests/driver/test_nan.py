@@ -83,6 +83,7 @@ NETWORKS: dict[str, Callable[[graph.Builder, graph.Node], graph.Node]] = {
     "clip": lambda b, x: b.clip(x, a_min=0.0, a_max=6.0),
     "leaky_relu": lambda b, x: b.leaky_relu(x),
     "maximum": lambda b, x: b.maximum(b.negative(x), x),
+    "prelu": lambda b, x: b.add(b.relu(x), b.multiply(b.minimum(x, 0.0), 0.25)),
     "max": lambda b, x: b.max(x, axis=(2, 3)),
     "max_pool2d": lambda b, x: b.max_pool2d(x, 3, strides=2, padding=1),
     "softmax": lambda b, x: b.softmax(x),

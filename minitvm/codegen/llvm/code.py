@@ -150,32 +150,25 @@ class Code:
         self.lines.append(f"  {name} = {text}")
         return Value(name, dtype, lanes)
 
-    def _called(
-        self, name: str, returns: str, operands: tuple[Operand, ...], flags: str = ""
-    ) -> str:
+    def _called(self, name: str, returns: str, operands: tuple[Operand, ...]) -> str:
         pairs = [(o.type, o.text) if isinstance(o, Value) else o for o in operands]
         self.module.declare(name, returns, ", ".join(kind for kind, _ in pairs))
-        given = ", ".join(f"{kind} {text}" for kind, text in pairs)
-        return f"call {flags}{returns} @{name}({given})"
+        return f"call {returns} @{name}({', '.join(f'{kind} {text}' for kind, text in pairs)})"
 
-    def call(self, name: str, result: Value | DType, *operands: Operand, flags: str = "") -> Value:
-        """Declare and call the function `name`; return its result, of the type of `result`.
-
-        `flags` are LLVM's fast-math flags, such as "nsz ": the sign of a zero may be either.
-        """
+    def call(self, name: str, result: Value | DType, *operands: Operand) -> Value:
+        """Declare and call the function `name`; return its result, of the type of `result`."""
         dtype, n = (result, 1) if isinstance(result, DType) else (result.dtype, result.lanes)
-        return self.op(self._called(name, type_of(dtype, n), operands, flags), dtype, n)
+        return self.op(self._called(name, type_of(dtype, n), operands), dtype, n)
 
     def run(self, name: str, *operands: Operand) -> None:
         """Declare and call the function `name`, which returns nothing."""
         self.emit(self._called(name, "void", operands))
 
-    def intrinsic(self, name: str, *operands: Operand, flags: str = "") -> Value:
+    def intrinsic(self, name: str, *operands: Operand) -> Value:
         """Call LLVM's intrinsic `name`, whose result has the type of the first operand."""
         first = operands[0]
         assert isinstance(first, Value)
-        kind = suffix_of(first.dtype, first.lanes)
-        return self.call(f"llvm.{name}.{kind}", first, *operands, flags=flags)
+        return self.call(f"llvm.{name}.{suffix_of(first.dtype, first.lanes)}", first, *operands)
 
     def splat(self, v: Value, lanes: int) -> Value:
         """Return a vector of `lanes` copies of the scalar `v`, or `v` if it has `lanes` lanes.

@@ -60,10 +60,10 @@ def select(c: Code, cond: Value, a: Value, b: Value) -> Value:
 
 
 def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
-    if a.dtype.is_float:
-        return c.intrinsic(
-            f"{op}imum", b, a, flags="nsz "
-        )  # a reduction waits for `a`, not for `b`
+    if a.dtype.is_float:  # nsz: no sign of zero; b before a: a reduction waits for a
+        name = f"llvm.{op}imum.{suffix_of(a.dtype, a.lanes)}"
+        c.module.declare(name, a.type, f"{a.type}, {a.type}")
+        return c.op(f"call nsz {a.type} @{name}({b}, {a})", a.dtype, a.lanes)
     if a.dtype is BOOL:
         return c.op(f"{'and' if op == 'min' else 'or'} {a}, {b.text}", BOOL, a.lanes)
     return c.intrinsic(("u" if a.dtype.kind == "uint" else "s") + op, a, b)

@@ -26,7 +26,6 @@ SIGNS = {
     "floordiv": ("//", 7, 7), "floormod": ("%", 7, 7), "pow": ("**", 8, 9),
 }  # fmt: skip
 FUNCTIONS = {"min": "min", "max": "max", "truncdiv": "truncdiv", "truncmod": "np.fmod"}
-KEEPS_NAN = {"min": "np.minimum", "max": "np.maximum"}  # min(x, y) keeps only a NaN of x
 NO_FUNCTION = "Python code cannot express it"
 CHOICE, NOT, COMPARE, SIGNED, ATOM = -1, 1, 2, 6, 9  # binding strengths of everything else
 
@@ -200,10 +199,10 @@ class PythonPrinter(tir.Printer):
     def _binary(self, e: tir.Binary) -> tuple[str, int]:
         if e.op in FUNCTIONS:
             name, a, b = FUNCTIONS[e.op], e.a, e.b
-            if e.op in KEEPS_NAN and e.dtype.is_float:
+            if e.dtype.is_float:  # min or max; Python's max(x, 0.0) keeps only a NaN of x
                 a, b = (b, a) if isinstance(a, tir.Const) else (a, b)
-                number = isinstance(b, tir.Const) and not math.isnan(b.value)
-                name = name if number else KEEPS_NAN[e.op]
+                if not isinstance(b, tir.Const) or math.isnan(b.value):
+                    name = f"np.{name}imum"
             return f"{name}({self.expr(a)}, {self.expr(b)})", ATOM
         sign, strength, tight = SIGNS[e.op]
         after = tight + (tight == strength)  # a - (b - c)
