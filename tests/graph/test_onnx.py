@@ -215,6 +215,11 @@ CASES = [
     case("Div", const=(ints(7, -7), ints(2, 2))),
     case("Pow", const=(ints(2, 3), ints(3, 2))),
     case("ReduceProd", const=(ints(2, 3), ints(0)), keepdims=0),
+    case("ReduceProd", (2, 3, 4), const=(ints(-1),)),
+    case("ReduceProd", const=(ints(),), keepdims=0),
+    case("ReduceProd", (2, 3), noop_with_empty_axes=1),
+    case("ReduceMin", np.array([255, 0, 7], "uint8")),
+    case("ReduceMin", np.array([-128, 5], "int8")),
 ]
 
 

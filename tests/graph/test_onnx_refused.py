@@ -157,6 +157,24 @@ REFUSED = {  # what is wrong -> the model, and parts of the message
         "node 'c' (Concat)",
         "'axis'",
     ),
+    "shape of a scale": (
+        lambda: model(
+            node("LayerNormalization", ["x", "s"], ["y"], name="l"),
+            stored=[numpy_helper.from_array(np.ones((3, 1), "float32"), "s")],
+        ),
+        "node 'l' (LayerNormalization)",
+        "do not have the shape [3] of a row",
+    ),
+    "bounds": (
+        lambda: model(node("Clip", ["x", "w"], ["y"], name="c")),
+        "node 'c' (Clip)",
+        "its bounds are not one number each",
+    ),
+    "flag": (
+        lambda: model(node("ReduceMax", ["x"], ["y"], name="m", keepdims=2)),
+        "node 'm' (ReduceMax)",
+        "keepdims=2 is neither 0 nor 1",
+    ),
     "missing attribute": (
         lambda: model(node("Concat", ["x", "w"], ["y"], name="c")),
         "node 'c' (Concat)",

@@ -96,6 +96,9 @@ def cast(at: Place, x: Value) -> Value:
 
 def clip(at: Place, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
     """Clip between two bounds, each of which may be left out or computed."""
+    if any(b is not None and math.prod(shape_of(b)) != 1 for b in (low, high)):
+        raise at.refusal("its bounds are not one number each")
+    low, high = (b if b is None else at.reshape(b, ()) for b in (low, high))
     if _finite(low) and _finite(high):
         lower, upper = at.constant(low, "bound").item(), at.constant(high, "bound").item()
         return at.make("clip", x, a_min=min(lower, upper), a_max=upper)

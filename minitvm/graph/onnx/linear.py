@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .elements import pair
-from .place import Array, Place, Value, dtype_of, shape_of
+from .place import Place, Value, dtype_of, shape_of
 
 
 def matmul(at: Place, a: Value, b: Value) -> Value:
@@ -59,7 +59,7 @@ def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:
     """Gemm: alpha * a @ b + beta * c, with a and b transposed if its attributes say so."""
     if len(shape_of(a)) != 2 or len(shape_of(b)) != 2:
         raise at.refusal(f"{list(shape_of(a))} and {list(shape_of(b))} are not matrices")
-    turned = [bool(at.attrs.get(key, 0)) for key in ("transA", "transB")]
+    turned = [at.flag(key) for key in ("transA", "transB")]
     kind = dtype_of(a).numpy
     scale, weight = (np.asarray(at.attrs.get(key, 1.0), kind) for key in ("alpha", "beta"))
     x = at.make("transpose", a, axes=(1, 0)) if turned[0] else a
@@ -100,8 +100,11 @@ def layer_norm(at: Place, x: Value, scale: Value, bias: Value | None = None) -> 
     axis = at.axis(at.attrs.get("axis", -1), len(shape))
     n = math.prod(shape[axis:])
     given = [scale] if bias is None else [scale, bias]
-    if any(math.prod(shape_of(v)) != n for v in given):
-        raise at.refusal(f"its scale and bias do not have the {n} elements of a row")
+    if any(
+        shape_of(v)[axis - len(shape) :] != shape[axis:] or math.prod(shape_of(v)) != n
+        for v in given
+    ):
+        raise at.refusal(f"its scale and bias do not have the shape {list(shape[axis:])} of a row")
     vectors = [at.reshape(v, (n,)) for v in given]
     rows = at.reshape(x, (*shape[:axis], n))
     return at.reshape(at.make("layer_norm", rows, *vectors, **_epsilon(at)), shape)
@@ -118,25 +121,13 @@ def reduced(at: Place, x: Value, axes: Value | None = None, *, op: str) -> Value
     """Reduce dimensions: those of `axes`, an input or an attribute, or all."""
     rank = len(shape_of(x))
     dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
-    if not dims and at.attrs.get("noop_with_empty_axes", 0):
+    if not dims and at.flag("noop_with_empty_axes"):
         return x
     places = tuple(sorted(at.axis(d, rank) for d in dims)) or tuple(range(rank))
     if not places:
         return x
-    keeps = {"keepdims": True} if at.attrs.get("keepdims", 1) else {}
-    if op == "min":  # the largest of -x
-        return at.make("negative", at.make("max", at.make("negative", x), axis=places, **keeps))
+    keeps = {"keepdims": True} if at.flag("keepdims", 1) else {}
     return at.make(op, x, axis=places, **keeps)
-
-
-def product(at: Place, x: Value, axes: Value | None = None) -> Value:
-    """ReduceProd of a constant, as computations of shapes use it."""
-    array: Array = at.constant(x, "input")
-    dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
-    places = tuple(at.axis(d, array.ndim) for d in dims) or None
-    keeps = bool(at.attrs.get("keepdims", 1))
-    at.limit([max(1, n) for n in array.shape])
-    return np.asarray(np.prod(array, places, keepdims=keeps), array.dtype)
 
 
 def norm2(at: Place, x: Value, axes: Value | None = None) -> Value:

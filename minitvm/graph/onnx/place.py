@@ -92,8 +92,9 @@ class Place:
             return node
         arrays = cast("tuple[Array, ...]", inputs)
         if not all(x.size for x in arrays):  # as shapes and axes may be
-            if OPERATORS[op].fusion > Fusion.INJECTIVE or op == "pad":
+            if OPERATORS[op].fusion == Fusion.ANCHOR or op == "pad":
                 raise self.refusal("it reads an empty tensor")
+            self.limit([max(1, n) for x in arrays for n in x.shape])  # no result is larger
             return np.asarray(OPERATORS[op].reference(*arrays, **attrs))
         types = [tensor_type(x.shape, x.dtype.name) for x in arrays]
         leaves = [Node(PARAM, (), each, name="constant") for each in types]
@@ -138,6 +139,12 @@ class Place:
             given = self.attrs.get(key, value)
             if given != value:
                 raise self.refusal(f"its attribute {key}={given!r} is not supported, only {value}")
+
+    def flag(self, key: str, default: int = 0) -> bool:
+        """Return an attribute that is 0 or 1; raise GraphError for other values."""
+        if self.attrs.get(key, default) not in (0, 1):
+            raise self.refusal(f"its attribute {key}={self.attrs[key]!r} is neither 0 nor 1")
+        return bool(self.attrs.get(key, default))
 
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
         """Return x with another shape."""

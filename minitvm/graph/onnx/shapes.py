@@ -12,7 +12,7 @@ from .place import Place, Value, dtype_of, shape_of
 def reshape(at: Place, x: Value, shape: Value) -> Value:
     """Reshape; a size of 0 is that of the input, and -1 is what is left."""
     sizes, old = list(at.ints(shape, "shape")), shape_of(x)
-    if not at.attrs.get("allowzero", 0):
+    if not at.flag("allowzero"):
         if any(n == 0 and k >= len(old) for k, n in enumerate(sizes)):
             raise at.refusal(f"its shape {sizes} copies sizes that {list(old)} does not have")
         sizes = [old[k] if n == 0 else n for k, n in enumerate(sizes)]

@@ -86,7 +86,7 @@ OPERATORS: dict[str, Function] = {
     "ReduceMax": partial(linear.reduced, op="max"),
     "ReduceMean": partial(linear.reduced, op="mean"),
     "ReduceMin": partial(linear.reduced, op="min"),
-    "ReduceProd": linear.product,
+    "ReduceProd": partial(linear.reduced, op="prod"),
     "ReduceSum": partial(linear.reduced, op="sum"),
     "Relu": _unary("relu"),
     "Reshape": shapes.reshape,

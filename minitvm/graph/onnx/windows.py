@@ -181,7 +181,7 @@ def pool(at: Place, x: Value, op: str) -> Value:
     at.only(dilations=(1,) * rank)
     kernel = at.attrs["kernel_shape"]
     seen = window(at, shape_of(x), kernel)
-    ceil, counted = at.attrs.get("ceil_mode", 0), at.attrs.get("count_include_pad", 0)
+    ceil, counted = at.flag("ceil_mode"), at.flag("count_include_pad")
     outer = _ceiled(seen, shape_of(x)[2:]) if ceil else seen
     if op == "avg_pool2d" and ceil and counted and any(seen.edges):
         # means count this padding, but not what a last step reads after it
@@ -210,7 +210,7 @@ def _ceiled(seen: Window, sizes: Sizes) -> Window:
 
 def _pool2d(at: Place, x: Value, seen: Window, op: str) -> Value:
     given: dict[str, Any] = {"kernel": short(seen.kernel), "strides": short(seen.strides)}
-    counted = at.attrs.get("count_include_pad", 0) and not at.attrs.get("ceil_mode", 0)
+    counted = at.flag("count_include_pad") and not at.flag("ceil_mode")
     if op == "avg_pool2d" and any(seen.edges) and not counted:
         given["count_include_pad"] = False
     return at.make(op, x, **given, **_padding(seen))

@@ -63,7 +63,7 @@ def type_of(operator: Operator, inputs: Sequence[Node], attrs: Mapping[str, Any]
     try:
         return _inferred(operator.name, operator.formula, types, tuple(attrs.items()))
     except (TVMError, TypeError, ValueError) as e:
-        shown = ", ".join(map(str, types))
+        shown = ", ".join(map(str, types[:4])) + ", ..." * (len(types) > 4)
         what, fix = f"{operator.name} of {shown}", ""
         why = str(e)
         if isinstance(e, TVMError):

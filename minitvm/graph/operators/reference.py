@@ -250,7 +250,7 @@ def _fold(over: Callable[..., Array]) -> Callable[..., Array]:
     return apply
 
 
-max, mean, sum = map(_fold, (np.max, np.mean, np.sum))
+max, mean, min, prod, sum = map(_fold, (np.max, np.mean, np.min, np.prod, np.sum))
 
 
 def identity(x: Array) -> Array:

@@ -86,7 +86,7 @@ ALL = (
     *_operators(Fusion.BROADCAST, "axis", "batch_norm"),
     *_operators(Fusion.INJECTIVE, "axis", "concatenate", "pad", "strided_slice"),
     *_operators(Fusion.INJECTIVE, "fixed", "broadcast_to", "reshape", "take", "transpose"),
-    *_operators(Fusion.REDUCTION, "axis", "max", "mean", "sum"),
+    *_operators(Fusion.REDUCTION, "axis", "max", "mean", "min", "prod", "sum"),
     *_operators(Fusion.ANCHOR, "images", "avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d"),
     *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", "conv3d"),
     *_operators(Fusion.ANCHOR, "fixed", "batch_matmul", "dense", "matmul"),
