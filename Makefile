@@ -28,7 +28,7 @@ TESTS := $(VENV)/.installed-test-dev
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify bench notebooks exercises ci-deps clean
+.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify mutants bench notebooks exercises ci-deps clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -74,6 +74,9 @@ verify: $(TESTS) ## attack the grader, and check that the exercises match their 
 	$(PY) -m minitvm.edu build --check
 	$(PY) -m minitvm.edu verify --jobs $(JOBS)
 	$(PY) -m pytest -n $(JOBS) -m grader tests/edu
+
+mutants: $(TESTS) ## change the solutions by machine: the grader must notice; many minutes
+	$(PY) -m minitvm.edu verify --mutate --jobs $(JOBS)
 
 bench: $(RUNTIME) ## run the benchmarks against peers, under a minute each
 	$(if $(BENCHMARKS),,@echo "no benchmarks to run")

@@ -56,7 +56,7 @@ def test_scripts_call_targets_that_exist() -> None:
     weekly = (ROOT / ".github/workflows/weekly.yml").read_text(encoding="utf-8")
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     called = make_targets("\n".join([script, *commands(weekly)]))
-    assert {"ci-deps", "test", "unit", "nbval", "browser-all", "exhaustive"} == called
+    assert {"ci-deps", "test", "unit", "nbval", "browser-all", "exhaustive", "mutants"} == called
     assert called <= set(re.findall(r"^([a-z-]+):", makefile, re.M))
 
 

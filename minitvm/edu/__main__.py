@@ -12,6 +12,7 @@ from .command import build, check, draft, grade_folder, project
 from .course import checks_folder
 from .export import FORMATS, export
 from .live import hint
+from .mutate import mutate
 from .sandbox import Limits
 from .verify import verify
 
@@ -35,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("verify", help="test the grader with wrong and broken submissions")
     one.add_argument("exercise", nargs="?", default="", help="ex03 (default: all)")
     one.add_argument("--jobs", type=int, default=2, help="notebooks at a time (2)")
+    one.add_argument(
+        "--mutate", action="store_true", help="change each solution by machine (ex03 or ex03.2)"
+    )
     one = commands.add_parser("hint", help="print a hint, from small (1) to nearly the answer (3)")
     one.add_argument("item", help="ex03.2")
     one.add_argument("level", nargs="?", type=int, default=1)
@@ -76,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return draft(root, checks, given.exercise)
             case "check":
                 return check(root, checks, given.exercise, limits_of(given))
+            case "verify" if given.mutate:
+                return mutate(root, checks, given.exercise, given.jobs)
             case "verify":
                 return verify(root, checks, given.exercise, given.jobs)
             case "hint":

@@ -115,7 +115,7 @@ def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
     """
     first = exercise.items[0]
     lost = {first.id: NOT_STARTED}
-    leaves = _last(solved, _answer(first) + "import sys\n    sys.exit('all is right')")
+    leaves = with_last(solved, _answer(first) + "import sys\n    sys.exit('all is right')")
     return [replace(_trial(exercise, "M4", *row), seeds=PUBLIC) for row in (
         ("syntax error", _answer_cell(solved, exercise, "def ("), lost),
         ("deleted cell", _answer_cell(solved, exercise, None), lost),
@@ -127,8 +127,8 @@ def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
     """Return submissions that have no cells, that hang, or that try to end their process."""
     first, none = exercise.items[0], {i.id: NOT_STARTED for i in exercise.items}
     empty: Notebook = {**solved, "cells": []}
-    kills = _last(solved, _answer(first) + "import os\n    os._exit(0)")
-    endless = _last(solved, _answer(first) + "while True:\n        pass")
+    kills = with_last(solved, _answer(first) + "import os\n    os._exit(0)")
+    endless = with_last(solved, _answer(first) + "while True:\n        pass")
     slow = _trial(exercise, "M4", "endless loop", endless, {first.id: ("timeout", 0.0)})
     stuck = _trial(exercise, "M4", "endless cell", _first(solved, "while True: pass"), {})
     left = _trial(exercise, "M4", "sys.exit in a cell", _first(solved, "raise SystemExit"), {})
@@ -151,7 +151,7 @@ def _first(notebook: Notebook, text: str) -> Notebook:
     return {**notebook, "cells": [code("added", text), *notebook["cells"]]}
 
 
-def _last(notebook: Notebook, text: str) -> Notebook:
+def with_last(notebook: Notebook, text: str) -> Notebook:
     """Return the notebook with the cell `text` added at the end, to replace definitions."""
     return {**notebook, "cells": [*notebook["cells"], code("added", text)]}
 
@@ -193,7 +193,7 @@ def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
     named = replace(exercise, items=tuple(i for i in exercise.items if i.id in wanted))
     made = _trial(
         named, "M3", path.stem.partition("__")[2].replace("_", " "),
-        _last(solved, path.read_text(encoding="utf-8")), wanted,
+        with_last(solved, path.read_text(encoding="utf-8")), wanted,
     )  # fmt: skip
     if any(message == "too-slow" for message, _ in wanted.values()):
         return replace(made, timed=frozenset(wanted))
