@@ -19,12 +19,14 @@ from .checkers import (
     wrong_element,
     wrong_type,
 )
+from .data import Space
 from .item import (
     PASSED,
     Answer,
     AnswerError,
     Exercise,
     Item,
+    Kept,
     Outcome,
     Part,
     Rng,

@@ -17,12 +17,15 @@ import numpy as np
 from minitvm import tensor, testing
 
 from .data import operations
-from .item import PASSED, Answer, Outcome, Part, Problem, Rng, failed
+from .item import PASSED, Answer, Kept, Outcome, Part, Problem, Rng, failed
 
 Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 CASES = 5
-READY_MADE = "operators of topi are formulas that others have written: write this one yourself"
+READY_MADE = (
+    "operators of topi, which have a tag or a name with T_, are formulas that others have written:"
+    " write this one yourself"
+)
 NOTHING = "nothing was returned: is there a `return`?"
 MAX_COMPUTED = 10**7  # elements, intermediate ones included, that a formula may compute
 ELEMENT = re.compile(r"(\[.*?\]): got (.*), want (.*) \((\d+ of \d+ elements differ)")
@@ -73,7 +76,7 @@ def describe(argument: Any) -> str:
     """Return the text of an argument for a message; for a problem, for example, matmul(2, 3, 4)."""
     if isinstance(argument, Problem):
         return f"{argument.name}({', '.join(map(short.repr, argument.arguments))})"
-    return short.repr(argument)
+    return short.repr(argument.value if isinstance(argument, Kept) else argument)
 
 
 def expanded(arguments: Sequence[Any]) -> list[Any]:
@@ -152,7 +155,10 @@ def formula(
             got = answer(*args)
             if not isinstance(got, tensor.Tensor):
                 return wrong_type("a tensor", got)
-            if ready := [op.name for op in operations([got]) if getattr(op, "tag", "")]:
+            ops = operations([got])
+            if ready := [
+                op.name for op in ops if op.name.startswith("T_") or getattr(op, "tag", "")
+            ]:
                 wanted, found = "formulas of your own, by te.compute", f"{ready[0]}, made by topi"
                 return failed("ready-made", expected=wanted, got=found, why=READY_MADE)
             if (points := computed_elements(got)) > MAX_COMPUTED:
@@ -176,7 +182,8 @@ def formula(
 def wrong_type(expected: str, got: Any) -> Outcome:
     """Return the outcome for a value of a wrong type; `expected` is, for example, "a tensor"."""
     why = NOTHING if got is None else ""
-    return failed("wrong-type", expected=expected, got=type(got).__name__, why=why)
+    shown = type(got).__name__ + ("" if got is None else f" {short.repr(got)}")
+    return failed("wrong-type", expected=expected, got=shown, why=why)
 
 
 def _others(plain: Sequence[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Write answers as JSON and read them back: formulas, loop programs, schedules, intrinsics, arrays.
+"""Write answers as JSON and read them back: formulas, loop programs, schedules, arrays, spaces.
 
 A node becomes a row [class, field, field, ...] that refers to earlier rows, so shared nodes (above
 all variables) stay shared. Operation number n of a problem that reader and writer have both built
@@ -8,12 +8,12 @@ is written as ["given", n]. Reading calls only the constructors in MAKERS and ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm import te, tensor, tir
+from minitvm import autotvm, te, tensor, tir
 from minitvm.base import DType, ExprError, dtype
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -81,8 +81,22 @@ FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in WRITTE
 REDUCERS: dict[str, tensor.Reducer] = {
     r.name: r for r in (tensor.SUM, tensor.PROD, tensor.MAX, tensor.MIN)
 }
+MAX_CONFIGURATIONS = 100_000
+FEWER = f"a space needs knobs, and at most {MAX_CONFIGURATIONS:,} configurations"
 DEEPEST = 200  # levels of lists in lists
 OWN = "a schedule must compute the tensors that the function was given"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What a ConfigSpace of autotvm contains, as plain data.
+
+    knobs            name -> options, such as {"tile_y": [[-1, 1], [-1, 2]]}
+    configurations   those that the filters allow: for each knob, the number of its option
+    """
+
+    knobs: dict[str, list[Any]]
+    configurations: list[list[int]]
 
 
 class Writer:
@@ -114,6 +128,12 @@ class Writer:
                 if not _all_given(outs):
                     raise ExprError("a schedule of another formula cannot be handed in", OWN)
                 return ["schedule", x.to_json(), outs]
+            case autotvm.ConfigSpace(space_map=knobs):
+                options = [[name, [o.json for o in k.entities]] for name, k in knobs.items()]
+                if not knobs or x.range_length > MAX_CONFIGURATIONS:
+                    raise ExprError(f"{x.range_length} configurations cannot be handed in", FEWER)
+                numbers = (n for n in range(x.range_length) if x.is_index_valid(n))
+                return ["space", options, [list(x.rows.row(n)) for n in numbers]]
             case tensor.Reducer(name=name) if REDUCERS.get(name) is x:
                 return ["reducer", name]
             case _:
@@ -198,6 +218,8 @@ class Reader:
                 return self._nodes[what]
             case "given":
                 return cast("Any", self._given[what])
+            case "space":
+                return Space(dict(what), rest[0])
             case "schedule":
                 if not _all_given(rest[0]):
                     raise ExprError("a schedule of another formula", OWN)

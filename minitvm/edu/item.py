@@ -9,9 +9,10 @@ An item asks for one function of a fixed name. Each of its parts checks one aspe
 
 from __future__ import annotations
 
+import copy
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -153,6 +154,34 @@ class Problem:
     name: str
     arguments: tuple[Any, ...]
     made: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Plain data that the student's function must not change."""
+
+    value: Any
+
+
+class ChangedError(Exception):
+    """Raised if the student's function changed an argument that is Kept."""
+
+
+def called(f: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Call the student's function with what problems made, and with copies of what is Kept."""
+    plain: list[Any] = []
+    kept: list[tuple[Any, Any]] = []
+    for a in arguments:
+        if isinstance(a, Kept):
+            plain.append(copy.deepcopy(a.value))
+            kept.append((a.value, plain[-1]))
+        else:
+            plain += a.made if isinstance(a, Problem) else [a]
+    value = f(*plain)
+    for before, after in kept:
+        if before != after:
+            raise ChangedError(f"its argument {before} was {after} after the call")
+    return value
 
 
 def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:

@@ -10,11 +10,10 @@ import IPython.display
 
 from minitvm.base import ArgumentError, front_end
 
-from .checkers import expanded
 from .course import Folder, checks_folder, item_of
 from .data import Reader, Writer, operations
 from .feedback import as_html, as_text
-from .item import AnswerError, Problem
+from .item import AnswerError, ChangedError, Problem, called
 from .sandbox import USUAL_LIMITS
 from .score import mark
 
@@ -74,9 +73,11 @@ def call_in_process(
     known = operations(made)
     start = timer()
     try:
-        value = answer(*expanded(arguments))
-    except NotImplementedError as e:
-        raise AnswerError("not-started", str(e)) from None
+        value = called(answer, arguments)
+    except NotImplementedError:
+        raise AnswerError("not-started", "") from None
+    except ChangedError as e:
+        raise AnswerError("changed-argument", str(e)) from None
     except Exception as e:  # the student sees it as feedback
         name = getattr(answer, "__name__", "the answer")
         raise AnswerError("raises", f"{name} raised {type(e).__name__}: {e}") from None

@@ -14,12 +14,12 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 from minitvm import workers
 
 from .data import Reader, Writer, operations
-from .item import made
+from .item import Kept, called, made
 from .sandbox import Limits, confine
 
 FOLDERS = ("IPYTHONDIR", "MPLCONFIGDIR", "NUMBA_CACHE_DIR")  # where libraries write
@@ -133,7 +133,7 @@ class NotebookModule:
             if not callable(f):
                 return workers.Message({"error": "missing"})
             arguments = unpacked(given, Reader([], blobs))
-            value = f(*arguments)
+            value = called(f, arguments)
             writer = Writer(operations(arguments))
             body = writer.write(value)
             return workers.Message({"value": body, "rows": writer.rows}, tuple(writer.blobs))
@@ -145,11 +145,13 @@ def unpacked(arguments: Any, reader: Reader) -> list[Any]:
     """Decode the arguments of the student's function; replace each Problem by what it builds."""
     found: list[Any] = []
     for a in arguments:
-        if isinstance(a, dict):
-            given = cast("dict[str, Any]", a)
-            found += made(given["source"], given["name"], tuple(reader.read(given["arguments"])))
-        else:
-            found.append(reader.read(a))
+        match a:
+            case {"source": source, "name": name, "arguments": rest}:
+                found += made(source, name, tuple(reader.read(rest)))
+            case {"kept": value}:
+                found.append(Kept(reader.read(value)))
+            case _:
+                found.append(reader.read(a))
     return found
 
 

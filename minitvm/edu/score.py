@@ -11,6 +11,7 @@ import numpy as np
 
 from minitvm.base import TVMError
 
+from .checkers import describe
 from .item import Answer, AnswerError, Item, Outcome, Part, failed
 
 Seeds: TypeAlias = Sequence[int | None]  # None: the public seed
@@ -24,6 +25,7 @@ WHY = {  # the usual reason why there was no answer to check
     "crash": "it used too much memory, or ended the Python process",
     "wrong-type": "the question asks for another kind of value",
     "unreadable": "what is returned must be usable outside the notebook, too",
+    "changed-argument": "make a copy before you change it",
     "refused": "minitvm does not accept what was returned",
 }
 
@@ -133,19 +135,27 @@ def shortened(text: str) -> str:
 
 
 def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
-    """Check one part, and turn every exception into an outcome."""
+    """Check one part, and turn every exception into an outcome that shows the last arguments."""
+    last: list[str] = [""]
+
+    def noted(*arguments: Any) -> Any:
+        last[0] = f"the arguments ({', '.join(map(describe, arguments))})"
+        return answer(*arguments)
+
     try:
-        return part.check(answer, rng)
+        return part.check(noted, rng)
     except AnswerError as e:
         message, reason, _ = e.args
         if message == "not-started":
-            return Outcome("not started", 0.0, message, "an answer", reason)
-        return failed(message, expected="an answer", got=reason, why=WHY.get(message, ""))
+            return Outcome("not started", 0.0, message, why=reason)
+        why = WHY.get(message, "")
+        return failed(message, expected="an answer", got=reason, why=why, case=last[0])
     except TVMError as e:
-        return failed("refused", expected="an answer", got=str(e), why=WHY["refused"])
+        return failed("refused", expected="an answer", got=str(e), why=WHY["refused"], case=last[0])
     except Exception as e:  # data of an unexpected kind can fail anywhere in a check
         got = f"a value that the check cannot handle: {type(e).__name__}: {e}"
-        return failed("unusable", expected="an answer of the kind that was asked for", got=got)
+        wanted = "an answer of the kind that was asked for"
+        return failed("unusable", expected=wanted, got=got, case=last[0])
 
 
 def _share(parts: Sequence[PartMark]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from minitvm import workers
 
 from .data import Reader, Writer, operations
-from .item import AnswerError, Problem
+from .item import AnswerError, ChangedError, Kept, Problem
 from .sandbox import ROOM, ROOT, Limits
 from .score import shortened
 
@@ -106,6 +106,8 @@ class Student:
             if isinstance(a, Problem):
                 rest = writer.write(list(a.arguments))
                 packed.append({"source": a.source, "name": a.name, "arguments": rest})
+            elif isinstance(a, Kept):
+                packed.append({"kept": writer.write(a.value)})
             else:
                 packed.append(writer.write(a))
         found = self._asked(self._worker, {"call": name, "arguments": packed}, writer.blobs)
@@ -161,7 +163,9 @@ def answer_error(name: str, error: str, message: str, trace: str) -> AnswerError
     if error == "missing":
         return AnswerError("not-started", f"there is no function called {name}")
     if error == "NotImplementedError":
-        return AnswerError("not-started", message)
+        return AnswerError("not-started", "")
+    if error == ChangedError.__name__:
+        return AnswerError("changed-argument", message)
     if "cannot be handed in" in message:
         return AnswerError("wrong-type", f"what {name} returned: {message}")
     where = f"\n{trace}" if trace else ""
