@@ -9,6 +9,7 @@ from minitvm.edu import PASSED, Exercise, Item, Part, failed, required, wrong_ty
 
 # --- a pass --------------------------------------------------------------------------------------
 
+COUNTS = {"input": 0, "relu": 1, "exp": 1, "negative": 1, "transpose": 1, "add": 2}
 UNARY = ("relu", "exp", "negative", "transpose")
 EXAMPLE = [["x", "input", []], ["a", "relu", ["x"]], ["b", "relu", ["a"]], ["y", "exp", ["b"]]]
 
@@ -86,14 +87,40 @@ def fewest(nodes, output):
 
 
 def network_of(got):
-    """Return an answer as (nodes, output); None if it is no network."""
-    try:
-        nodes, output = got
-        nodes = [(str(name), str(op), [str(n) for n in inputs]) for name, op, inputs in nodes]
-        value(nodes, output, np.ones((2, 2)))
-    except (TypeError, ValueError, KeyError, IndexError):
-        return None
-    return nodes, output
+    """Return ((nodes, output), "") for a network, and (None, what is wrong) for anything else."""
+    if not isinstance(got, list | tuple) or len(got) != 2:
+        return None, f"{got!r:.300} is not (nodes, output)"
+    nodes, output, known = *got, {}
+    if not isinstance(nodes, list | tuple):
+        return None, f"the nodes are {nodes!r:.300}, not a list"
+    for node in nodes:
+        match node:
+            case [str(name), str(op), [*inputs]] if all(isinstance(n, str) for n in inputs):
+                count = COUNTS.get(op)
+            case _:
+                return None, f"the node {node!r:.300} is not [name, operator, inputs]"
+        if count != len(inputs):
+            many = "there is no such operator" if count is None else f"it has {count} inputs"
+            return None, f"the node {node!r:.300}: {many}"
+        if unknown := [n for n in inputs if n not in known]:
+            return None, f"{name!r} reads {unknown[0]!r}, which is not among the nodes before it"
+        known[name] = node
+    if not isinstance(output, str) or output not in known:
+        return None, f"output {output!r:.300} is not among the nodes"
+    return (nodes, output), ""
+
+
+def what_is_left(nodes, output):
+    """Name an operator that can be removed: one that is not needed, or the second of a pair."""
+    made, needed = {name: (op, inputs) for name, op, inputs in nodes}, {output}
+    for name, _, inputs in reversed(nodes):
+        if name not in needed:
+            return f"the output does not need {name!r}"
+        needed.update(inputs)
+    for name, op, inputs in nodes:
+        if op in ("relu", "negative", "transpose") and made[inputs[0]][0] == op:
+            return f"{name!r} and {inputs[0]!r} are a pair of {op}"
+    return ""
 
 
 def simplified(smaller):
@@ -102,21 +129,22 @@ def simplified(smaller):
     def check(answer, rng):
         cases = [chained(ops) for ops in CHAINS] + [drawn_network(rng) for _ in range(12)]
         for nodes, output in cases:
-            got = network_of(answer(nodes, output))
-            case = " ".join(f"{n}={op}({','.join(i)})" for n, op, i in nodes[1:])[:300]
+            got, wrong = network_of(answer(nodes, output))
+            case = " ".join(f"{n}={op}({','.join(i)})" for n, op, i in nodes[1:])
+            case = f"{case}, output {output}"
             if got is None:
-                told = "(nodes, output): [name, operator, inputs] after the nodes it reads"
-                return wrong_type(told, answer(nodes, output))
+                told = (
+                    "(nodes, output), each node [name, operator, inputs] after those that it reads"
+                )
+                return failed("wrong-type", expected=told, got=wrong, case=case)
             x = rng.standard_normal((3, 3))
             if not np.allclose(value(*got, x), value(nodes, output, x)):
-                why = "it computes something else"
-                return failed(
-                    "wrong-value", expected="the same result", got="another one", case=case, why=why
-                )
+                shown = f"another one, by {' '.join(map(str, got[0]))}, output {got[1]}"
+                return failed("wrong-value", expected="the same result", got=shown, case=case)
             count, want = sum(op != "input" for _, op, _ in got[0]), fewest(nodes, output)
             if smaller and count > want:
                 told = f"{want} operator{'s' * (want != 1)}"
-                why = "a pair that can go is left, or a node that the output does not need"
+                why = what_is_left(*got)
                 return failed("too-many", expected=told, got=f"{count}", case=case, why=why)
         return PASSED
 
@@ -244,7 +272,7 @@ def fused_right(fixed):
 def drawn_lives(rng):
     """Draw tensors as [first call, last call, bytes], with lifetimes like those in networks."""
     count = int(rng.integers(8, 24))
-    sizes = rng.choice([64, 128, 192, 256, 512, 1024], count)
+    sizes = rng.choice([63, 64, 65, 128, 192, 256, 257, 512, 1024], count)
     lasts = [min(count, n + int(rng.choice([1, 1, 1, 2, 3, 6]))) for n in range(count)]
     return [[n, last, int(size)] for n, (last, size) in enumerate(zip(lasts, sizes, strict=True))]
 
@@ -271,13 +299,12 @@ def checked_offsets(got, lives):
             if meet and got[k] < got[m] + other and got[m] < got[k] + size:
                 where = f"tensors {m} and {k}: {lives[m]} at {got[m]}, {lives[k]} at {got[k]}"
                 expected, found = "tensors in use at once lie apart", "an overlap"
-                why = f"both are in use during call {max(first, other_first)}; both ends count"
+                call = max(first, other_first)
+                why = f"both are in use during call {call}"
+                if call == min(last, other_last):
+                    why += ", and both ends count"
                 return failed("overlap", expected=expected, got=found, where=where, why=why)
     return None
-
-
-REUSE = "a tensor may lie where others lay that are no longer in use"
-ORDER = "tensors can be placed in any order, also in one that is not that of the calls"
 
 
 def placed(limit):
@@ -288,19 +315,22 @@ def placed(limit):
 
     def check(answer, rng):
         cases = [SHORT, LARGE_LAST, *(drawn_lives(rng) for _ in range(20))]
-        shares = []
+        shares, worst = [], (0.0, "", "")
         for lives in cases:
             got = answer(lives)
             if wrong := checked_offsets(got, lives):
                 return wrong
             end = max(at + size for at, (_, _, size) in zip(got, lives, strict=True))
-            shares.append(end / live_bound(lives))
+            bound = live_bound(lives)
+            shares.append(end / bound)
+            why = f"its plan ends at {end}; at most {bound} bytes are in use at once"
+            worst = max(worst, (shares[-1], f"offsets({lives}) = {list(got)}", why))
         mean = float(np.mean(shares))
         if limit and mean > limit:
             told, found = f"at most {limit:g} x the bytes alive at once", f"{mean:.3f} x, as a mean"
+            where, why = f"the largest, {worst[0]:.3f} x: {worst[1]}", worst[2]
             case = f"{len(cases)} networks"
-            why = REUSE if limit > 1.2 else ORDER
-            return failed("too-large", expected=told, got=found, case=case, why=why)
+            return failed("too-large", expected=told, got=found, where=where, case=case, why=why)
         return PASSED
 
     return check

@@ -5,7 +5,7 @@
 
 import math
 
-from minitvm.edu import PASSED, Exercise, Item, Part, failed, required, wrong_type
+from minitvm.edu import PASSED, Exercise, Item, Part, failed, wrong_type
 
 
 def is_number(value):
@@ -36,11 +36,10 @@ def drawn_networks(rng, kind):
         weights[:, 1] = 0
         latencies[1] = math.inf
     bounds = [None] * networks
-    if kind != "plain":
+    if kind == "bounds":
         shares = rng.choice([0.5, 0.9, 1.2, 2.0, 0.0], networks)
         shares[0] = rng.choice([0.5, 1.2])
-        known = [0.0 if math.isinf(g) else g for g in latencies]
-        sums = [float(sum(w * g for w, g in zip(row, known, strict=True))) for row in weights]
+        sums = [float(sum(w * g for w, g in zip(row, latencies, strict=True))) for row in weights]
         bounds = [float(s * g) if s else None for s, g in zip(shares, sums, strict=True)]
     return weights.tolist(), bounds, latencies
 
@@ -60,8 +59,7 @@ def objective(kind, weight, title, why):
     def check(answer, rng):
         for _ in range(8):
             given = drawn_networks(rng, kind)
-            case = f"late{given}"
-            wrong = compared(answer(*given), lateness(*given), f"{case:.220}", why)
+            wrong = compared(answer(*given), lateness(*given), f"late{given}", why)
             if wrong is not None:
                 return wrong
         return PASSED
@@ -74,127 +72,254 @@ def objective(kind, weight, title, why):
 ALPHA, BETA, WINDOW = 0.2, 2.0, 3
 
 
-def drawn_task(rng, kind, slower):
-    """Draw the arguments of `gradient`; kind is "first", "backward", "similar" or "options".
-
-    slower   with "options": whether similar tasks are slower than this one, and beta is below 1
-    """
-    rounds = int(rng.integers(1, 4)) if kind == "first" else int(rng.integers(5, 12))
-    falls = rng.uniform(0.6, 1.0, rounds).cumprod()
-    history = [float(x) for x in 4e-3 * falls]
+def drawn_task(rng, rounds, similar=False):
+    """Draw (history, flops, rates) of a task after some rounds, with similar tasks or without."""
+    history = [float(x) for x in 4e-3 * rng.uniform(0.6, 1.0, rounds).cumprod()]
     flops = float(rng.integers(10, 400)) * 1e6
-    rates = []
-    if kind in ("similar", "options"):
-        factors = rng.choice([0.3, 0.7, 2.5, 6.0], int(rng.integers(1, 4)))
-        rates = [float(f) * flops / history[-1] for f in factors]
-    given = [int(rng.integers(1, 8)), history, flops, rates]
-    if kind == "options":
-        if slower:
-            given[3] = [0.5 * flops / history[-1]]
-        beta = float(rng.uniform(0.2, 0.7) if slower else rng.uniform(1.0, 3.0))
-        given += [float(rng.uniform(0.1, 0.9)), beta, 2]
-    return tuple(given)
+    factors = rng.choice([0.3, 0.7, 2.5, 6.0], int(rng.integers(1, 4))) if similar else []
+    return history, flops, [float(f) * flops / history[-1] for f in factors]
 
 
-def slope_of(weight, history, flops, rates, alpha=ALPHA, beta=BETA, window=WINDOW):
-    """Return the reference answer: the gradient of the objective for one more round of a task."""
+def backward_of(history, window):
+    return (history[-1] - history[-1 - window]) / window if len(history) > window else 0.0
+
+
+def forward_of(first, history, flops, rates, beta):
+    """Return the lower one of the first guess and the second, if there are similar tasks."""
     now = history[-1]
-    backward = (now - history[-1 - window]) / window if len(history) > window else 0.0
-    forward = -now / len(history)
-    if rates:
-        best = max([flops / now, *rates])
-        forward = min(forward, beta * flops / best - now)
-    return weight * (alpha * backward + (1 - alpha) * forward)
+    return min(first, beta * flops / max([flops / now, *rates]) - now) if rates else first
 
 
-def sloped(kind, weight, title, why):
-    """Make a part that checks the gradient of tasks of one kind."""
+def slope_of(weight, history):
+    """Return the gradient of a task without similar tasks."""
+    forward = -history[-1] / len(history)
+    return weight * (ALPHA * backward_of(history, WINDOW) + (1 - ALPHA) * forward)
 
-    def check(answer, rng):
-        for n in range(12):
-            given = drawn_task(rng, kind, n % 2 == 1)
-            case = f"gradient{given}"
-            wrong = compared(answer(*given), slope_of(*given), f"{case:.220}", why)
-            if wrong is not None:
-                return wrong
-        return PASSED
 
-    return Part("property", title, weight, check)
+def backward_alone(answer, rng):
+    """Check the backward part: alpha is 1, so the forward part does not count."""
+    for rounds in (1, 3, 4, 5, *(int(n) for n in rng.integers(2, 12, 6))):
+        window = int(rng.integers(2, 5)) if rounds > 4 else WINDOW
+        given = 1, *drawn_task(rng, rounds), 1.0, BETA, window
+        why = f"alpha is 1; {rounds} rounds, and the window is {window}"
+        if wrong := compared(answer(*given), backward_of(given[1], window), call(given), why):
+            return wrong
+    return PASSED
+
+
+def first_guess_alone(answer, rng):
+    """Check the first guess: alpha is 0, so the backward part does not count."""
+    for _ in range(8):
+        given = 1, *drawn_task(rng, int(rng.integers(1, 9))), 0.0
+        why = "alpha is 0 and there are no similar tasks, so it is the first guess"
+        wrong = compared(answer(*given), -given[1][-1] / len(given[1]), call(given), why)
+        if wrong:
+            return wrong
+    return PASSED
+
+
+def second_guess(answer, rng):
+    """Check the guess from similar tasks, with the answer's own first guess."""
+    for n in range(12):
+        history, flops, rates = drawn_task(rng, int(rng.integers(1, 9)), similar=True)
+        beta = float(rng.uniform(1.0, 3.0))
+        if n % 3 == 0:  # the task itself is the fastest
+            rates, beta = [0.5 * flops / history[-1]], float(rng.uniform(0.2, 0.7))
+        first = answer(1, history, flops, [], 0.0, beta)
+        if not is_number(first):
+            return wrong_type("a number", first)
+        given = 1, history, flops, rates, 0.0, beta
+        fastest = max([flops / history[-1], *rates])
+        why = (
+            f"alpha is 0; the first guess is {first:.6g}, and the fastest of the similar tasks and"
+            f" the task itself has {fastest:.6g} operations per second"
+        )
+        want = forward_of(first, history, flops, rates, beta)
+        if wrong := compared(answer(*given), want, call(given), why):
+            return wrong
+    return PASSED
+
+
+def both_parts(answer, rng):
+    """Check how the answer's own parts are put together: weight, alpha, and the usual values."""
+    for n in range(8):
+        history, flops, rates = drawn_task(rng, int(rng.integers(5, 12)), similar=n % 2 == 1)
+        weight, alpha = int(rng.integers(2, 8)), float(rng.uniform(0.1, 0.9))
+        rest, usual = (BETA, WINDOW), n < 4
+        given = weight, history, flops, rates, *(() if usual else (alpha, *rest))
+        alpha = ALPHA if usual else alpha
+        backward, forward = (answer(1, history, flops, rates, a, *rest) for a in (1.0, 0.0))
+        for part in (backward, forward):
+            if not is_number(part):
+                return wrong_type("a number", part)
+        why = f"your function gives {backward:.6g} for alpha = 1, and {forward:.6g} for alpha = 0"
+        if not forward or not backward:
+            return failed(
+                "wrong-value", expected="other than 0", got="0", case=call(given), why=why
+            )
+        want = weight * (alpha * backward + (1 - alpha) * forward)
+        if wrong := compared(answer(*given), want, call(given), why):
+            return wrong
+    return PASSED
+
+
+def call(given):
+    return f"gradient({', '.join(map(repr, given))})"
 
 
 # --- a scheduler ---------------------------------------------------------------------------------
 
 
-def drawn_curves(rng, kind):
-    """Draw the arguments of `order`; kind is "first", "plain", "ties", "dead" or "stalled"."""
+def falling(rng, length):
+    """Draw a curve that falls in every round."""
+    start, end, rate = rng.uniform(2, 6), rng.uniform(0.5, 1.5), rng.uniform(0.2, 0.4)
+    return [float(end + (start - end) * math.exp(-k * rate)) for k in range(length)]
+
+
+def with_plateaus(rng, patience):
+    """Draw a curve with plateaus, of which only the last one is as long as `patience` says."""
+    curve = [float(rng.uniform(5, 9))]
+    lengths = (*rng.integers(0, patience, 2).tolist(), patience - 1, patience + 3)
+    for n in lengths:
+        curve += [curve[-1]] * n + [curve[-1] * 0.8]
+    return curve
+
+
+def first_rounds(rng):
+    """Draw different weights, two of them the largest, and as many rounds as there are tasks."""
     tasks = int(rng.integers(3, 6))
-    length = 30 if kind != "dead" else 6
     weights = [int(w) for w in rng.permutation(range(1, tasks + 1))]
-    curves = []
-    for _ in range(tasks):
-        start, end = rng.uniform(2, 6), rng.uniform(0.5, 1.5)
-        at = [float(end + (start - end) * math.exp(-k * rng.uniform(0.2, 0.4))) for k in range(40)]
-        curves.append([min(at[: k + 1]) for k in range(length)])
-    rounds, patience = 24, 100
-    if kind == "first":
-        weights[1], rounds = weights[0], tasks
-    elif kind == "ties":
-        curves, weights = [list(curves[0]) for _ in range(tasks)], [2] * tasks
-    elif kind == "dead":
-        rounds = 6 * tasks + 5
-    elif kind == "stalled":
-        curves = [c[:3] + [c[2]] * 27 for c in curves]
-        curves[0][9:] = [curves[0][9] / 2] * 21
-        rounds, patience = 60, int(rng.integers(2, 5))
-    return curves, weights, rounds, patience
+    low, high = sorted(int(n) for n in rng.permutation(tasks)[:2])
+    weights[low] = weights[high] = tasks + 1
+    return [falling(rng, 5) for _ in range(tasks)], weights, tasks, 100
+
+
+def many_rounds(rng):
+    """Draw falling curves, and weights that already fall with the number of the task."""
+    tasks = int(rng.integers(3, 6))
+    weights = sorted((int(w) for w in rng.permutation(range(1, tasks + 4))[:tasks]), reverse=True)
+    return [falling(rng, 30) for _ in range(tasks)], weights, 24, 100
+
+
+def equal_gradients(rng):
+    """Draw equal curves, and equal weights but for a small one: the last choice is task 1."""
+    tasks, curve = int(rng.integers(3, 6)), falling(rng, 30)
+    return [[*curve] for _ in range(tasks)], [1] + [2] * (tasks - 1), tasks + 1, 100
+
+
+def short_curves(rng):
+    """Draw falling curves that are used up before the rounds are."""
+    curves = [falling(rng, int(n)) for n in rng.integers(1, 8, int(rng.integers(1, 5)))]
+    return curves, [1] * len(curves), 60, 100
+
+
+def stalling_curves(rng):
+    """Draw curves with plateaus, one of them from its first round on."""
+    patience = int(rng.integers(2, 5))
+    curves = [with_plateaus(rng, patience) for _ in range(int(rng.integers(1, 4)))]
+    curves.append([float(rng.uniform(2, 5))] * (patience + 4))
+    return curves, [1] * len(curves), 200, patience
+
+
+def death(past, curve, patience):
+    """Return why a task with the latencies `past` is dead; "" if it lives."""
+    if len(past) > patience and past[-1] == past[-1 - patience]:
+        return f"brought no improvement in its last {patience} rounds, after the first one"
+    return "has used up its curve" if len(past) >= len(curve) else ""
+
+
+def next_task(curves, weights, count, patience):
+    """Return (the task that gets the next round, why); (None, why) if all are dead."""
+    past = [curve[:n] for curve, n in zip(curves, count, strict=True)]
+    living = [n for n, p in enumerate(past) if not death(p, curves[n], patience)]
+    if not living:
+        return None, "all tasks are dead"
+    untried = [n for n in living if not count[n]]
+    if untried:
+        best = max(untried, key=lambda n: weights[n])
+        return best, f"of the tasks without a round, task {best} has the largest weight"
+    slopes = {n: slope_of(weights[n], past[n]) for n in living}
+    best = min(living, key=slopes.__getitem__)
+    shown = ", ".join(f"{n}: {slope:.4g}" for n, slope in slopes.items())
+    return best, f"the gradients of the living tasks are {shown}"
 
 
 def choices(curves, weights, rounds, patience):
     """Return the reference answer: the number of the task that is chosen in each round."""
     count, chosen = [0] * len(curves), []
     while len(chosen) < rounds:
-        living = []
-        for n, curve in enumerate(curves):
-            past = curve[: count[n]]
-            stalled = len(past) > patience and past[-1] == past[-1 - patience]
-            if len(past) < len(curve) and not stalled:
-                living.append(n)
-        if not living:
+        best, _ = next_task(curves, weights, count, patience)
+        if best is None:
             break
-        untried = [n for n in living if not count[n]]
-        if untried:
-            best = max(untried, key=lambda n: weights[n])
-        else:
-            slopes = {n: slope_of(weights[n], curves[n][: count[n]], 1.0, []) for n in living}
-            best = min(living, key=slopes.__getitem__)
         count[best] += 1
         chosen.append(best)
     return chosen
 
 
-def chooses(kind, weight, title, why):
-    """Make a part that checks the choices on searches of one kind."""
+def wrong_list(got, given):
+    """Return the outcome for a list that cannot be the choices; None if it can."""
+    tasks = range(len(given[0]))
+    if not isinstance(got, list) or not all(type(n) is int and n in tasks for n in got):
+        return wrong_type(f"a list of numbers of tasks, 0 to {len(tasks) - 1}", got)
+    return None
+
+
+def chooses(drawn, weight, title, first=0):
+    """Make a part that checks the choices, from number `first` on, on searches that `drawn` draws.
+
+    first   from the start of the list, or if it is negative from its end
+    """
 
     def check(answer, rng):
         for _ in range(6):
-            given = drawn_curves(rng, kind)
+            given = drawn(rng)
+            curves, weights, _, patience = given
             got, want = answer(*given), choices(*given)
-            if not isinstance(got, list) or not all(type(n) is int for n in got):
-                return wrong_type("a list of numbers of tasks", got)
-            if got == want:
+            if wrong := wrong_list(got, given):
+                return wrong
+            if len(got) == len(want) and got[first:] == want[first:]:
                 continue
-            pairs = zip(got, want, strict=False)
-            at = next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(got), len(want)))
-            case = (
-                f"{len(given[0])} tasks, weights {given[1]}, patience {given[3]}; from round {at}"
-            )
+            pairs = list(zip(got, want, strict=False))
+            differ = (k for k, (a, b) in enumerate(pairs) if a != b and k >= first % len(want))
+            at = next(differ, len(pairs))
+            count = [want[:at].count(n) for n in range(len(curves))]
+            latencies = [
+                curve[n - 1] if n else None for curve, n in zip(curves, count, strict=True)
+            ]
             return failed(
                 "wrong-value",
-                expected=f"{want[at : at + 8]}, {len(want)} rounds",
-                got=f"{got[at : at + 8]}, {len(got)} rounds",
-                case=case,
-                why=why,
+                expected=f"task {want[at]}" if at < len(want) else f"{len(want)} rounds",
+                got=f"task {got[at]}" if at < len(got) else f"{len(got)} rounds",
+                where=f"round {at + 1} of {given[2]}, after {want[:at]}; latencies now {latencies}",
+                case=f"{len(curves)} tasks, weights {weights}, patience {patience}",
+                why=next_task(curves, weights, count, patience)[1],
             )
+        return PASSED
+
+    return Part("property", title, weight, check)
+
+
+def dies(drawn, weight, title):
+    """Make a part that checks how many rounds each task gets before all are dead."""
+
+    def check(answer, rng):
+        for _ in range(8):
+            given = drawn(rng)
+            curves, weights, rounds, patience = given
+            got, want = answer(*given), choices(*given)
+            if wrong := wrong_list(got, given):
+                return wrong
+            for n, curve in enumerate(curves):
+                if got.count(n) == want.count(n):
+                    continue
+                past = curve[: want.count(n)]
+                return failed(
+                    "wrong-value",
+                    expected=f"{want.count(n)} rounds of task {n}",
+                    got=str(got.count(n)),
+                    case=f"curve {curve}, weights {weights}, rounds {rounds}, patience {patience}",
+                    why=f"after {len(past)} rounds, task {n} {death(past, curve, patience)}",
+                )
         return PASSED
 
     return Part("property", title, weight, check)
@@ -218,13 +343,13 @@ EXERCISE = Exercise(
                 ),
                 objective(
                     "bounds",
-                    0.5,
+                    0.6,
                     "ten times what is beyond a bound",
                     "below its bound a network counts 0, above it ten times the difference",
                 ),
                 objective(
                     "unknown",
-                    0.3,
+                    0.2,
                     "tasks that no network calls",
                     "0 * inf is nan: leave out tasks with weight 0",
                 ),
@@ -244,25 +369,10 @@ EXERCISE = Exercise(
             4,
             "gradient",
             (
-                sloped(
-                    "first",
-                    0.2,
-                    "a task with few rounds",
-                    "with `window` rounds or fewer the backward part is 0",
-                ),
-                sloped(
-                    "backward",
-                    0.3,
-                    "what the last rounds have gained",
-                    "(latency now - latency `window` rounds ago) / window",
-                ),
-                sloped(
-                    "similar",
-                    0.3,
-                    "similar tasks",
-                    "the lower of the two guesses; the task itself may be the fastest",
-                ),
-                sloped("options", 0.2, "other alpha, beta and window", "all three are arguments"),
+                Part("property", "the backward part", 0.3, backward_alone),
+                Part("property", "the first guess", 0.2, first_guess_alone),
+                Part("property", "the second guess, and the lower of both", 0.3, second_guess),
+                Part("property", "weight, alpha and the usual values", 0.2, both_parts),
             ),
             (
                 "Compute the three parts one by one and print them: backward, the first guess,"
@@ -280,28 +390,11 @@ EXERCISE = Exercise(
             5,
             "order",
             (
-                required(
-                    chooses(
-                        "first",
-                        0.1,
-                        "the first round of each task",
-                        "the largest weight first; of equal ones the lower number",
-                    )
-                ),
-                chooses("plain", 0.3, "the lowest gradient", "weight * (.2 backward + .8 forward)"),
-                chooses("ties", 0.2, "equal gradients", "the lower number is first"),
-                chooses(
-                    "dead",
-                    0.2,
-                    "tasks whose candidates are used up",
-                    "a task is dead when its curve is used up, and it ends when all are dead",
-                ),
-                chooses(
-                    "stalled",
-                    0.2,
-                    "tasks that have stalled",
-                    "dead: the latency now is the one of `patience` rounds ago",
-                ),
+                chooses(first_rounds, 0.2, "the first round of each task"),
+                chooses(many_rounds, 0.3, "the lowest gradient"),
+                chooses(equal_gradients, 0.1, "equal gradients", first=-1),
+                dies(short_curves, 0.2, "tasks whose candidates are used up"),
+                dies(stalling_curves, 0.2, "tasks that have stalled"),
             ),
             (
                 "Keep the number of rounds of each task; the latency of task n is"

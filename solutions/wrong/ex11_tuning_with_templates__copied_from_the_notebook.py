@@ -12,7 +12,7 @@ def space(rows, columns, lanes, registers):
     cfg = autotvm.ConfigSpace()
     cfg.define_split("tile_y", rows, num_outputs=2, max_factor=32)
     cfg.define_split("tile_x", columns, num_outputs=2, filter=lambda e: 8 <= e.size[-1] <= 128)
-    return listed(cfg)
+    return cfg
 
 
 def propose(sizes, tried, seconds, count, seed):

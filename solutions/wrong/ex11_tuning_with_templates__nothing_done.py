@@ -14,7 +14,7 @@ def space(rows, columns, lanes, registers):
     cfg = autotvm.ConfigSpace()
     cfg.define_split("tile_y", rows, num_outputs=2)
     cfg.define_split("tile_x", columns, num_outputs=3)
-    return listed(cfg)
+    return cfg
 
 
 def propose(sizes, tried, seconds, count, seed):

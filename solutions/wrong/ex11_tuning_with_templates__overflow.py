@@ -9,7 +9,7 @@ EXPECT = {
 
 
 def space(rows, columns, lanes, registers):
-    """The allowed configurations: space(96, 384, 8, 16) = [[[-1, 8], [-1, 1, 8]], ...]."""
+    """The space: listed(space(96, 384, 8, 16)) = [[[-1, 8], [-1, 1, 8]], ...]."""
     cfg = autotvm.ConfigSpace()
     cfg.define_split("tile_y", rows, num_outputs=2)
     cfg.define_split(
@@ -24,7 +24,7 @@ def space(rows, columns, lanes, registers):
         return y * vectors + vectors + 1 <= registers and y * vectors >= 8
 
     cfg.multi_filter(fits)
-    return listed(cfg)
+    return cfg
 
 
 def propose(sizes, tried, seconds, count, seed):

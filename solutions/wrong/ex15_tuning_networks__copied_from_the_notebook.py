@@ -2,8 +2,8 @@
 
 EXPECT = {
     "ex15.1": ("wrong-value", 0),
-    "ex15.2": ("wrong-value", 0),
-    "ex15.3": ("wrong-value", 0),
+    "ex15.2": ("wrong-value", 0.8),
+    "ex15.3": ("wrong-value", 0.5),
 }
 
 

@@ -1,9 +1,9 @@
 """What is below a bound is subtracted; backward over one round; first rounds in order."""
 
 EXPECT = {
-    "ex15.1": ("wrong-value", 0.6),
-    "ex15.2": ("wrong-value", 0.8),
-    "ex15.3": ("wrong-value", 0),
+    "ex15.1": ("wrong-value", 1.2),
+    "ex15.2": ("wrong-value", 2.8),
+    "ex15.3": ("wrong-value", 4),
 }
 
 

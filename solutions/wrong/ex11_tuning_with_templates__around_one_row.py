@@ -1,0 +1,68 @@
+"""All conditions in one filter; the best row alone is a parent; a mean, not the least."""
+
+EXPECT = {
+    "ex11.1": ("forbidden", 3),
+    "ex11.2": ("too-slow", 3),
+    "ex11.4": ("wrong-value", 2.4),
+}
+
+
+def space(rows, columns, lanes, registers):
+    """The space: listed(space(96, 384, 8, 16)) = [[[-1, 8], [-1, 1, 8]], ...]."""
+    cfg = autotvm.ConfigSpace()
+    cfg.define_split("tile_y", rows, num_outputs=2)
+    cfg.define_split("tile_x", columns, num_outputs=3)
+
+    def fits(c):
+        y, (_, m, x) = c["tile_y"].size[1], c["tile_x"].size
+        sums, vectors = y * (x // lanes), x // lanes
+        return x % lanes == 0 and m * x <= 256 and sums + vectors + 1 <= registers and sums >= 8
+
+    cfg.multi_filter(fits)
+    return cfg
+
+
+def propose(sizes, tried, seconds, count, seed):
+    """Rows to measure next: propose([7, 2], [[0, 1]], [0.003], 2, 0) = [[1, 1], [4, 0]]."""
+    rng = np.random.default_rng([seed, len(tried)])
+    known = {tuple(row) for row in tried}
+    parents = [tried[n] for n in np.argsort(seconds)[:1]]
+    found = []
+    while len(found) < count:
+        row = [int(rng.integers(n)) for n in sizes]
+        if len(tried) >= 24:
+            parent = parents[int(rng.integers(len(parents)))]
+            changed = rng.permutation(len(sizes))[: 2 if rng.random() < 0.3 else 1]
+            row = [row[n] if n in changed else parent[n] for n in range(len(sizes))]
+        if tuple(row) not in known:
+            known.add(tuple(row))
+            found.append(row)
+    return found
+
+
+def diagnose(lines, task):
+    """What a log tells: {"failures": {...}, "best": {...}, "knob": "..."}."""
+    records = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if record["task"] == task and not record["final"]:
+            records.append(record)
+    failures = {}
+    for record in records:
+        if record["error"]:
+            failures[record["error"]] = failures.get(record["error"], 0) + 1
+    good = [record for record in records if not record["error"]]
+    best = min(good, key=lambda record: min(record["seconds"]))["values"]
+
+    def spread(knob):
+        times = {}
+        for record in good:
+            option = json.dumps(record["values"][knob])
+            times.setdefault(option, []).append(math.log(np.mean(record["seconds"])))
+        means = [np.mean(t) for t in times.values() if len(t) >= 5]
+        return max(means) - min(means)
+
+    return {"failures": failures, "best": best, "knob": max(best, key=spread)}
