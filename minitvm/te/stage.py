@@ -148,10 +148,9 @@ class StageView:
                 self.schedule.state = state
                 return tir.text(size)
         shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
-        why = (
-            "the size of a part is an integer >= 1, or an expression of sizes "
-            "(te.var, te.size_var) with names of their own"
-        )
+        why = "the size of a part is an integer >= 1"
+        if isinstance(n, tir.Expr):
+            why += ", or an expression of sizes (te.var, te.size_var) with names of their own"
         raise ScheduleError(f"split of {axis!r} by {shown}", why)
 
     def split(

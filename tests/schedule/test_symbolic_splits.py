@@ -362,7 +362,7 @@ WHY = (
     [
         (te.var("n"), f"split of 'i' by n: {WHY}"),  # another one of that name
         (te.var("q") + te.var("q"), f"split of 'i' by q + q_1: {WHY}"),
-        ("n", f"split of 'i' by 'n': {WHY}"),
+        ("n", "split of 'i' by 'n': the size of a part is an integer >= 1"),
         (-1, "split of 'i' in C: the size of a part is an integer >= 1, not -1"),
         (n - n, "split of 'i' in C: the size of a part is an integer >= 1, not 0"),
     ],

@@ -300,10 +300,11 @@ def test_a_size_that_is_no_integer_is_refused(size: Any) -> None:
     )
 
 
-def test_a_symbolic_size_is_refused_by_its_name() -> None:
+def test_a_size_that_is_a_loop_is_refused_by_its_name() -> None:
     _, _, C, s = chain()
-    assert str(refused(lambda: s[C].split(C.op.axis[0], te.var("n") + 1))) == (
-        "split of 'i' by n + 1: the size of a part is an integer >= 1"
+    assert str(refused(lambda: s[C].split(C.op.axis[0], C.op.axis[0] + 1))) == (
+        "split of 'i' by i + 1: the size of a part is an integer >= 1, or an expression of sizes "
+        "(te.var, te.size_var) with names of their own"
     )
 
 
