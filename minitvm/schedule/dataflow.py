@@ -8,7 +8,18 @@ from typing import Any, ClassVar
 
 from minitvm import tensor, tir
 
-from .state import At, Stage, State, inputs, names_of, new_stage, root_axes, unique
+from .state import (
+    At,
+    FuseRelation,
+    Stage,
+    State,
+    inputs,
+    names_of,
+    new_stage,
+    root_axes,
+    singletons,
+    unique,
+)
 from .step import Changes, Checks, StageName, Step
 from .storage import known_scope
 
@@ -69,7 +80,8 @@ class CacheWrite(Step):
                                       for i in range(n):
                                         C[i] = C_local[i]
 
-    The new stage has axes i.c, j.c, ... and the reduce axes of the old one.
+    The new stage has axes i.c, j.c, ... and the reduce axes of the old one. If data loops were
+    fused before, it has an axis for each fused loop, as in TVM; those of the old stage are plain.
     """
 
     scope: str
@@ -101,9 +113,7 @@ class CacheWrite(Step):
                 "the range of its reduce axis depends on its data axes, which this step replaces",
                 "write a te.compute that copies its result",
             )
-        added = len(stage.leaves) > len(root_axes(op))
-        moved = any(a is not b for a, b in zip(stage.leaves, root_axes(op), strict=False))
-        if stage.relations or stage.notes or stage.predicate or added or moved:
+        if stage.notes or stage.predicate or not (_is_plain(stage) or _is_fused(stage)):
             yield (
                 "its loops have been changed already, and they would be lost",
                 "call cache_write before split, fuse, reorder, vectorize, ...",
@@ -117,19 +127,50 @@ class CacheWrite(Step):
         op = stage.op
         assert isinstance(op, tensor.ComputeOp)
         name = unique(f"{stage.name}.{scope}", {s.name for s in state.stages})
-        axes = tuple(tensor.axis(f"{a.name}.c", 0, a.extent, "data") for a in op.axis)
-        renamed = dict(zip(op.axis, axes, strict=True))
+        loops = stage.leaves[: len(stage.leaves) - len(op.reduce_axis)]
+        axes = tuple(tensor.axis(f"{a.name}.c", 0, a.extent, "data") for a in loops)
+        place: dict[tensor.Axis, tir.Index] = {a: a for a in op.axis}
+        values: dict[tensor.Axis, tir.Index] = dict(zip(loops, axes, strict=True))
+        fuses = [r for r in stage.relations if isinstance(r, FuseRelation)]
+        for r in fuses:
+            place[r.fused] = tir.add(tir.mul(place[r.outer], r.inner.extent), place[r.inner])
+        for r in reversed(fuses):
+            values[r.outer] = tir.floordiv(values[r.fused], r.inner.extent)
+            values[r.inner] = tir.floormod(values[r.fused], r.inner.extent)
+        renamed = {a: values[a] for a in op.axis}
         inner = map_bodies(op, lambda e: tir.substitute(e, renamed))
         inner = tensor.ComputeOp(name, axes, op.reduce_axis, inner.body, attrs=op.attrs)
         n = len(op.body)
-        copies = tuple(tir.load(tensor.tensor_of(inner, i), *op.axis) for i in range(n))
+        at = [place[a] for a in loops]
+        copies = tuple(tir.load(tensor.tensor_of(inner, i), *at) for i in range(n))
         outer = tensor.ComputeOp(op.name, op.axis, (), copies, op.tag, attrs=op.attrs)
-        changed = stage.change(op=outer, leaves=outer.axis, names=names_of(outer))
+        changed = stage.change(op=outer, leaves=outer.axis, names=names_of(outer), relations=())
         state = recompute(state, changed, op)
         return insert(state, stage.name, new_stage(name, inner, scope=scope), after=False)
 
 
 DATAFLOW = (CacheRead, CacheWrite)
+
+
+def _is_plain(stage: Stage) -> bool:
+    """Return whether the loops of `stage` are the axes of its formula, in order."""
+    axes = root_axes(stage.op)
+    same = len(axes) == len(stage.leaves)
+    return same and all(a is b for a, b in zip(stage.leaves, axes, strict=True))
+
+
+def _is_fused(stage: Stage) -> bool:
+    """Return whether steps only fused data loops of `stage` with constant inner extents."""
+    fused = [r for r in stage.relations if isinstance(r, FuseRelation)]
+    reduce = [a for a in stage.leaves if a.kind == "reduce"]
+    last = [*stage.op.reduce_axis] if isinstance(stage.op, tensor.ComputeOp) else []
+    return (
+        len(fused) == len(stage.relations) > 0
+        and not singletons(stage)
+        and all(r.fused.kind == "data" and isinstance(r.inner.extent, int) for r in fused)
+        and [id(a) for a in stage.leaves[len(stage.leaves) - len(last) :]] == [*map(id, last)]
+        and len(reduce) == len(last)
+    )
 
 
 def map_bodies(op: tensor.ComputeOp, f: Callable[[Any], Any]) -> tensor.ComputeOp:

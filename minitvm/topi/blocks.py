@@ -51,14 +51,61 @@ def schedule_transpose(
     op = stage.op
     assert isinstance(op, te.ComputeOp)
     at = next(d for d, a in enumerate(op.axis) if a is row)
-    moved = stage if stage.name != out.name else s[s.cache_write(op.output(0), "local")]
-    *outer, across = axes_of(out)
+    runs = _runs(op, (row, op.axis[-1]))
+    if runs:
+        _fuse(stage, runs)
+        moved = s[s.cache_write(op.output(0), "local")]
+        if stage.name != out.name:
+            stage.compute_inline()
+        _fuse(out, runs)
+        at -= sum(1 for d in runs if d < at)
+    else:
+        moved = stage if stage.name != out.name else s[s.cache_write(op.output(0), "local")]
+    *outer, across = out.leaf_iter_vars
     rows = outer.pop(at)
-    side = block_side(target, op.dtypes[0], row.extent, across.extent)
-    outer = transpose_by_blocks(moved, axes_of(moved)[at], out, outer, (rows, across), side, target)
+    side = block_side(target, op.dtypes[0], rows.extent, across.extent)
+    along = None if not runs else _evenness(rows.extent) >= _evenness(across.extent)
+    outer = transpose_by_blocks(
+        moved, axes_of(moved)[at], out, outer, (rows, across), side, target, along
+    )
     if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(out.fuse(*outer))
     return {stage.name, out.name, moved.name}
+
+
+def _runs(op: te.ComputeOp, square: tuple[te.Axis, te.Axis]) -> list[int]:
+    """Return each d for which dimensions d and d + 1 of `op` should be one in a transpose.
+
+    They are neighbours, in this order, in the result and in every tensor that is read: in
+    out[h, w, c] = x[c, h, w] these are h and w. Empty if the axes of `square` have even blocks
+    without that.
+    """
+    if all(tir.prove_equal(tir.floormod(a.extent, LEAST_SIDE), 0) for a in square):
+        return []
+    found = [
+        d
+        for d, (a, b) in enumerate(zip(op.axis, op.axis[1:], strict=False))
+        if isinstance(b.extent, int) and all(_together(a, b, e.indices) for e in tensor.loads(op))
+    ]
+    return found if any(a is op.axis[n] for d in found for n in (d, d + 1) for a in square) else []
+
+
+def _together(a: te.Axis, b: te.Axis, indices: Sequence[tir.Index]) -> bool:
+    """Return whether `indices` have b right after a, or neither of them."""
+    at = [d for d, i in enumerate(indices) if not tir.free_of(i, (a, b))]
+    neighbours = len(at) == 2 and at[1] == at[0] + 1
+    return not at or (neighbours and indices[at[0]] is a and indices[at[1]] is b)
+
+
+def _fuse(stage: te.StageView, runs: Sequence[int]) -> None:
+    """Fuse the loops d and d + 1 of `stage` for each d in `runs`."""
+    for d in reversed(runs):
+        stage.fuse(*stage.leaf_iter_vars[d : d + 2])
+
+
+def _evenness(n: tir.Index) -> int:
+    """Return the largest power of 2 that divides n; steps of odd sizes use all sets of a cache."""
+    return n & -n if isinstance(n, int) else 1
 
 
 def transpose_by_blocks(
@@ -69,6 +116,7 @@ def transpose_by_blocks(
     square: tuple[te.Axis, te.Axis],
     side: int,
     target: Target,
+    along: bool | None = None,
 ) -> list[te.Axis]:
     """Compute `moved` block by block in the loops of `out`; return the loops outside the blocks.
 
@@ -82,11 +130,12 @@ def transpose_by_blocks(
           out[io + ii, jo + ji] = moved[ii, ji]
 
     The CPU prefetches data of one page at a time. If a row of the source is shorter than a page,
-    the loops io and jo are exchanged, so that the result is written in long runs.
+    the loops io and jo are exchanged, so that the result is written in long runs. `along` says
+    instead whether the innermost loop is io, along the rows of the source.
     """
     length, size = square[0].extent, out.op.output(0).dtype.bytes
     blocks = max(1, target.l2 // 16 // (2 * side * side * size))  # in source and result
-    short = isinstance(length, int) and length * size < PAGE
+    short = isinstance(length, int) and length * size < PAGE if along is None else not along
     (io, ii), (jo, ji) = (out.split(axis, factor=side) for axis in square)
     inside, outside = (jo, io) if short else (io, jo)
     strip, inside = out.split(inside, factor=blocks)

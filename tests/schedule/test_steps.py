@@ -336,6 +336,40 @@ def test_fuse_of_no_loops_is_written_down() -> None:
     assert te.Schedule.from_json(s.to_json(), Y).steps == s.steps
 
 
+def test_cache_write_after_a_fuse_has_one_axis_for_both_loops() -> None:
+    s = matrix()
+    C = s.outputs[0].output(0)
+    s["C"].fuse(*s["C"].op.axis)
+    CC = s.cache_write(C, "local")
+    assert tuple(CC.shape) == (24,)
+    assert leaves(s, "C") == ["i", "j"]
+    assert loops(s) == (
+        'C_local = allocate((24,), "float32", "local")\n'
+        "for i_j_fused_c in range(24):\n"
+        "  C_local[i_j_fused_c] = A[i_j_fused_c // 6, i_j_fused_c % 6] + 1.0\n"
+        "for i in range(4):\n"
+        "  for j in range(6):\n"
+        "    C[i, j] = C_local[i*6 + j]"
+    )
+    again = te.Schedule.from_json(s.to_json(), C.op)
+    assert loops(again) == loops(s)
+
+
+def test_cache_write_after_a_fuse_in_another_order_transposes_the_copy() -> None:
+    s = matrix()
+    i, j = s["C"].op.axis
+    s["C"].reorder(j, i)
+    s["C"].fuse(j, i)
+    s.cache_write(s.outputs[0].output(0), "local")
+    assert "C[i_1, j_1] = C_local[j_1*4 + i_1]".replace("_1", "") in loops(s)
+
+
+@pytest.mark.parametrize("last", [Fuse("C", ("i", "k")), Reorder("C", ("k", "i"))])
+def test_cache_write_after_other_steps_would_lose_loops(last: Step) -> None:
+    says = "cache_write of C: its loops have been changed already, and they would be lost"
+    assert refusal(rowsum(), last, CacheWrite("C", "local")).startswith(says)
+
+
 def test_cache_write_after_fuse_of_no_loops_would_lose_the_loop() -> None:
     says = "cache_write of C: its loops have been changed already, and they would be lost"
     assert refusal(matrix(), Fuse("C", ()), CacheWrite("C", "local")).startswith(says)

@@ -55,6 +55,34 @@ def test_elementwise_stages_are_computed_in_the_blocks(target: str, shape: tuple
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(1, 12, 7, 7), (2, 5, 14, 6), (1, 4, 3, 49), (3, 8, 9, 10)])
+def test_axes_that_stay_together_are_one_loop(target: str, shape: tuple[int, ...]) -> None:
+    n, c, h, w = shape
+    x, bias = te.placeholder(shape, name="x"), te.placeholder((c,), name="bias")
+    channels_last = topi.transpose(x, (0, 2, 3, 1))
+    check(channels_last, [x], lambda v: v.transpose(0, 2, 3, 1), target)
+    out = topi.relu(topi.add(channels_last, bias))
+    check(out, [x, bias], lambda v, b: np.maximum(v.transpose(0, 2, 3, 1) + b, 0), target)
+    y = te.placeholder((n, h, w, c), name="y")
+    check(topi.transpose(y, (0, 3, 1, 2)), [y], lambda v: v.transpose(0, 3, 1, 2), target)
+    out = topi.add(topi.transpose(y, (0, 3, 1, 2)), x)
+    check(out, [y, x], lambda v, a: v.transpose(0, 3, 1, 2) + a, target)
+    cube = te.placeholder((c, h, w, n, 3), name="cube")
+    check(
+        topi.transpose(cube, (4, 0, 1, 2, 3)), [cube], lambda v: v.transpose(4, 0, 1, 2, 3), target
+    )
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 3, 1), (0, 3, 1, 2)])
+def test_images_of_14_x_14_are_read_and_written_in_vectors(axes: tuple[int, ...]) -> None:
+    x = te.placeholder((1, 14, 14, 16) if axes[1] == 3 else (1, 16, 14, 14), name="x")
+    out = topi.transpose(x, axes)
+    loops = str(tvm.lower(topi.schedule(out, ONE), [x, out], target=ONE))
+    assert "fused" in loops
+    assert "if" not in loops  # 196 pixels are 49 vectors of 4
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_readers_of_other_shapes_read_a_stored_transpose(target: str) -> None:
     x, w = te.placeholder((24, 20), name="x"), te.placeholder((24, 8), name="w")
     moved = topi.transpose(x)
