@@ -58,23 +58,26 @@ CLAIMS = {
 
 def task_of(size: int, channels: int, limited: bool) -> tune.Task:
     """Return the task of a convolution, with all sketches or those of a limited space."""
-    out = conv(size, channels, channels, 3, 1)
+    out = conv(size, channels, channels, 3, 1, constant=not limited)  # constants are packed
     dag = auto_scheduler.ComputeDAG(te.create_schedule(out.op))
-    rules = [r for r in auto_scheduler.RULES if not (limited and r.name.startswith("pack"))]
-    found = auto_scheduler.sketches([dag], TARGET, rules)
+    found = auto_scheduler.sketches([dag], TARGET)
     if limited:
-        found = tuple(even(sketch) for sketch in found if "level 2" not in sketch.name)
+        found = tuple(narrow(sketch) for sketch in found if "level 2" not in sketch.name)
     name = f"conv {size} {channels}{' limited' if limited else ''}"
     return tune.Task(name, (), TARGET, dag.tensors, dag.flop_ct, found)
 
 
-def even(sketch: tune.Sketch) -> tune.Sketch:
-    """Return a sketch with only those tiles that divide the loops."""
+def narrow(sketch: tune.Sketch) -> tune.Sketch:
+    """Return a sketch without packing, with only those tiles that divide the loops."""
     genes = [
-        tune.sizes_gene(g.name, [o for o in g.options if o[0] != -1]) if g.kind == "split" else g
+        tune.sizes_gene(g.name, [o for o in g.options if o[0] != -1])
+        if g.kind == "split"
+        else tune.choice_gene(g.name, ["no"])
+        if g.name == "pack_inputs"
+        else g
         for g in sketch.space.genes
     ]
-    return replace(sketch, space=tune.Space(tuple(genes)))
+    return replace(sketch, space=replace(sketch.space, genes=tuple(genes)))
 
 
 def without_draft(task: tune.Task) -> tune.Columns:

@@ -62,9 +62,11 @@ def batch_matmul(b: int, m: int, n: int, k: int) -> te.Tensor:
     return te.compute((b, m, n), lambda b, i, j: te.sum(x[b, i, r] * y[b, r, j], r), name="C")
 
 
-def conv(size: int, ci: int, co: int, kernel: int, stride: int, relu: bool = False) -> te.Tensor:
+def conv(
+    size: int, ci: int, co: int, kernel: int, stride: int, relu: bool = False, constant: bool = True
+) -> te.Tensor:
     x = te.placeholder((1, size, size, ci), name="x")
-    w = te.placeholder((kernel, kernel, ci, co), name="w", constant=True)
+    w = te.placeholder((kernel, kernel, ci, co), name="w", constant=constant)
     y = topi.conv2d(x, w, stride, kernel // 2, layout="NHWC")
     return topi.relu(y) if relu else y
 

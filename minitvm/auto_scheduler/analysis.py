@@ -12,6 +12,10 @@ import math
 from minitvm import schedule, tensor, tir
 
 BRANCHES = (tir.Where, tir.IfThenElse)
+CHEAP = {  # calls of a few instructions; TVM counts all calls but exp as cheap
+    *("sqrt", "rsqrt", "floor", "ceil", "trunc", "round", "abs", "copysign"),
+    *("isnan", "isfinite", "isinf"),
+}
 
 
 def extent(a: tensor.Axis) -> int:
@@ -52,13 +56,13 @@ def has_data_reuse(op: tensor.ComputeOp) -> bool:
 
 
 def is_strictly_inlineable(op: tensor.Operation) -> bool:
-    """Return whether inlining `op` costs nothing: no reduction, branch, division or function.
+    """Return whether inlining `op` costs little: no reduction, branch or expensive call.
 
     All its indices are axes plus constants, in the order of the axes, each at most once.
     """
     if not isinstance(op, tensor.ComputeOp) or op.reduction is not None or len(op.dtypes) > 1:
         return False
-    if any(isinstance(n, (tir.Call, *BRANCHES)) for n in tir.walk(op.body[0])):
+    if any(map(_is_expensive, tir.walk(op.body[0]))):
         return False
     order = {a: n for n, a in enumerate(op.axis)}
     for load in tensor.loads(op):
@@ -74,6 +78,10 @@ def is_strictly_inlineable(op: tensor.Operation) -> bool:
         if places != sorted(set(places)):
             return False
     return True
+
+
+def _is_expensive(e: object) -> bool:
+    return isinstance(e, BRANCHES) or (isinstance(e, tir.Call) and e.name not in CHEAP)
 
 
 def reads_elementwise(reader: tensor.Operation, read: tensor.Operation) -> bool:

@@ -1,51 +1,88 @@
 """Annotation: the decisions, besides tile sizes, that change the steps of a sketch.
 
-    unroll      whether the rows of a register tile are unrolled
-    location    where stages that are neither tiled nor inlined are computed
-    grain       how many of the outermost loops run in parallel
-    vectorize   the innermost data loop of each stage
+    pack_inputs   whether inputs that many tiles read are packed, although they are no constants
+    location      where stages that are neither tiled nor inlined are computed
+    unroll_rows   whether the rows of a register tile are unrolled
+    parallel      how many of the outermost loops run in parallel, on several cores
 
-Each combination of decisions is a separate sketch with the same genes, so a row of one sketch is
-also a row of its siblings. (Ansor draws these decisions for each program.)
+Each decision is a gene, as each size is. (Ansor also draws them for each program.) The innermost
+data loop of each stage is always vectorized.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 
 from minitvm import schedule, tensor, tune
 from minitvm.base import Target
 
 from . import analysis
+from .packing import can_pack, packed
 from .state import State
 
 UNROLLS = (0, 16, 64, 512)
 FEW_STAGES = 2  # up to this many stages without tiles get locations independently
 SHORTEST = 4  # iterations of the shortest loop that is worth vectorizing
 VECTORS = (1, 2, 4)  # registers of a vectorized loop of stages without tiles
+KEPT = 256  # states of other decisions that are kept, so that they are not derived again
 
 
-def annotated(state: State, target: Target) -> list[State]:
-    """Return the states of all legal combinations of decisions."""
-    if state.annotated:
-        return [state]
-    state = state.copy()
-    _open_sizes(state, target)
-    found = list[State]()
-    for located in _locations(state):
-        for rows in (False, True) if state.tiles else (False,):
-            new = located.copy()
-            _vectorize(new, target)
-            if rows:
-                _unroll_rows(new)
-            for ready in _grains(new, target):  # fusing loops drops their pragmas
-                _limit_unrolling(ready)
-                found.append(ready)
-    return found
+def annotated(state: State, target: Target) -> State:
+    """Return the state with genes for all decisions; its steps are those of the first options."""
+    if state.decide is not None:
+        return state
+    base = packed(state, constants=True)
+    _open_sizes(base, target)
+    genes = tuple(_decisions(base, target))
+    first = len(base.genes)
+    base.genes = (*base.genes, *genes)
+    base.shaping |= {*range(first, len(base.genes))}
+
+    @lru_cache(KEPT)
+    def decide(options: tuple[int, ...]) -> State:
+        chosen = {g.name: g.options[n] for g, n in zip(genes, options, strict=True)}
+        new = _decided(base, target, chosen)
+        new.decide = decide
+        return new
+
+    return decide((0,) * len(genes))
+
+
+def _decisions(state: State, target: Target) -> Iterator[tune.Gene]:
+    """Yield a gene for each decision that there is to make, the simplest option first."""
+    if can_pack(state):
+        yield _choice("pack_inputs", ("no", "yes"))
+    locations = tuple(_locations(state))
+    if len(locations) > 1:
+        yield _choice("location", locations)
+    if state.tiles:
+        yield _choice("unroll_rows", ("no", "yes"))
+    if target.num_cores > 1:
+        yield _choice("parallel", ("fine", "coarse"))
+
+
+@cache
+def _choice(name: str, options: tuple[str, ...]) -> tune.Gene:
+    """Return the gene of a decision; sketches with the same decisions share it."""
+    return tune.choice_gene(name, options)
+
+
+def _decided(state: State, target: Target, chosen: dict[str, str]) -> State:
+    """Return a copy with the steps of decisions, given as the option of each by its name."""
+    new = packed(state, constants=False) if chosen.get("pack_inputs") == "yes" else state.copy()
+    _locate(new, chosen.get("location", ROOT).split(", "))
+    _vectorize(new, target)
+    if chosen.get("unroll_rows") == "yes":
+        _unroll_rows(new)
+    if "parallel" in chosen:
+        _parallelize(new, chosen["parallel"])
+    _limit_unrolling(new)  # fusing loops drops their pragmas
+    return new
 
 
 def _open_sizes(state: State, target: Target) -> None:
-    """Add the genes that all sketches made from this state have."""
+    """Add the genes of sizes that annotation splits loops by."""
     if any(analysis.terms(state.op(s)) > 1 for s in _computed(state)):
         state.gene(tune.number_gene("auto_unroll", UNROLLS))
     for name in _untiled(state):
@@ -97,49 +134,61 @@ def _split_by_user(state: State) -> list[str]:
 # --- locations -----------------------------------------------------------------------------------
 
 
-def _locations(state: State) -> list[State]:
-    """Return states in which each stage of _untiled has a location, except for the outputs.
+ROOT = "root"
+KINDS = ("outer", "inline")  # locations that are offered to many stages together
 
-    Consumers are placed before the stages that they read. If there are many stages, all get the
-    same kind of location where this is legal.
+
+def _movable(state: State) -> list[str]:
+    """Return the stages that need a location, consumers before the stages that they read."""
+    names = [n for n in _untiled(state) if not state.s.state.stage(n).is_output]
+    return names[::-1]
+
+
+def _locations(state: State) -> Iterator[str]:
+    """Yield the locations of all movable stages: "root", "X in C outer, W inline".
+
+    If there are many stages, all get the same kind of location where this is legal: "outer".
     """
-    inner = [n for n in _untiled(state) if not state.s.state.stage(n).is_output]
-    if len(inner) <= FEW_STAGES:
-        found = [state]
-        for name in reversed(inner):
-            found = [new for old in found for new in _placed(old, name)]
-        return found
-    found = list[State]()
-    for kind in ("", "outer", "inline"):
-        new = state
-        for name in reversed(inner):
-            new = next((s for s in _placed(new, name) if _last_choice(s, new) == kind), new)
-        found.append(new)
-    return [*{new.choices: new for new in found}.values()]
+    names = _movable(state)
+    if len(names) > FEW_STAGES:
+        yield from (ROOT, *KINDS)
+        return
+    found: list[tuple[tuple[str, ...], State]] = [((), state)]
+    for name in names:
+        for places, old in tuple(found):
+            steps = _places(old, name)
+            found += [((*places, place), _placed(old, step)) for place, step in steps]
+    for places, _ in found:
+        yield ", ".join(places) or ROOT
 
 
-def _last_choice(new: State, old: State) -> str:
-    """Return the kind of location that was chosen for the last stage; "" for root."""
-    return "" if new is old else new.choices[-1].split()[-1]
+def _locate(state: State, wanted: Sequence[str]) -> None:
+    """Move stages to the places in `wanted`, or all to a place of a kind: ["outer"]."""
+    for name in _movable(state) if wanted != [ROOT] else ():
+        for place, step in _places(state, name):
+            if place in wanted or place.split()[-1:] == wanted:
+                state.s.apply(step)
+                break
 
 
-def _placed(state: State, name: str) -> Iterator[State]:
-    """Yield the states in which a stage is at root, at a loop of its readers, or inlined.
+def _places(state: State, name: str) -> Iterator[tuple[str, schedule.Step]]:
+    """Yield the places of a stage apart from root, as texts, and the steps that move it there.
 
-    The loops are the last ones of the outer two levels of tiles, and the outermost loop of a stage
-    without tiles.
+    It is inlined, or computed at a loop of its readers: the last one of the outer two levels of
+    tiles, or the outermost loop of a stage without tiles.
     """
-    yield state
+    if state.op(name).reduction is None:
+        yield f"{name} inline", schedule.ComputeInline(name)
     for target, loop in schedule.legal_loops(state.s.state, name):
         kind = _kind_of_loop(state, target, loop)
         if kind:
-            new = state.chose(f"{name} in {target} {kind}")
-            new.s.apply(schedule.ComputeAt(name, target, loop))
-            yield new
-    if state.op(name).reduction is None:
-        new = state.chose(f"{name} inline")
-        new.s[name].compute_inline()
-        yield new
+            yield f"{name} in {target} {kind}", schedule.ComputeAt(name, target, loop)
+
+
+def _placed(state: State, step: schedule.Step) -> State:
+    new = state.copy()
+    new.s.apply(step)
+    return new
 
 
 def _kind_of_loop(state: State, stage: str, loop: str) -> str:
@@ -158,17 +207,11 @@ def _kind_of_loop(state: State, stage: str, loop: str) -> str:
 # --- parallel ------------------------------------------------------------------------------------
 
 
-def _grains(state: State, target: Target) -> Iterator[State]:
-    """Yield states in which stages at root run in parallel, each with another size of tasks."""
-    if target.num_cores == 1:
-        yield state
-        return
-    for grain in ("fine", "coarse"):
-        new = state.chose(grain)
-        for name in _computed(new):
-            if isinstance(new.s.state.stage(name).attach, schedule.AtRoot):
-                _parallel(new, name, grain)
-        yield new
+def _parallelize(state: State, grain: str) -> None:
+    """Run the stages at root in parallel; `grain` is the size of the tasks, "fine" or "coarse"."""
+    for name in _computed(state):
+        if isinstance(state.s.state.stage(name).attach, schedule.AtRoot):
+            _parallel(state, name, grain)
 
 
 def _parallel(state: State, name: str, grain: str) -> None:
@@ -229,7 +272,6 @@ def _unroll_rows(state: State) -> None:
             state.s[name].unroll(a)
         for a in t.copied[:-1] if t.level == 2 else ():  # otherwise the tile stays in memory
             state.s[t.host].unroll(a)
-    state.choices = (*state.choices, "rows")
 
 
 def _limit_unrolling(state: State) -> None:

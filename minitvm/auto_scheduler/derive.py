@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from minitvm import schedule, te, tensor, tune
@@ -56,7 +56,7 @@ def _branches(
         return [(state, at - 1)]
     for rule in rules:
         if rule.meets(state, stage, target):
-            for new, after in rule.apply(state, stage, target):
+            for new, after in _checked(rule, rule.apply(state, stage, target)):
                 if new is not state:
                     new.rules = (*state.rules, rule.name)
                 if watch is not None:
@@ -65,6 +65,20 @@ def _branches(
             if rule.exclusive:
                 break
     return found
+
+
+def _checked(rule: Rule, branches: object) -> Iterator[tuple[State, int]]:
+    """Yield what a rule returned, or raise ArgumentError; users write rules too."""
+    every: Iterable[object] = branches if isinstance(branches, Iterable) else (branches,)  # pyright: ignore[reportUnknownVariableType]
+    for branch in every:
+        match branch:
+            case [State() as new, int(after)] if after in range(-1, len(new.stages)):
+                yield new, after
+            case _:
+                shown = "a State" if isinstance(branch, State) else repr(branch)
+                why = f"it yields {shown}, not a state and the number of the stage to visit next"
+                fix = "yield new, new.stages.index(stage) - 1"
+                raise ArgumentError(f"sketch rule {rule.name!r}", why, fix)
 
 
 def states(
@@ -77,10 +91,9 @@ def states(
     """
     raise_first(ArgumentError, "sketches of several formulas", _about(dags))
     return [
-        (", ".join((*_formula(k), f"sketch {n}", *new.choices)), dag, new)
+        (", ".join((*_formula(k), f"sketch {n}", *new.choices)), dag, annotated(new, target))
         for k, dag in enumerate(dags)
-        for n, state in enumerate(derived(dag.initial, target, rules))
-        for new in annotated(state, target)
+        for n, new in enumerate(derived(dag.initial, target, rules))
     ]
 
 

@@ -112,8 +112,6 @@ class PreloadCustomSketchRule:
 
         def meets(wanted: int) -> Callable[[State, str, Target], bool]:
             def check(state: State, stage: str, target: Target) -> bool:
-                if stage in state.tiles:  # a tiled stage is visited again, for packing
-                    return False
                 n = state.stages.index(stage)
                 return self.meet_condition_func(policy, LoopState(state), n) == wanted
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
-from minitvm import schedule, tensor
+from minitvm import tensor
 from minitvm.base import Target
 
 from . import analysis, winograd
-from .state import State, Tiles, data_gene, sum_gene
+from .state import LEVELS, State, Tiles, data_gene, sum_gene
 
 Branch: TypeAlias = tuple[State, int]  # a new state, and the number of the stage to visit next
-LEVELS = 4  # how many loops a data axis is split into: S S _ S _ S (a reduce axis: 2 loops)
+CACHE = ".local"  # the end of the name of a stage that cache_write makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,8 @@ def inline(state: State, stage: str, target: Target) -> Iterator[Branch]:
 
 
 def can_tile(state: State, stage: str, target: Target) -> bool:
-    """Return whether a stage reuses elements of its inputs, and is not tiled yet."""
-    if not _is_computed(state, stage) or stage in state.tiles:
-        return False
-    return analysis.has_data_reuse(state.op(stage))
+    """Return whether a stage reuses elements of its inputs."""
+    return _is_computed(state, stage) and analysis.has_data_reuse(state.op(stage))
 
 
 def tile(state: State, stage: str, target: Target) -> Iterator[Branch]:
@@ -87,7 +85,7 @@ def tile(state: State, stage: str, target: Target) -> Iterator[Branch]:
     """
     new = state.copy()
     _tile(new, stage, target)
-    yield new, _index(new, stage)
+    yield new, _index(new, stage) - 1
 
 
 def can_fuse(state: State, stage: str, target: Target) -> bool:
@@ -99,7 +97,7 @@ def can_fuse(state: State, stage: str, target: Target) -> bool:
 def can_fuse_copy(state: State, stage: str, target: Target) -> bool:
     """Return whether a stage can be fused, and its consumer is the copy that cache_write made."""
     consumer = analysis.elementwise_consumer(state.s.state, stage)
-    return can_fuse(state, stage, target) and stage == f"{consumer}.local"
+    return can_fuse(state, stage, target) and stage == f"{consumer}{CACHE}"
 
 
 def tile_and_fuse(state: State, stage: str, target: Target) -> Iterator[Branch]:
@@ -117,7 +115,7 @@ def tile_and_fuse(state: State, stage: str, target: Target) -> Iterator[Branch]:
         new = state.copy()
         _tile(new, stage, target, consumer, level)
         new.choices = (*new.choices, f"level {level}")
-        yield new, _index(new, stage)
+        yield new, _index(new, stage) - 1
 
 
 def _label(a: tensor.Axis) -> str:
@@ -212,12 +210,13 @@ def cache_write(state: State, stage: str, target: Target) -> Iterator[Branch]:
 
 
 def can_rfactor(state: State, stage: str, target: Target) -> bool:
-    """Return whether a reduction has too few results to fill cores or vectors."""
-    if not _is_computed(state, stage) or stage in state.tiles:
+    """Return whether a reduction has too few results to fill cores or vectors.
+
+    A stage whose result cache_write copies is left to the tiles.
+    """
+    if not _is_computed(state, stage) or stage.endswith(CACHE):
         return False
-    op = state.op(stage)
-    done = "rf" in stage.split(".") or f"{stage}.rf" in state.stages
-    return not done and analysis.is_small_space(op, target.num_cores)
+    return analysis.is_small_space(state.op(stage), target.num_cores)
 
 
 def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
@@ -240,7 +239,8 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
                 if a.name.removesuffix(".v") in shown:
                     new.names[a] = shown[a.name.removesuffix(".v")]
         new.choices = (*new.choices, ("outer", "inner")[which] + " parts")
-        yield new, _index(new, stage) - 1
+        new.shaping |= {gene}
+        yield new, _index(new, made.op.name) - 1
 
 
 def _gene_of_parts(state: State, stage: str) -> int:
@@ -251,65 +251,6 @@ def _gene_of_parts(state: State, stage: str) -> int:
         if gene.name in others and gene.options == made.options:
             return n
     return state.gene(made)
-
-
-# --- packing -------------------------------------------------------------------------------------
-
-
-def _reused(state: State, stage: str) -> list[tuple[tensor.Tensor, int]]:
-    """Return the inputs of a tiled stage that can be stored as panels; see analysis.packable."""
-    if stage not in state.tiles or state.tiles[stage].spatial[-1] is None:
-        return []
-    return [(t, d) for t, d in analysis.packable(state.op(stage)) if not _is_copy(state, t)]
-
-
-def _is_copy(state: State, t: tensor.Tensor) -> bool:
-    return state.s.state.owner(t).layout is not None
-
-
-def can_pack(state: State, stage: str, target: Target) -> bool:
-    """Return whether a tiled stage has inputs that can be packed, since many tiles read them."""
-    return bool(_reused(state, stage))
-
-
-def can_pack_constants(state: State, stage: str, target: Target) -> bool:
-    """Return whether all inputs that can be packed are constant."""
-    known = schedule.constants(state.s.state)
-    reused = _reused(state, stage)
-    return bool(reused) and all(t.op in known for t, _ in reused)
-
-
-def pack(state: State, stage: str, target: Target) -> Iterator[Branch]:
-    """Store an input as panels as wide as a tile, for each iteration of the outermost loop.
-
-                                        for j.0:
-    for i.0, j.0, ...:                    for k, j: B.global[j // w, k, j % w] = B[k, j]
-      C[i, j] += A[i, k] * B[k, j]   ->   for i.0, ...:
-                                            C[i, j] += A[i, k] * B.global[j // w, k, j % w]
-
-    A constant is packed once, before all calls. Ansor does not have this rule: it changes only the
-    layouts of constants.
-    """
-    new = state.copy()
-    tiles, reused = new.tiles[stage], _reused(state, stage)
-    (*others, panel), gene = tiles.levels[0], tiles.spatial[-1]
-    assert gene is not None
-    known = schedule.constants(new.s.state)
-    if any(t.op not in known for t, _ in reused):
-        new.s[tiles.host].reorder(panel, *others)
-        new.tiles[stage] = tiles._replace(levels=((panel, *others), *tiles.levels[1:]))
-        if tiles.level == 1 and others:
-            new.s[stage].compute_at(new.s[tiles.host], others[-1])
-    for t, dimension in reused:
-        name = new.s.cache_read(t, "global", [new.s[stage]]).op.name
-        if t.op not in known:
-            new.s[name].compute_at(new.s[tiles.host], panel)
-        new.store_panels(name, dimension, (gene, LEVELS - 1))
-        axes = new.op(name).axis
-        if dimension == len(axes) - 1:
-            new.s[name].vectorize(new.split_inner(name, axes[-1], (gene, LEVELS - 1)))
-    new.choices = (*new.choices, "pack")
-    yield new, _index(new, stage)
 
 
 # --- the list ------------------------------------------------------------------------------------
@@ -333,7 +274,5 @@ RULES: tuple[Rule, ...] = (
     Rule("tile and fuse", can_fuse_copy, tile_and_fuse, exclusive=True),
     Rule("tile and fuse", can_fuse, tile_and_fuse),
     Rule("multi-level tiling", can_tile, tile, exclusive=True),
-    Rule("pack constants", can_pack_constants, pack, exclusive=True),
-    Rule("pack", can_pack, pack),
     Rule("skip", is_any, skip, exclusive=True),
 )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 from minitvm import schedule, te, tensor, tune
 
 from . import text
 
+LEVELS = 4  # how many loops a data axis is split into: S S _ S _ S (a reduce axis: 2 loops)
 LONGEST = 64  # the most iterations of an innermost loop
 RICH = 6  # if this many innermost sizes divide the length, other sizes are not offered
 WASTE = 1.3  # the most iterations of loops that do not divide the length, relative to the length
@@ -40,6 +41,9 @@ class Tiles(NamedTuple):
     copied: tuple[tensor.Axis, ...]
 
 
+Decide: TypeAlias = "Callable[[tuple[int, ...]], State]"
+
+
 class State:
     """A schedule with open tile sizes: what sketch rules rewrite.
 
@@ -50,7 +54,9 @@ class State:
     tiles   the loops of tiled stages
     choices the decisions that rules have made, such as "level 2"
     layouts the layouts with open sizes, by the number of the step
-    annotated whether all decisions have been made that annotation makes
+    shaping the genes that decide formulas or steps, not only numbers in steps
+    decide  decide(options of all genes that are choices) returns the state with these decisions;
+            None before annotation. The steps of an annotated state are those of the first options
     Rules must change copies of a state, not the state itself.
     """
 
@@ -64,7 +70,8 @@ class State:
         self.tiles: dict[str, Tiles] = {}
         self.choices: tuple[str, ...] = ()
         self.layouts: dict[int, tuple[str, ...]] = {}
-        self.annotated = False
+        self.shaping: frozenset[int] = frozenset()
+        self.decide: Decide | None = None
 
     def copy(self) -> Self:
         """Return a copy with the same genes."""
@@ -73,14 +80,13 @@ class State:
         new.genes, new.holes, new.rules = self.genes, self.holes, self.rules
         new.names, new.tiles = dict(self.names), dict(self.tiles)
         new.choices, new.layouts = self.choices, dict(self.layouts)
-        new.annotated = self.annotated
+        new.shaping, new.decide = self.shaping, self.decide
         return new
 
-    def chose(self, choice: str) -> Self:
-        """Return a copy with `choice` added to its choices."""
-        new = self.copy()
-        new.choices = (*self.choices, choice)
-        return new
+    def decided(self, row: Mapping[int, int] | Sequence[int]) -> State:
+        """Return the state with the decisions of a row: the option of each gene by its number."""
+        choices = (n for n, gene in enumerate(self.genes) if gene.kind == "choice")
+        return self.decide(tuple(row[n] for n in choices)) if self.decide else self
 
     @property
     def stages(self) -> list[str]:
@@ -153,7 +159,7 @@ class State:
         new = self.copy()
         for step in sketch.filled([0] * len(sketch.space.genes)):
             new.s.apply(step)
-        new.genes, new.holes, new.annotated = sketch.space.genes, sketch.holes, True
+        new.genes, new.holes, new.decide = sketch.space.genes, sketch.holes, lambda _: new
         new.layouts = {
             hole.step: step.layout
             for hole in sketch.holes
@@ -161,23 +167,30 @@ class State:
         }
         return new
 
-    def sketch(self, name: str, args: Sequence[tensor.Tensor]) -> tune.Sketch:
+    def sketch(self, name: str, args: Sequence[tensor.Tensor]) -> DecidedSketch:
         """Return the sketch of this state: steps with holes, and the space of open decisions."""
+        steps, space = (
+            self.open_steps(),
+            tune.Space(self.genes, shaping=tuple(sorted(self.shaping))),
+        )
+        return DecidedSketch(name, tuple(args), self.initial, steps, self.holes, space, self)
+
+    def open_steps(self) -> tuple[schedule.Step, ...]:
+        """Return the steps since the initial state; layouts with holes have "{}" in them."""
         steps = list(self.s.steps[len(self.initial.steps) :])
         for n, layout in self.layouts.items():
             steps[n] = replace(steps[n], layout=layout)  # pyright: ignore[reportCallIssue]
-        space = tune.Space(self.genes)
-        return tune.Sketch(name, tuple(args), self.initial, tuple(steps), self.holes, space)
+        return tuple(steps)
 
     def program(self, row: Sequence[int]) -> Self:
         """Return a copy in which the options of `row` replace all open sizes."""
-        new = type(self)(self.initial)
+        new, decided = type(self)(self.initial), self.decided(row)
         new.rules, new.choices = self.rules, self.choices
         for step in self.sketch("", ()).filled(row):
             new.s.apply(step)
-        for old, now in zip(self.s.state.stages, new.s.state.stages, strict=True):
+        for old, now in zip(decided.s.state.stages, new.s.state.stages, strict=True):
             axes = {name: a for a, name in now.names.items()}
-            shown = {a: self.names[a] for a in old.names if a in self.names}
+            shown = {a: decided.names[a] for a in old.names if a in decided.names}
             new.names |= {axes[old.names[a]]: names for a, names in shown.items()}
         return new
 
@@ -198,6 +211,28 @@ class State:
         return text.program(self.s.state, self.names, self._factors() if self.genes else None)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DecidedSketch(tune.Sketch):
+    """A sketch whose genes also decide which steps there are.
+
+    source   gives the steps of other decisions; `steps` are those of the first options
+    """
+
+    source: State
+
+    def fixed(self, options: Mapping[int, int]) -> tune.Sketch:
+        """Return the sketch of the rows with these options, among them all of space.shaping."""
+        new = self.source.decided(options)
+        steps, holes = new.open_steps(), new.holes
+        return tune.Sketch(self.name, self.args, self.initial, steps, holes, self.space).fixed(
+            options
+        )
+
+    def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
+        """Return the steps of one candidate."""
+        return self.fixed(dict(enumerate(row))).steps
+
+
 @cache
 def data_gene(name: str, length: int, lanes: int) -> tune.Gene:
     """Return the ways to split a data axis into four loops (GetFactorizationSchemes).
@@ -208,7 +243,7 @@ def data_gene(name: str, length: int, lanes: int) -> tune.Gene:
     lanes   the lanes of a vector if the innermost loop will be vectorized, otherwise 1; sizes that
             do not divide the length are multiples of it
     """
-    options = list(tune.split_gene(name, length, 4, innermost=LONGEST).options)
+    options = list(tune.split_gene(name, length, LEVELS, innermost=LONGEST).options)
     if len({o[-1] for o in options if o[-1] % lanes == 0}) < RICH:
         options += _uneven(length, [lanes * n for n in UNEVEN if lanes * n <= LONGEST])
     return tune.sizes_gene(name, options)

@@ -268,7 +268,8 @@ def legal_places(state: State, name: str) -> list[str]:
 def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
     """Return the (stage, loop) pairs at which the stage `name` could be computed."""
     found: list[tuple[str, str]] = []
-    for target in state.stages:
+    who, inner = effective_readers(state)[name], inside_scans(state)
+    for target in state.stages if who else ():
         if target.name == name or isinstance(target.attach, Inline):
             continue
         names = target.names
@@ -276,9 +277,7 @@ def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
             moved = state.with_stage(state.stage(name).change(attach=At(target.name, a)))
             try:
                 here = path(moved, name)[-1]
-                who = effective_readers(moved)[name]
-                timely = _in_time(moved, name, inside_scans(moved))
-                if who and timely and all(_inside(moved, name, r, here) for r in who):
+                if _in_time(moved, name, inner) and all(_inside(moved, name, r, here) for r in who):
                     found.append((target.name, names[a]))
             except ScheduleError:
                 continue

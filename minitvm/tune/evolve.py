@@ -30,9 +30,9 @@ class Evolution:
     generations   the number of generations after the initial rows
     crossover     the share of children with two parents
     mutation      the share of children with a changed gene
-    moves         the share of children that become rows of a sibling: a sketch with the same genes
-                  but other steps
-    fewest        a sketch with fewer parents than this has no children in a generation
+    moves         the share of children that get another shape, and become rows of a sibling: the
+                  sketch itself, or a sketch with the same genes but other steps
+    fewest        a shape with fewer parents than this has no children in a generation
     """
 
     population: int = 2048
@@ -107,7 +107,7 @@ def evolve(
 ) -> list[Pool]:
     """Return the rows of `start` and all rows that evolved from them, a pool for each sketch.
 
-    A sketch that few parents are drawn from has no children in that generation.
+    A shape that few parents are drawn from has no children in that generation.
 
     watch   is called with the start and with each generation
     """
@@ -119,11 +119,11 @@ def evolve(
         chosen = parents(pools, rng, settings.population)
         born: list[list[Rows]] = [[] for _ in spaces]
         for n, space in enumerate(spaces):
-            if len(chosen[n]) >= settings.fewest:
-                rows = children(pools[n], space, chosen[n], rng, settings)
-                moved = rng.random(len(rows)) < settings.moves
-                where: Ints = np.where(moved, rng.choice(siblings[n], len(rows)), n)
-                families.append(Family(n, pools[n].rows[chosen[n]], rows, where))
+            first = of_common_shapes(space, pools[n].rows, chosen[n], settings.fewest)
+            if len(first):
+                rows = children(pools[n], space, first, rng, settings)
+                rows, where = moved(rows, n, space, siblings[n], rng, settings)
+                families.append(Family(n, pools[n].rows[first], rows, where))
                 for m in siblings[n]:
                     born[m].append(rows[where == m])
         for n, space in enumerate(spaces):
@@ -183,6 +183,12 @@ def parents(pools: Sequence[Pool], rng: np.random.Generator, count: int) -> list
     return [drawn[a:b] - s for a, b, s in zip(ends[:-1], ends[1:], start[:-1], strict=True)]
 
 
+def of_common_shapes(space: Space, rows: Rows, chosen: Ints, fewest: int) -> Ints:
+    """Return the positions in `chosen` of rows with a shape that `fewest` of these rows have."""
+    shapes = space.shapes(rows[chosen])
+    return chosen[np.bincount(shapes)[shapes] >= fewest]
+
+
 def children(
     pool: Pool, space: Space, chosen: Ints, rng: np.random.Generator, settings: Evolution
 ) -> Rows:
@@ -192,6 +198,27 @@ def children(
     rows = np.where((rng.random(len(rows)) < settings.crossover)[:, None], crossed, rows)
     mutated = space.mutate(rng, rows)
     return np.where((rng.random(len(rows)) < settings.mutation)[:, None], mutated, rows)
+
+
+def moved(
+    rows: Rows,
+    n: int,
+    space: Space,
+    siblings: Sequence[int],
+    rng: np.random.Generator,
+    settings: Evolution,
+) -> tuple[Rows, Ints]:
+    """Return the rows of sketch n, some of them with another shape, and the sibling of each row.
+
+    Rows move in groups of `fewest`, because the statements of each shape cost milliseconds.
+    """
+    new, where = rows.copy(), np.full(len(rows), n)
+    groups = int(settings.moves * len(rows) / settings.fewest + rng.random())
+    at = rng.permutation(len(rows))[: groups * settings.fewest]
+    if len(at):
+        new[at] = space.reshape(rng, rows[at], groups)
+        where[at] = rng.choice(siblings, groups)[np.arange(len(at)) * groups // len(at)]
+    return new, where
 
 
 def ranked(pools: Sequence[Pool], count: int) -> list[Scored]:

@@ -19,6 +19,7 @@ from .task import Candidate, Task
 
 CHOICE = 16  # each proposed candidate is chosen among this many with the highest scores
 FASTEST = 3  # fastest candidates whose neighbours are tried while the search does not improve
+SHAPES = 32  # of the random rows that a search starts from
 STALLED = 24  # trials without an improvement, after which the neighbours are tried
 FEWEST = 8  # measured candidates that are needed to train a model
 
@@ -153,7 +154,8 @@ class GuidedPolicy:
         """Return random rows of sketch n, the same in each round."""
         if n not in self.samples:
             share = self.evolution.population // len(self.spaces)
-            rows = rows_of(self.spaces[n], self.rng, share)
+            shapes = max(1, SHAPES // len(self.spaces))
+            rows = rows_of(self.spaces[n], self.rng, share, shapes)
             self.samples[n] = Described(rows, self.columns.of(n, rows))
         return self.samples[n]
 

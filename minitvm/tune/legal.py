@@ -23,7 +23,7 @@ from minitvm.base import Target
 
 from .affine import Num
 from .sketch import Sketch
-from .space import Mask, Rows, Space
+from .space import Mask, Rows
 from .statements import Batch, Loop, Statement, statements
 
 MOST_STORES = 256  # after unrolling: LLVM's compile time grows faster than the number of stores
@@ -41,7 +41,7 @@ def restricted(sketch: Sketch, target: Target) -> Sketch:
     def allowed(rows: Rows) -> Mask:
         return sketch.space.legal(rows) & legal_rows(sketch, rows, target)
 
-    return replace(sketch, space=Space(sketch.space.genes, allowed))
+    return replace(sketch, space=replace(sketch.space, allowed=allowed))
 
 
 def legal_in(batch: Batch, target: Target) -> Mask:

@@ -14,10 +14,12 @@ from minitvm.base import ArgumentError, Target
 from .legal import restricted
 from .sketch import Sketch
 from .space import Rows, Space
+from .statements import statements
 from .task import Candidate, Task
 from .trial import Result
 
-FEW_ROWS = 4096  # a space of at most this many rows is enumerated instead of sampled
+FEW_ROWS = 4096  # a space of at most this many rows is enumerated instead of sampled,
+FEW_SHAPES = 16  # if it has at most this many shapes
 DRAWS = 8  # after this many draws without a new row, the space counts as exhausted
 
 
@@ -68,20 +70,25 @@ def spaces_of(task: Task) -> list[Space]:
     A space keeps all its rows if the statements of its sketch cannot be derived. All spaces of one
     formula keep all rows if otherwise no row of that formula would be left.
     """
+    rng, formulas = np.random.default_rng(0), dict[int, list[Space]]()
     found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
-    pairs = list(zip(task.sketches, found, strict=True))
-    rng = np.random.default_rng(0)
-    left = {id(sketch.initial) for sketch, space in pairs if len(space.sample(rng, 1))}
+    for sketch, space in zip(task.sketches, found, strict=True):
+        formulas.setdefault(id(sketch.initial), []).append(space)
+    left = {
+        formula
+        for formula, spaces in formulas.items()
+        if any(len(space.sample(rng, 1)) for space in spaces)
+    }
+    pairs = zip(task.sketches, found, strict=True)
     return [space if id(sketch.initial) in left else sketch.space for sketch, space in pairs]
 
 
 def _worthwhile(sketch: Sketch, target: Target) -> Space:
-    space = restricted(sketch, target).space
     try:
-        space.sample(np.random.default_rng(0), 1)
+        statements(sketch)
     except ArgumentError:
         return sketch.space
-    return space
+    return restricted(sketch, target).space
 
 
 class Seen:
@@ -150,10 +157,14 @@ def by_sketch(candidates: Sequence[Candidate]) -> dict[int, list[int]]:
     return found
 
 
-def rows_of(space: Space, rng: np.random.Generator, count: int) -> Rows:
-    """Draw `count` allowed rows; return all allowed rows, shuffled, if the space is small."""
-    if space.size > max(count, FEW_ROWS) or count == 0:
-        return space.sample(rng, count)
+def rows_of(space: Space, rng: np.random.Generator, count: int, shapes: int | None = None) -> Rows:
+    """Draw `count` allowed rows of a number of shapes, or as many as there are rows.
+
+    Returns all allowed rows, shuffled, if the space is small.
+    """
+    large = space.size > max(count, FEW_ROWS) or space.shape_count > (shapes or FEW_SHAPES)
+    if large or count == 0:
+        return space.sample(rng, count, shapes)
     rows = every_row(space)
     return rng.permutation(rows[space.legal(rows)])
 

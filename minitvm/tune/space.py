@@ -154,10 +154,13 @@ class Space:
     """The candidates that a list of genes describes.
 
     allowed   allowed(rows) returns a mask of the rows that may be candidates; None allows all
+    shaping   the genes that decide formulas or steps, not only numbers in steps. Rows with the same
+              options of these genes have the same shape, for which statements are derived once
     """
 
     genes: tuple[Gene, ...]
     allowed: Callable[[Rows], Mask] | None = None
+    shaping: tuple[int, ...] = ()
 
     __repr__ = brief
 
@@ -170,37 +173,73 @@ class Space:
         """Return which rows are allowed."""
         return np.ones(len(rows), np.bool_) if self.allowed is None else self.allowed(rows)
 
+    @property
+    def shape_count(self) -> int:
+        """Return the number of shapes."""
+        return math.prod(len(self.genes[n]) for n in self.shaping)
+
+    def shapes(self, rows: Rows) -> Ints:
+        """Return a number for each row; rows of the same shape have the same number, from 0 on."""
+        if not self.shaping:
+            return np.zeros(len(rows), np.int64)
+        return np.unique(self.keys(rows[:, list(self.shaping)]), return_inverse=True)[1]
+
     def values(self, rows: Rows, gene: int) -> Ints:
         """Return the values of one gene, int64[candidates, parts]."""
         return self.genes[gene].values[rows[:, gene]]
 
-    def sample(self, rng: np.random.Generator, count: int) -> Rows:
+    def sample(self, rng: np.random.Generator, count: int, shapes: int | None = None) -> Rows:
         """Draw `count` allowed rows, uniformly and independently.
 
         Returns fewer rows if hardly any row is allowed.
+
+        shapes   draw rows of this many shapes only, because each shape costs milliseconds
         """
-        found = list[Rows]()
+        found, like = list[Rows](), self._drawn(rng, shapes or count)
         missing, share = count, 1.0  # share: the estimated share of allowed rows
         for _ in range(TRIES):
-            rows = self._drawn(rng, max(math.ceil(missing / share), 64))
+            rows = self._drawn(rng, max(math.ceil(missing / share), 64), like)
             good = rows[self.legal(rows)]
             share = max(len(good) / len(rows), LEAST_SHARE)
             found.append(good[:missing])
             missing -= len(found[-1])
             if missing == 0:
                 break
+            if shapes is None or not len(good):
+                like = self._drawn(rng, shapes or missing)
         return np.concatenate(found)
 
-    def _drawn(self, rng: np.random.Generator, count: int) -> Rows:
+    def _drawn(self, rng: np.random.Generator, count: int, like: Rows | None = None) -> Rows:
+        """Draw rows, allowed or not, with the shapes of the rows `like` in turns."""
         sizes = np.array([len(g) for g in self.genes])
-        return rng.integers(0, sizes, (count, len(sizes)), dtype=np.int32)
+        rows = rng.integers(0, sizes, (count, len(sizes)), dtype=np.int32)
+        if like is not None and self.shaping:
+            of = list(self.shaping)
+            rows[:, of] = like[np.arange(count) % len(like)][:, of]
+        return rows
 
     def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
         """Return `rows` with one gene of each row changed to a neighbouring option.
 
+        A row keeps its shape, and stays as it is if its change is not allowed.
+        """
+        new = self._changed(rng, rows, [c for c in range(len(self.genes)) if c not in self.shaping])
+        return np.where(self.legal(new)[:, None], new, rows)
+
+    def reshape(self, rng: np.random.Generator, rows: Rows, shapes: int) -> Rows:
+        """Return `rows` with other shapes, each like that of one of `rows` but for one gene.
+
+        shapes   the number of these shapes; neighbouring rows get the same shape
         A row stays as it is if its change is not allowed.
         """
-        new, free = rows.copy(), [c for c, g in enumerate(self.genes) if len(g) > 1]
+        new, of = rows.copy(), list(self.shaping)
+        others = self._changed(rng, rows[rng.integers(0, len(rows), shapes)], of)
+        new[:, of] = others[np.arange(len(rows)) * shapes // len(rows)][:, of]
+        return np.where(self.legal(new)[:, None], new, rows)
+
+    def _changed(self, rng: np.random.Generator, rows: Rows, genes: Sequence[int]) -> Rows:
+        """Return `rows` with one of `genes` changed in each row."""
+        new, free = rows.copy(), [c for c in genes if len(self.genes[c]) > 1]
         if not free:
             return new
         which = np.array(free)[rng.integers(0, len(free), len(rows))]
@@ -209,7 +248,7 @@ class Space:
             chosen = np.flatnonzero(which == c)
             gene, now = self.genes[c], rows[chosen, c]
             new[chosen, c] = _neighbour(gene, now, draw[chosen])
-        return np.where(self.legal(new)[:, None], new, rows)
+        return new
 
     def neighbours(self, row: Sequence[int]) -> Rows:
         """Return the allowed rows that differ from `row` by a neighbouring option of one gene."""
@@ -222,8 +261,14 @@ class Space:
         return rows[self.legal(rows)]
 
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
-        """Mix each row of `a` with a row of `b`, gene by gene; keep that of `a` if not allowed."""
+        """Mix each row of `a` with a row of `b`, gene by gene; keep that of `a` if not allowed.
+
+        Each row has the shape of one of its parents.
+        """
         new = np.where(rng.random(a.shape) < 0.5, a, b)
+        if self.shaping:
+            of = list(self.shaping)
+            new[:, of] = np.where(rng.random((len(a), 1)) < 0.5, a, b)[:, of]
         return np.where(self.legal(new)[:, None], new, a)
 
     def keys(self, rows: Rows) -> Keys:

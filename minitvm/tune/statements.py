@@ -129,8 +129,8 @@ class Shape:
 class Statements:
     """The statements of a sketch's candidates.
 
-    fixed    the genes that decide formulas of stages, as rfactor turns the loops of a split into
-             axes. Candidates with the same options of these genes share a Shape
+    fixed    the genes that decide steps, or formulas of stages, as rfactor turns the loops of a
+             split into axes. Candidates with the same options of these genes share a Shape
     shapes   options of these genes -> the Shape, derived when it is first needed
     """
 
@@ -155,11 +155,9 @@ class Statements:
         """Return the shape of candidates with these options; `row` is one of them."""
         sketch = self.sketch.fixed(dict(zip(self.fixed, options, strict=True)))
         try:
-            plan = _plan(sketch, row)
+            return _shape(sketch, _plan(sketch, row))
         except ScheduleError:
-            plan = _plan(sketch, _example(sketch))
-        stages = map(plan.state.stage, (s.name for s in next(iter(self.shapes.values())).stages))
-        return Shape(sketch, plan, tuple(stages))
+            return _shape(sketch, _example(sketch)[1])
 
     def at(self, rows: Rows) -> Batch:
         """Return the statements of candidates that all share one Shape."""
@@ -188,25 +186,26 @@ def statements(sketch: Sketch) -> Statements:
     """
     if not sketch.traced:
         _refuse(sketch, "its steps are known only after a call of the template")
-    row = _example(sketch)
-    plan = _plan(sketch, row)
+    shaping = sketch.space.shaping
+    row, plan = _example(sketch)
     kept = {r for s in plan.state.stages for r in s.relations}
-    lost = [hole for relation, hole in plan.factors.items() if relation not in kept]
-    fixed = tuple(sorted({gene for hole in lost for gene, _ in hole.parts}))
-    genes = [sketch.space.genes[gene] for gene in fixed]
+    lost = {gene for r, hole in plan.factors.items() if r not in kept for gene, _ in hole.parts}
+    genes = [sketch.space.genes[gene] for gene in sorted(lost)]
     if math.prod(map(len, genes)) > MOST_SHAPES:
         names = " and ".join(g.name for g in genes)
         _refuse(sketch, f"the options of {names} give more than {MOST_SHAPES} different formulas")
-    options = {gene: row[gene] for gene in fixed}
-    first = _shape(sketch.fixed(options), row)
-    return Statements(sketch, fixed, {tuple(options.values()): first})
+    options = {gene: row[gene] for gene in sorted({*shaping, *lost})}
+    one = sketch.fixed(options)
+    first = _shape(one, _plan(one, row) if lost else plan)
+    return Statements(sketch, tuple(options), {tuple(options.values()): first})
 
 
-def _shape(sketch: Sketch, row: Sequence[int]) -> Shape:
-    """Return what all candidates of a sketch have in common; `row` is one of them."""
-    plan = _plan(sketch, row)
-    context = lowering.allocate(plan.state, lowering.infer(plan.state), {})
-    early = {s.name for s in lowering.beforehand(context)}
+def _shape(sketch: Sketch, plan: Plan) -> Shape:
+    """Return what all candidates of a sketch have in common."""
+    early = set[str]()
+    if schedule.from_constants(plan.state):
+        context = lowering.allocate(plan.state, lowering.infer(plan.state), {})
+        early = {s.name for s in lowering.beforehand(context)}
     stages = [s for s in plan.state.stages if not isinstance(s.op, tensor.PlaceholderOp)]
     for s in stages:
         _check(sketch, s)
@@ -238,20 +237,20 @@ def _plan(sketch: Sketch, row: Sequence[int]) -> Plan:
     )
 
 
-def _example(sketch: Sketch) -> tuple[int, ...]:
-    """Return a row whose schedule is legal."""
-    rng = np.random.default_rng(0)
+def _example(sketch: Sketch) -> tuple[tuple[int, ...], Plan]:
+    """Return a row whose schedule is legal, of the shape with the first options, and its plan."""
+    rng, shaping = np.random.default_rng(0), list(sketch.space.shaping)
     first = np.zeros((1, len(sketch.space.genes)), np.int32)
-    rows = np.concatenate([first, Space(sketch.space.genes).sample(rng, EXAMPLES)])
-    first, *others = rows.tolist()
+    rows = np.concatenate([Space(sketch.space.genes).sample(rng, EXAMPLES), first])
+    rows[:, shaping] = 0
+    one = sketch.fixed(dict.fromkeys(shaping, 0))
+    *others, last = rows.tolist()
     for row in others:
         try:
-            sketch.state(row)
+            return tuple(row), _plan(one, row)
         except ScheduleError:
             continue
-        return tuple(row)
-    sketch.state(first)  # raises if it is not legal either
-    return tuple(first)
+    return tuple(last), _plan(one, last)
 
 
 def _check(sketch: Sketch, stage: schedule.Stage) -> None:

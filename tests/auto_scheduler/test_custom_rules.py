@@ -123,6 +123,17 @@ def columns_first(state: State, stage: str, target: Target) -> Iterator[tuple[St
     yield new, new.stages.index(stage) - 1
 
 
+@pytest.mark.parametrize("what", ["state", "list of a state", "none", "no such stage"])
+def test_what_the_effect_returns_is_checked(what: str) -> None:
+    def effect(state: State, stage: str, target: Target) -> Any:
+        results = {"state": state, "list of a state": [state], "no such stage": [(state, 99)]}
+        return results.get(what)
+
+    wrong = Rule("wrong", reads_only, effect)
+    with pytest.raises(ArgumentError, match=r"(?s)sketch rule 'wrong'.*yield new, new.stages"):
+        task(relu=False, rules=(wrong, *RULES)).sketches  # noqa: B018
+
+
 def test_a_rule_is_a_condition_and_an_effect() -> None:
     own = Rule("columns first", reads_only, columns_first, exclusive=True)
     made = task(relu=False, rules=(own, *RULES))

@@ -65,7 +65,7 @@ class Favours:
 def test_all_sketches_of_all_formulas_compute_the_same() -> None:
     made, rng = task(), np.random.default_rng(0)
     names = [sketch.name for sketch in made.sketches]
-    assert names[0] == "sketch 0, level 1, pack"
+    assert names[0] == "sketch 0, level 1"
     assert names[-1] == "formula 1, sketch 0, plan"
     assert len(set(names)) == len(names) == len(made.states)
     inputs = [rng.standard_normal([*map(int, t.shape)], "float32") for t in made.args[:-1]]

@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from minitvm import auto_scheduler, driver, te, tune
-from minitvm.auto_scheduler import State
+from minitvm import auto_scheduler, driver, te, topi, tune
 from minitvm.base import Target
 from minitvm.tune.oracle import oracle
 from tests.auto_scheduler.programs import PROGRAMS, args_of, arrays, matmul
@@ -48,46 +47,120 @@ def test_features_of_random_rows_are_those_of_the_lowered_loops(name: str) -> No
         np.testing.assert_allclose(tune.features(sketch, rows), theirs, rtol=1e-4, atol=1e-4)
 
 
-def rules(out: te.Tensor, target: Target = ONE) -> list[str]:
-    states = auto_scheduler.derived(te.create_schedule(out.op).state, target)
+def rules(*outs: te.Tensor, target: Target = ONE) -> list[str]:
+    states = auto_scheduler.derived(te.create_schedule([t.op for t in outs]).state, target)
     return [" > ".join((*s.rules, *s.choices)) for s in states]
 
 
-def test_a_product_is_tiled_in_two_ways_without_and_with_a_local_sum() -> None:
-    assert rules(matmul()) == [
-        "cache write > tile and fuse > pack > level 1 > pack",
-        "cache write > tile and fuse > level 1",
-        "cache write > tile and fuse > pack > level 2 > pack",
-        "cache write > tile and fuse > level 2",
-        "multi-level tiling > pack > pack",
-        "multi-level tiling",
-    ]
+TILED = [
+    "cache write > tile and fuse > level 1",
+    "cache write > tile and fuse > level 2",
+    "multi-level tiling",
+]
+FUSED = ["tile and fuse > level 1", "tile and fuse > level 2", "multi-level tiling"]
+SPLIT = ["rfactor > outer parts", "rfactor > inner parts"]
+FOUR = Target("llvm -num-cores=4")
+
+
+def product(n: int, m: int, length: int) -> te.Tensor:
+    a, b = te.placeholder((n, length), name="A"), te.placeholder((length, m), name="B")
+    k = te.reduce_axis((0, length), "k")
+    return te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], k), name="C")
+
+
+def layer() -> te.Tensor:
+    """TVM's conv2d_nchw_bn_relu, whose stages but one are inlined."""
+    x, w = te.placeholder((1, 8, 9, 9), name="x"), te.placeholder((16, 8, 3, 3), name="w")
+    parts = [te.placeholder((16,), name=name) for name in ("gamma", "beta", "mean", "variance")]
+    return topi.relu(topi.batch_norm(topi.conv2d(x, w, 1, 1, method="direct"), *parts))
+
+
+# The counts are those of TVM's test_auto_scheduler_sketch_generation.py.
+
+
+def test_a_product_is_tiled_in_two_ways_with_a_local_sum_and_without_one() -> None:
+    assert rules(product(512, 512, 512)) == TILED
+
+
+def test_a_small_product_of_many_terms_is_also_split() -> None:
+    """Neither the partial sums nor a local sum are split or tiled again."""
+    assert rules(product(8, 8, 512), target=FOUR) == [*SPLIT, *TILED]
 
 
 def test_a_consumer_takes_the_place_of_the_copy() -> None:
-    assert rules(matmul(relu=True)) == [
-        "tile and fuse > pack > level 1 > pack",
-        "tile and fuse > level 1",
-        "tile and fuse > pack > level 2 > pack",
-        "tile and fuse > level 2",
-        "multi-level tiling > pack > pack",
-        "multi-level tiling",
-    ]
+    assert rules(matmul(relu=True)) == FUSED
+
+
+def test_normalization_is_inlined_between_a_convolution_and_relu() -> None:
+    assert rules(layer()) == [f"always inline > {rule}" for rule in FUSED]
+
+
+def test_each_sum_of_a_softmax_is_split_in_two_ways_or_not() -> None:
+    x = te.placeholder((1, 1024), name="x")
+    at = ("outer", "inner")
+    two = [f"rfactor > rfactor > {a} parts > {b} parts" for a in at for b in at]
+    assert sorted(rules(topi.softmax(x))) == sorted([*two, *SPLIT, *SPLIT, ""])
+
+
+@pytest.mark.parametrize("shape", [(), (10,)])
+def test_a_long_sum_is_split_in_two_ways_or_not(shape: tuple[int, ...]) -> None:
+    a, k = te.placeholder((*shape, 1024), name="A"), te.reduce_axis((0, 1024), "k")
+    assert rules(te.compute(shape, lambda *i: te.sum(a[(*i, k)], k), name="B")) == [*SPLIT, ""]
+
+
+@pytest.mark.parametrize(("name", "cheap"), [("exp", False), ("tanh", False), ("sqrt", True)])
+def test_only_cheap_functions_are_always_inlined(name: str, cheap: bool) -> None:
+    x = te.placeholder((16,), name="x")
+    y = te.compute((16,), lambda i: getattr(te, name)(x[i]), name="y")
+    z = te.compute((16,), lambda i: y[i] + 1.0, name="z")
+    assert rules(z) == (["always inline"] if cheap else [""])
+
+
+def decisions(name: str, target: Target) -> dict[str, tuple[str, ...]]:
+    genes = made(name, target)[1].space.genes
+    return {gene.name: gene.options for gene in genes if gene.kind == "choice"}
+
+
+def test_decisions_are_genes() -> None:
+    assert decisions("matmul", TWO) == {
+        "pack_inputs": ("no", "yes"),
+        "unroll_rows": ("no", "yes"),
+        "parallel": ("fine", "coarse"),
+    }
+    assert decisions("conv2d NHWC + relu", ONE)["location"] == (
+        "root",
+        "T_pad inline",
+        "T_pad in T_relu outer",
+        "T_pad in T_relu tile",
+    )
+    assert decisions("softmax", ONE)["location"] == ("root", "outer", "inline")
+
+
+def test_a_row_decides_which_steps_there_are() -> None:
+    (sketch,) = (s for s in made("matmul + relu", TWO) if s.name == "sketch 1, level 2")
+    row = [0] * len(sketch.space.genes)
+    names = [g.name for g in sketch.space.genes]
+    for pack, grain in ((0, 0), (1, 1)):
+        row[names.index("pack_inputs")], row[names.index("parallel")] = pack, grain
+        text = sketch.scheduled(row).python()
+        assert ("s.cache_read(B" in text, "fuse(" in text) == (pack == 1, grain == 0)
 
 
 def test_the_number_of_sketches_of_each_computation() -> None:
-    counts = {name: len(made(name, ONE)) for name in PROGRAMS}
+    """And the number of shapes: ways to decide their steps and the formulas of partial sums."""
+    sketches = {name: made(name, ONE) for name in PROGRAMS}
+    counts = {n: (len(m), sum(s.space.shape_count for s in m)) for n, m in sketches.items()}
     assert counts == {
-        "matmul": 12,
-        "matmul + relu": 12,
-        "conv2d NHWC + relu": 22,
-        "conv2d NCHW": 22,
-        "depthwise": 6,
-        "norm": 12,
-        "outer product": 3,
-        "row sum": 5,
-        "column sum": 5,
-        "softmax": 27,
+        "matmul": (3, 12),
+        "matmul + relu": (3, 12),
+        "conv2d NHWC + relu": (3, 22),
+        "conv2d NCHW": (3, 22),
+        "depthwise": (3, 6),
+        "norm": (3, 162),
+        "outer product": (2, 3),
+        "row sum": (3, 25),
+        "column sum": (3, 25),
+        "softmax": (9, 147),
     }
 
 
@@ -95,19 +168,6 @@ def test_names_of_sketches_differ() -> None:
     for name in PROGRAMS:
         names = Counter(s.name for s in made(name, TWO))
         assert names.most_common(1)[0][1] == 1
-
-
-def test_partial_results_are_not_split_again() -> None:
-    a, b = te.placeholder((1, 128), name="A"), te.placeholder((10, 128), name="B")
-    k = te.reduce_axis((0, 128), "k")
-    c = te.compute((1, 10), lambda i, j: te.sum(a[i, k] * b[j, k], k), name="C")
-    rules = {rule.name: rule for rule in auto_scheduler.RULES}
-    state = State(te.create_schedule(c.op).state)
-    for name in ("rfactor", "cache write"):
-        stage = next(s for s in reversed(state.stages) if rules[name].meets(state, s, ONE))
-        state, _ = next(iter(rules[name].apply(state, stage, ONE)))
-    assert "C.rf.local" in state.stages
-    assert not rules["rfactor"].meets(state, "C.rf.local", ONE)
 
 
 @pytest.mark.parametrize(("length", "count"), [(64, 1), (32, 2)])
@@ -132,4 +192,4 @@ def test_an_input_that_is_read_twice_is_packed_once() -> None:
     real = te.compute((32, 32), lambda i, j: te.sum(term(i, j), k), name="C")
     assert auto_scheduler.analysis.packable(real.op) == [(b, 2)]
     found = auto_scheduler.sketches([auto_scheduler.ComputeDAG([a, b, real])], ONE)
-    assert any("pack" in sketch.name for sketch in found)
+    assert all("pack_inputs" in [g.name for g in sketch.space.genes] for sketch in found)

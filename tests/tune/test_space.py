@@ -1,6 +1,7 @@
 """Rows of integers: every draw and every change is an option, and the same seed draws the same."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,3 +113,50 @@ def test_neighbours_differ_in_one_gene() -> None:
         "i 4x3, u 0, c c",
         "i 4x3, u 16, c a",
     ]
+
+
+def shaped() -> Space:
+    """A space of 12 shapes, as its first and last genes decide."""
+    options = {"order": 4, "tile": 50, "unroll": 30, "pack": 3}
+    genes = [choice_gene(name, range(count)) for name, count in options.items()]
+    return Space(tuple(genes), shaping=(0, 3))
+
+
+@pytest.mark.parametrize(("shapes", "count"), [(1, 1), (5, 5), (None, 12)])
+def test_a_sample_has_no_more_shapes_than_asked_for(shapes, count):
+    space = shaped()
+    rows = space.sample(rng(), 200, shapes)
+    assert len({(a, b) for a, _, _, b in rows.tolist()}) == space.shapes(rows).max() + 1 <= count
+    assert len(np.unique(rows[:, 1])) > 40
+
+
+def test_a_sample_of_one_row_draws_rows_of_one_shape():
+    seen = []
+
+    def allowed(rows):
+        seen.append(rows)
+        return rows[:, 1] < 20
+
+    space = replace(shaped(), allowed=allowed)
+    assert len(space.sample(rng(), 1)) == 1
+    assert [space.shapes(rows).max() for rows in seen] == [0]
+
+
+def test_a_child_has_the_shape_of_a_parent():
+    space, random = shaped(), rng()
+    a, b = space.sample(random, 100), space.sample(random, 100)
+    mutated, crossed = space.mutate(random, a), space.cross(random, a, b)
+    np.testing.assert_array_equal(mutated[:, [0, 3]], a[:, [0, 3]])
+    of_a, of_b = ((crossed == parent)[:, [0, 3]].all(axis=1) for parent in (a, b))
+    assert (of_a | of_b).all()
+    assert of_a.any()
+    assert of_b.any()
+
+
+def test_reshaped_rows_differ_in_one_gene_that_decides_their_shape():
+    space, random = shaped(), rng()
+    rows = space.sample(random, 90, 1)
+    new = space.reshape(random, rows, 3)
+    assert ((new != rows).sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(new[:, 1:3], rows[:, 1:3])
+    assert all(len(np.unique(part, axis=0)) == 1 for part in np.split(new[:, [0, 3]], 3))
