@@ -15,11 +15,12 @@ from .attach import (
 from .dataflow import CacheRead, CacheWrite, map_bodies, reread
 from .initial import initial
 from .layout import TransformLayout, axis_names, layout_index
-from .loops import Fuse, Reorder, Split, part_sizes, program_sizes, with_sizes
+from .loops import Fuse, Reorder, Split, part_sizes
 from .marks import PRAGMAS, Annotate, Bind, Pragma, Tensorize, know
 from .places import ComputeAt, ComputeInline, ComputeRoot, StoreAt
 from .prefetch import Prefetch
 from .rfactor import RFactor
+from .sizes import program_sizes, with_sizes
 from .state import (
     At,
     AtRoot,

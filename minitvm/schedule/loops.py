@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from minitvm import tensor, tir
 
-from .formula import arithmetic, parsed
+from .sizes import is_size, part_size
 from .state import At, FuseRelation, Relation, SplitRelation, Stage, State, unique
 from .step import Changes, Checks, LoopName, Step, has_loops, is_loop, loop, loops
 
@@ -41,7 +41,7 @@ class Split(Step):
             yield "exactly one of factor and nparts is needed", ""
         size = self.factor if self.nparts is None else self.nparts
         if isinstance(size, str):
-            yield from _is_size(state, size)
+            yield from is_size(state, size)
         elif type(size) is not int or size < 1:  # a step may come from JSON
             yield f"the size of a part is an integer >= 1, not {size!r}", ""
         if self.disable_predication and stage.is_output:  # lowering checks stages that shrink
@@ -57,7 +57,7 @@ class Split(Step):
 
     def extents(self, state: State, a: tensor.Axis) -> tuple[tir.Index, tir.Index]:
         """Return the extents of the outer and the inner loop that `a` becomes."""
-        factor, nparts = _part_size(state, self.factor), _part_size(state, self.nparts)
+        factor, nparts = part_size(state, self.factor), part_size(state, self.nparts)
         if factor is not None:
             return tir.ceildiv(a.extent, factor), factor
         assert nparts is not None
@@ -70,7 +70,7 @@ class Split(Step):
         outer = _new_axis(stage, f"{self.axis}.outer", sizes[0], a.kind)
         inner = _new_axis(stage, f"{self.axis}.inner", sizes[1], a.kind)
         exact = self.disable_predication
-        given = _part_size(state, self.factor), _part_size(state, self.nparts)
+        given = part_size(state, self.factor), part_size(state, self.nparts)
         relation = SplitRelation(a, outer, inner, *given, exact)
         return _replaced(state, stage, (a,), (outer, inner), relation)
 
@@ -155,28 +155,6 @@ class Reorder(Step):
 LOOPS = (Split, Fuse, Reorder)
 
 
-def program_sizes(state: State) -> dict[str, tir.Var]:
-    """Map names to the variables that splits may name: those in shapes, and scalar arguments.
-
-    A name that two variables share is left out.
-    """
-    ops = [s.op for s in state.stages]
-    shapes = [tensor.tensor_of(op, i).shape for op in ops for i in range(len(op.dtypes))]
-    found = dict.fromkeys(
-        v for shape in shapes for n in shape if not isinstance(n, int) for v in tir.variables(n)
-    )
-    found |= dict.fromkeys(state.sizes)
-    names = [v.name for v in found]
-    return {v.name: v for v in found if names.count(v.name) == 1}
-
-
-def with_sizes(state: State, sizes: Iterable[tir.Var]) -> State:
-    """Return `state` with `sizes`, scalar arguments of the program, among those splits may name."""
-    known = program_sizes(state).values()
-    new = [v for v in dict.fromkeys(sizes) if not any(v is k for k in known)]
-    return replace(state, sizes=(*state.sizes, *new)) if new else state
-
-
 def part_sizes(state: State) -> list[tir.Index]:
     """Return the split sizes that were given as formulas.
 
@@ -184,25 +162,7 @@ def part_sizes(state: State) -> list[tir.Index]:
     """
     steps = [s for s in state.steps if isinstance(s, Split)]
     given = [n for s in steps for n in (s.factor, s.nparts) if isinstance(n, str)]
-    return [size for n in given if (size := _part_size(state, n)) is not None]
-
-
-def _part_size(state: State, size: int | str | None) -> tir.Index | None:
-    """Return the size of a split as an index expression, or None if `size` is None.
-
-    Raises ScheduleError if `size` is a string but not a formula over the program's sizes.
-    """
-    if not isinstance(size, str):
-        return size
-    return tir.index(arithmetic(parsed(size), program_sizes(state), size))
-
-
-def _is_size(state: State, source: str) -> Checks:
-    """Check that `source` is a formula over the program's sizes whose value can be >= 1."""
-    size = _part_size(state, source)
-    assert size is not None
-    if isinstance(size, int) or tir.upper_bound(size) < 1:
-        yield f"the size of a part is an integer >= 1, not {source!r}", ""
+    return [size for n in given if (size := part_size(state, n)) is not None]
 
 
 def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:
