@@ -53,6 +53,7 @@ from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .kernel import Packed
 from .legal import legal_rows, restricted
+from .limits import Limits
 from .local import LocalBuilder, LocalRunner, local, measure_options
 from .loss import (
     Floats,
@@ -89,7 +90,7 @@ from .record import (
     to_line,
 )
 from .rewrite import Summary, prune, summaries, upgrade
-from .search import Limits, Measures, Searching, interruptible, run
+from .search import Measures, Searching, interruptible, run
 from .shared import (
     PRETRAINED,
     Corrected,

@@ -10,8 +10,9 @@ from typing import Any, Self
 from minitvm.base import MeasureError
 
 from .events import Event, Finished, Listener, Measured, Outcome
+from .limits import Limits
 from .policy import Policy, Trial
-from .search import Limits, run
+from .search import run
 from .task import Task
 
 LAST_WORDS = 60.0  # after Ctrl-C, the seconds that `wait` leaves to programs being measured
