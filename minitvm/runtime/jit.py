@@ -72,13 +72,24 @@ class NativeCode:
 
 
 class LLVMSource:
-    """LLVM IR and compiler options; made() compiles them to one form of code."""
+    """LLVM IR and compiler options; made() compiles them to one form of code.
+
+    triple   LLVM's name of another kind of machine, such as "aarch64-unknown-linux-gnu"; its code
+             can only be read
+    """
 
     def __init__(
-        self, text: str, cpu: str, features: str, opt: int = 3, *, unroll: bool = True
+        self,
+        text: str,
+        cpu: str,
+        features: str,
+        opt: int = 3,
+        *,
+        unroll: bool = True,
+        triple: str = "",
     ) -> None:
         self.text, self.cpu, self.features = text, cpu, features
-        self.opt, self.unroll = opt, unroll
+        self.opt, self.unroll, self.triple = opt, unroll, triple
 
     def made(self, form: Form) -> bytes:
         """Return the object file, IR or assembly, by `form`; raise BuildError for invalid IR."""
@@ -96,7 +107,7 @@ class LLVMSource:
         Frees the module before its context; Python's garbage collector would not ensure this order.
         """
         with _lock, llvm.create_context() as context, _parsed(self.text, context) as module:
-            target = _target_machine(self.cpu, self.features, self.opt)
+            target = _target_machine(self.cpu, self.features, self.opt, self.triple)
             module.triple = target.triple
             module.data_layout = str(target.target_data)
             self._optimise(module, target)
@@ -227,8 +238,13 @@ def _engine(image: bytes) -> Any:
     return engine
 
 
-def _target_machine(cpu: str, features: str, opt: int) -> Any:
+def _target_machine(cpu: str, features: str, opt: int, triple: str = "") -> Any:
     """Return a new LLVM target machine; an engine takes ownership of its target machine."""
+    if triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        other = llvm.Target.from_triple(triple)
+        return other.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     check_cpu(cpu, features)

@@ -20,6 +20,8 @@ from .memory import read, write
 
 STACK_BYTES = 64 << 10  # stack limit per function; larger buffers are on the heap
 LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
+AS_IT_IS = '!1 = distinct !{!1, !2}\n!2 = !{!"llvm.loop.unroll.disable"}'
+TILE = 8  # vector multiply-adds from which on the body of a loop is an unrolled register tile
 
 
 def emit_llvm(
@@ -51,7 +53,7 @@ def emit_llvm(
     width = f' "prefer-vector-width"="{8 * vector_bytes}"' if vector_bytes else ""
     attributes = f'attributes #0 = {{ nounwind "no-trapping-math"="true"{width} }}'
     functions = (*module.functions, *module.helpers.values())
-    parts = (*functions, "\n".join(module.declarations.values()), attributes, LIKELY)
+    parts = (*functions, "\n".join(module.declarations.values()), attributes, LIKELY, AS_IT_IS)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -180,7 +182,11 @@ def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
 
 
 def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> None:
-    """Emit a loop that runs `body` for var = begin .. end-1, where begin < end."""
+    """Emit a loop that runs `body` for var = begin .. end-1, where begin < end.
+
+    LLVM must not unroll the innermost loop of a register tile: it would hoist loads for the next
+    iteration, and spill accumulators for which the tile has reserved the registers.
+    """
     hint, before = clean(var.name), c.here
     loop, done = c.label(f"{hint}.loop"), c.label(f"{hint}.done")
     i, following = c.name(hint), c.name(f"{hint}.next")
@@ -195,7 +201,17 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
     c.lines.insert(start, f"  {i} = phi i64 {sources}")
     c.emit(f"{following} = add nuw nsw i64 {i}, 1")
     c.branch(c.op(f"icmp slt i64 {following}, {end.text}", BOOL), loop, done)
+    if _is_tile(c.lines[start + 1 :]):
+        c.lines[-1] += ", !llvm.loop !1"
     c.block(done)
+
+
+def _is_tile(body: list[str]) -> bool:
+    """Return whether the instructions of a loop are an unrolled register tile, without loops."""
+    if any(" = phi " in line for line in body):
+        return False
+    sums = sum(" fadd contract <" in line for line in body)
+    return sums >= TILE and sum(" fmul contract <" in line for line in body) >= TILE
 
 
 # --- parallel loops ------------------------------------------------------------------------------

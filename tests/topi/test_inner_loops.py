@@ -1,0 +1,98 @@
+"""The innermost loops of default kernels, compiled for CPUs that are not here, and read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+import minitvm as tvm
+from minitvm import te, topi
+from minitvm.codegen import emit_llvm
+from minitvm.runtime.jit import LLVMSource
+
+X86, ARM, MAC = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-macosx"
+TILE = 8  # multiply-adds; loops with fewer are remainders
+BRANCH = re.compile(r"\s+(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z)\s+(?:[^.L\n]*,\s*)?(\.?L\w+)\s*$")
+LABEL = re.compile(r"(\.?L\w+):")
+MULTIPLY_ADD = re.compile(r"\s+(vfn?m(add|sub)\w+ps|fml[as])")
+ON_STACK = re.compile(r"\(%r[sb]p|\[sp|\[x29")
+VECTOR = re.compile(r"%[xyz]mm|\s[qv]\d")
+
+
+class Cpu(NamedTuple):
+    """A CPU: LLVM's triple, the bytes and the number of its vector registers, its L1 and L2.
+
+    tile   the vectors in the register tiles of the kernels below
+    """
+
+    triple: str
+    width: int
+    registers: int
+    l1: int
+    l2: int
+    tile: int
+
+
+CPUS = {
+    "haswell": Cpu(X86, 32, 16, 32 << 10, 256 << 10, 12),
+    "znver3": Cpu(X86, 32, 16, 32 << 10, 512 << 10, 12),
+    "neoverse-n1": Cpu(ARM, 16, 32, 64 << 10, 1 << 20, 24),
+    "apple-m1": Cpu(MAC, 16, 32, 64 << 10, 4 << 20, 24),
+}
+
+
+def place(*shape: int, weights: bool = False) -> te.Tensor:
+    return te.placeholder(shape, name="W" if weights else "X", constant=weights)
+
+
+def conv(image: te.Tensor, weights: te.Tensor) -> te.Tensor:
+    """Define a convolution in NHWC whose result is as large as its image."""
+    return topi.conv2d(image, weights, padding=weights.shape[0] // 2, layout="NHWC")
+
+
+KERNELS: dict[str, tuple[Callable[..., te.Tensor], te.Tensor, te.Tensor]] = {
+    "matmul": (topi.matmul, place(512, 480), place(480, 480)),
+    "dense": (topi.dense, place(128, 768), place(3072, 768, weights=True)),
+    "conv 1x1": (conv, place(1, 14, 14, 256), place(1, 1, 256, 256, weights=True)),
+}
+
+
+def innermost_loops(asm: str) -> Iterator[list[str]]:
+    """Yield the lines of each loop in assembly text that contains no other loop."""
+    lines = [line for line in asm.splitlines() if re.match(r"\s+[a-z]", line) or LABEL.match(line)]
+    at = {m[1]: n for n, line in enumerate(lines) if (m := LABEL.match(line))}
+    loops = [
+        (at[m[1]], n)
+        for n, line in enumerate(lines)
+        if (m := BRANCH.match(line)) and at.get(m[1], n) < n
+    ]
+    for first, last in loops:
+        if not any(first <= a and b <= last and (a, b) != (first, last) for a, b in loops):
+            yield lines[first : last + 1]
+
+
+def multiply_adds(loop: list[str]) -> int:
+    return sum(bool(MULTIPLY_ADD.match(line)) for line in loop)
+
+
+def spills(loop: list[str]) -> list[str]:
+    """Return the instructions that move a vector to or from the stack."""
+    return [line for line in loop if ON_STACK.search(line) and VECTOR.search(line)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("cpu", CPUS)
+def test_tiles_stay_in_registers(cpu: str, kernel: str) -> None:
+    triple, width, registers, l1, l2, tile = CPUS[cpu]
+    facts = {"vector_bytes": width, "vector_registers": registers, "l1": l1, "l2": l2}
+    target = tvm.Target("llvm -num-cores=1").on(**facts, l3=32 << 20)
+    define, *inputs = KERNELS[kernel]
+    out = define(*inputs)
+    func = tvm.lower(topi.schedule([out], target), [*inputs, out], target=target)
+    source = LLVMSource(emit_llvm(func, vector_bytes=width), cpu, "", triple=triple)
+    loops = [x for x in innermost_loops(source.made("asm").decode()) if multiply_adds(x) >= TILE]
+    assert max(map(multiply_adds, loops)) == tile
+    assert [spills(x) for x in loops] == [[]] * len(loops)
