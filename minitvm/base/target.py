@@ -150,6 +150,15 @@ class Target:
         """Return how many elements of `dtype` fit in one vector register."""
         return max(1, self.vector_bytes // dtype_named(dtype).bytes)
 
+    def tile_rows(self, vectors: int) -> int:
+        """Return how many rows of `vectors` accumulators the registers can hold, at least 0.
+
+        They also hold one row of the right operand and one element of the left one. With 16 bytes,
+        two more are free: SSE multiplies and adds in two steps, and LLVM loads ahead for ARM.
+        """
+        spare = 1 if self.vector_bytes > 16 else 3
+        return max(0, (self.vector_registers - spare - vectors) // vectors)
+
     @property
     def dot4_lanes(self) -> tuple[int, ...]:
         """Return the number of int32 results of each dot-product instruction, largest first.

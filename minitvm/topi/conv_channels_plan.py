@@ -60,7 +60,7 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
         whole = not layout.block or not (channels % layout.block and layout.block % channels)
         if not whole or (per_group < z.outputs and per_group % channels):
             continue
-        pixels = max(1, (target.vector_registers - 1 - vectors) // vectors)
+        pixels = max(1, target.tile_rows(vectors))
         for high in range(1, min(z.high, pixels) + 1):
             for wide in range(1, min(z.wide, pixels // high) + 1):
                 tile = Tile(high, wide, vectors, length)

@@ -71,8 +71,7 @@ def plan(
     lanes = min(target.lanes(dtype), 1 << (max(n, 1).bit_length() - 1))
     best = (0.0, 1, 1)
     for vectors in range(1, 5):
-        tallest = (target.vector_registers - 1 - vectors) // vectors
-        for rows in range(1, max(1, min(m, tallest)) + 1):
+        for rows in range(1, max(1, min(m, target.tile_rows(vectors))) + 1):
             columns = vectors * lanes
             useful = _useful(m, rows) * _useful(n, columns)
             panel = 0 if splits else k * columns * dtype.bytes

@@ -148,7 +148,7 @@ def tile_shape(target: Target) -> tuple[int, int]:
     best = (0.0, 1, 1)
     for groups in range(1, MOST_GROUPS + 1):
         wide = groups * vectors
-        rows = (target.vector_registers - 1 - wide) // wide
+        rows = target.tile_rows(wide)
         if rows > 0:
             best = max(best, (score(rows, wide, 1, target.l2), rows, groups))
     _, rows, groups = best

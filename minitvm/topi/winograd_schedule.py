@@ -69,7 +69,7 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     cores = target.num_cores if parallel else 1
     sizes = _block_sizes(total, batch)
     block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2 // 2, cores)
-    rows, vectors = _register_tile(block * across, outputs, lanes, target.vector_registers)
+    rows, vectors = _register_tile(block * across, outputs, lanes, target)
     columns = vectors * lanes
     ahead = max(1, AHEAD // (columns * conv.dtype.bytes))
     return Plan(block, rows, columns, ahead, lanes, data_lanes, parallel)
@@ -108,7 +108,7 @@ def _block(total: int, sizes: Iterable[int], row: int, u: int, cache: int, cores
     return equal if equal in fits else best
 
 
-def _register_tile(tiles: int, outputs: int, lanes: int, registers: int) -> tuple[int, int]:
+def _register_tile(tiles: int, outputs: int, lanes: int, target: Target) -> tuple[int, int]:
     """Choose the rows and vectors of a register tile by the cycles that the products take.
 
     A CPU is taken to do two multiply-adds per cycle. The registers must hold the accumulators, a
@@ -122,15 +122,15 @@ def _register_tile(tiles: int, outputs: int, lanes: int, registers: int) -> tupl
         uneven = 1.1 if outputs % (vectors * lanes) else 1.0  # a shorter last panel needs guards
         return -(-tiles // rows) * panels * step * uneven
 
-    return min(_register_tiles(registers), key=lambda shape: (cycles(*shape), shape))
+    return min(_register_tiles(target), key=lambda shape: (cycles(*shape), shape))
 
 
-def _register_tiles(registers: int) -> list[tuple[int, int]]:
+def _register_tiles(target: Target) -> list[tuple[int, int]]:
     """Return the (rows, vectors) of all register tiles that leave registers for U and V."""
     return [
         (rows, vectors)
         for vectors in range(1, 5)
-        for rows in range(1, (registers - 1 - vectors) // vectors + 1)
+        for rows in range(1, target.tile_rows(vectors) + 1)
     ]
 
 
@@ -159,7 +159,7 @@ def winograd_options(op: te.ComputeOp, target: Target) -> Options:
     widest = -(-outputs // known.lanes)
     tiles = [
         (rows, vectors * known.lanes)
-        for rows, vectors in _register_tiles(target.vector_registers)
+        for rows, vectors in _register_tiles(target)
         if vectors <= widest and rows * vectors >= FEWEST
     ]
     return Options(

@@ -74,3 +74,11 @@ def test_a_described_machine_is_the_same_on_every_host(
     monkeypatch.setattr(target, "this_machine", lambda: other)
     there = Target(kind).on(**facts, **caches)
     assert (repr(there), str(there)) == (repr(here), str(here))
+
+
+@pytest.mark.parametrize(
+    ("width", "registers", "rows"), [(64, 32, 9), (32, 16, 4), (16, 32, 8), (16, 16, 3)]
+)
+def test_a_tile_leaves_registers_for_its_operands(width: int, registers: int, rows: int) -> None:
+    t = Target().on(vector_bytes=width, vector_registers=registers)
+    assert [t.tile_rows(vectors) for vectors in (3, 40)] == [rows, 0]

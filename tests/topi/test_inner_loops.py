@@ -56,6 +56,7 @@ def conv(image: te.Tensor, weights: te.Tensor) -> te.Tensor:
 KERNELS: dict[str, tuple[Callable[..., te.Tensor], te.Tensor, te.Tensor]] = {
     "matmul": (topi.matmul, place(512, 480), place(480, 480)),
     "dense": (topi.dense, place(128, 768), place(3072, 768, weights=True)),
+    "conv 3x3": (conv, place(1, 28, 28, 128), place(3, 3, 128, 128, weights=True)),
     "conv 1x1": (conv, place(1, 14, 14, 256), place(1, 1, 256, 256, weights=True)),
 }
 

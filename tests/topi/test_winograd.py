@@ -308,15 +308,6 @@ def layer(size: int, inputs: int, outputs: int, batch: int = 1) -> Convolution:
     return Convolution(batch, inputs, outputs, 1, side, side, "NHWC", tvm.base.FLOAT32)
 
 
-class Machine:
-    """A target with the properties that plans read."""
-
-    num_cores, vector_registers, l2 = 1, 32, 1 << 20
-
-    def lanes(self, dtype: str) -> int:
-        return 16
-
-
 def test_large_weights_decide_for_smaller_tiles() -> None:
     machine: Any = tvm.Target(ONE)
     for name, number in (("l2", 1 << 20), ("vector_bytes", 64)):
@@ -344,12 +335,11 @@ def test_more_cores_favour_the_formula_with_fewer_bytes() -> None:
 
 
 def test_plans_follow_from_the_machine() -> None:
-    machine: Any = Machine()
+    machine = tvm.Target(ONE).on(vector_bytes=64, vector_registers=32, l2=1 << 20)
     assert plan(layer(56, 64, 64), 4, machine) == Plan(2, 14, 32, 32, 16, 16, False)
     assert plan(layer(28, 128, 128), 4, machine) == Plan(7, 13, 32, 32, 16, 16, False)
     assert plan(layer(7, 512, 512), 2, machine) == Plan(4, 8, 32, 32, 16, 16, False)
-    machine.num_cores = 2
-    assert plan(layer(7, 512, 512), 2, machine).block == 2
+    assert plan(layer(7, 512, 512), 2, machine.on(num_cores=2)).block == 2
 
 
 @pytest.mark.parametrize("method", ["winograd", "best"])

@@ -116,7 +116,7 @@ def _define(cfg: Config, conv: te.Tensor, *, padded: bool) -> None:
     assert isinstance(high, int)
     assert isinstance(wide, int)
     assert isinstance(vectors, int)
-    tiles = register_tiles(high, wide, vectors, target.vector_registers)
+    tiles = register_tiles(high, wide, vectors, target)
     lanes = _lanes(conv)
     cfg.define_split("tile", 1, "candidate", candidate=[(*tile, lanes) for tile in tiles])
     for name, length in (("rows", high), ("columns", wide), ("panels", vectors)):

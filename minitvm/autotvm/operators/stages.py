@@ -24,15 +24,12 @@ def tiles(length: tir.Index, inner: Sequence[int]) -> list[tuple[int, int, int, 
 
 
 def register_tiles(
-    high: int, wide: int, vectors: int, registers: int
+    high: int, wide: int, vectors: int, target: Target
 ) -> list[tuple[int, int, int]]:
-    """Enumerate tiles of rows by columns by vectors that the vector registers can hold.
-
-    The registers also hold a row of weights and one element of the image.
-    """
+    """Enumerate tiles of rows by columns by vectors that the vector registers can hold."""
     found = list[tuple[int, int, int]]()
     for v in (n for n in range(1, min(vectors, 6) + 1) if n in (1, 2, 3, 4, 6)):
-        most = max(1, (registers - 1 - v) // v)
+        most = max(1, target.tile_rows(v))
         for y in range(1, min(high, most, 4) + 1):
             found += [(y, x, v) for x in range(1, min(wide, most // y) + 1)]
     return found

@@ -37,7 +37,7 @@ def schedule_windows(cfg: Config, outs: Sequence[te.Tensor], fold: te.Tensor) ->
     target = Target.current()
     sizes = [n for n in fold.shape[1:] if isinstance(n, int)]
     lanes = min(target.lanes(fold.dtype), 1 << (sizes[2].bit_length() - 1))
-    tiles = register_tiles(sizes[0], sizes[1], -(-sizes[2] // lanes), target.vector_registers)
+    tiles = register_tiles(sizes[0], sizes[1], -(-sizes[2] // lanes), target)
     cfg.define_split("tile", 1, "candidate", candidate=tiles)
     cfg.define_knob("order", [0, 1])
     cfg.define_knob("unroll", [0, 1, 2])
