@@ -2,7 +2,7 @@
 
 # pyright: reportUnusedImport=false
 
-from . import target
+from . import processor, target
 from .arguments import check_flag, check_kind, check_text, check_unmasked
 from .brief import brief
 from .divisors import divisors

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from . import processor
 from .dtype import dtype as dtype_named
 from .errors import ArgumentError, Reason, raise_first
 from .host import dot4_lanes, vector_unit
@@ -61,7 +63,9 @@ class Target:
     calls the program; here it is always the CPU of this process.
 
     kind              "llvm", "numba", "python" or "vta"
-    mcpu, mattr       CPU name and feature changes, spelled as in LLVM; "" for this machine
+    mcpu, mattr       CPU name and feature changes, spelled as in LLVM; "" for this machine.
+                      A named CPU has its own vector unit and dot products, but the cores and
+                      caches of this machine: see `on`
     num_cores         the number of threads that a parallel loop may use
     unroll            whether LLVM may unroll more loops than the schedule does
     vector_bytes      the width of one vector register in bytes
@@ -93,12 +97,13 @@ class Target:
         options = dict(_option(word, kind, str(text)) for word in words)
         here = this_machine()
         unit = here.vector_bytes, here.vector_registers
-        if "mattr" in options:  # "+avx2,-avx512f" changes what the host has
-            unit = vector_unit(_changed(here.features, options["mattr"]), "")
+        mcpu, mattr = options.get("mcpu", ""), options.get("mattr", "")
+        if mcpu or mattr:
+            unit = vector_unit(_features(kind, mcpu, mattr), platform.machine())
         values = {
             "kind": kind,
-            "mcpu": options.get("mcpu", ""),
-            "mattr": options.get("mattr", ""),
+            "mcpu": mcpu,
+            "mattr": mattr,
             "num_cores": int(options.get("num-cores", here.cores)),
             "unroll": options.get("unroll", "1") == "1",
             "vector_bytes": unit[0],
@@ -163,11 +168,9 @@ class Target:
     def dot4_lanes(self) -> tuple[int, ...]:
         """Return the number of int32 results of each dot-product instruction, largest first.
 
-        A result is a sum of four int8 products. Return () for a CPU without such an instruction. If
-        -mcpu is given, the CPU is assumed to have only the features that -mattr adds.
+        A result is a sum of four int8 products. Return () for a CPU without such an instruction.
         """
-        known = frozenset[str]() if self.mcpu else this_machine().features
-        return dot4_lanes(_changed(known, self.mattr))
+        return dot4_lanes(_features(self.kind, self.mcpu, self.mattr))
 
     def __str__(self) -> str:
         if not KINDS[self.kind].cpu:
@@ -219,6 +222,18 @@ def _option(word: str, kind: str, text: str) -> tuple[str, str]:
         return name[1:], value
     fix = "-mcpu=NAME, -mattr=+a,-b, -num-cores=N or -unroll=0"
     raise ArgumentError(f"target {text!r}: {word!r}", why, fix)
+
+
+def _features(kind: str, mcpu: str, mattr: str) -> frozenset[str]:
+    """Return LLVM's names of the features of a target.
+
+    LLVM is asked only about a CPU that is named; other kinds than "llvm" make code for this one.
+    Raises BuildError if LLVM does not know the CPU or a feature.
+    """
+    if not mcpu or kind != "llvm":
+        return _changed(this_machine().features, mattr)
+    processor.check_cpu(mcpu, mattr)
+    return processor.features(mcpu, mattr)
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:

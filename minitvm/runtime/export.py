@@ -25,9 +25,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from minitvm import tir
-from minitvm.base import ArgumentError, BuildError, Target, dtype, host
-
-from .processor import features, lacking
+from minitvm.base import ArgumentError, BuildError, Target, dtype, host, processor
 
 MAGIC, FORMAT = b"minitvm function", 4
 EXPORTED = "a file that f.export(path) has written"
@@ -216,7 +214,7 @@ def _version() -> str:
 
 def _machine(target: Target) -> dict[str, Json]:
     """Return the description (Package.machine) of the machines that can run code for `target`."""
-    known = features(target.mcpu, target.mattr)
+    known = processor.features(target.mcpu, target.mattr)
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -234,7 +232,7 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
     if needs["cpu"] and needs["cpu"] != host().cpu:
         why = f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}"
         raise BuildError(what, why, PORTABLE)
-    why = lacking(needs["features"])
+    why = processor.lacking(needs["features"])
     if why:
         raise BuildError(what, why, PORTABLE)
 

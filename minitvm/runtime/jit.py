@@ -1,4 +1,4 @@
-"""Compile LLVM IR text to native code; only this file and processor.py use llvmlite.
+"""Compile LLVM IR text to native code; no other file of this package uses llvmlite.
 
 Values from llvmlite are untyped, hence the type `Any` in this file.
 """
@@ -14,10 +14,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from llvmlite import binding as llvm_binding
 
-from minitvm.base import BuildError, Target
+from minitvm.base import BuildError, Target, processor
 
 from .interrupt import interruptibly
-from .processor import check_cpu, options
 
 llvm: Final[Any] = llvm_binding
 Form: TypeAlias = Literal["object", "ll", "asm"]
@@ -247,8 +246,8 @@ def _target_machine(cpu: str, features: str, opt: int, triple: str = "") -> Any:
         return other.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    check_cpu(cpu, features)
-    cpu, features = options(cpu, features)
+    processor.check_cpu(cpu, features)
+    cpu, features = processor.options(cpu, features)
     native = llvm.Target.from_triple(llvm.get_process_triple())
     return native.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
 

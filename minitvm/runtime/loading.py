@@ -7,13 +7,12 @@ from collections.abc import Callable, Container
 from typing import Any, NamedTuple, TypeAlias
 
 from minitvm import tir
-from minitvm.base import BuildError, Target, TVMError
+from minitvm.base import BuildError, Target, TVMError, processor
 
 from .isolated import IsolatedSource
 from .jit import LLVMSource, NativeCode
 from .packed import CALL_PACKED, call_packed_address, failure
 from .pool import parallel_launch_address
-from .processor import features, lacking
 
 Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
 LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the thread pool
@@ -36,7 +35,7 @@ def load_native(
 
 def not_runnable(target: Target) -> str:
     """Return why this CPU cannot run code for `target`, or an empty string."""
-    return lacking(features(target.mcpu, target.mattr))
+    return processor.lacking(processor.features(target.mcpu, target.mattr))
 
 
 class NotRunnable(NamedTuple):

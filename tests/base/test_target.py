@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from minitvm.base import Target, TVMError, target
+from minitvm.base import BuildError, Target, TVMError, host, processor, target
 
 
 def test_the_type_of_lanes_may_be_given_by_its_name() -> None:
@@ -15,6 +15,45 @@ def test_the_type_of_lanes_may_be_given_by_its_name() -> None:
 def test_a_vector_unit_that_is_removed_takes_the_wider_ones_with_it() -> None:
     assert target._changed(frozenset({"avx", "avx2", "avx512f"}), "-avx") == set()
     assert target._changed(frozenset({"avx", "avx2", "avx512f"}), "-avx2") == {"avx"}
+
+
+@pytest.mark.skipif("sse2" not in host().features, reason="about x86")
+@pytest.mark.parametrize(
+    ("cpu", "width", "registers", "dot4_lanes"),
+    [
+        ("x86-64", 16, 16, ()),
+        ("nehalem", 16, 16, ()),
+        ("sandybridge", 16, 16, ()),  # its AVX has no integers
+        ("haswell", 32, 16, ()),
+        ("znver3", 32, 16, ()),
+        ("alderlake", 32, 16, (8, 4)),
+        ("skylake-avx512", 64, 32, ()),
+        ("znver4", 64, 32, (16, 8, 4)),
+    ],
+)
+def test_a_named_cpu_has_its_own_vector_unit(
+    cpu: str, width: int, registers: int, dot4_lanes: tuple[int, ...]
+) -> None:
+    t = Target(f"llvm -mcpu={cpu}")
+    assert (t.vector_bytes, t.vector_registers, t.dot4_lanes) == (width, registers, dot4_lanes)
+
+
+def test_llvm_is_not_asked_about_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "_asked", None)
+    for text in ("llvm", "llvm -mattr=-avx512f", "numba -mcpu=haswell"):
+        assert Target(text).dot4_lanes is not None
+
+
+@pytest.mark.parametrize(
+    ("cpu", "why"),
+    [
+        ("foo", "code for -mcpu=foo: LLVM says 'foo' is not a recognized processor"),
+        ("help", "code for -mcpu=help: 'help' is not a CPU"),
+    ],
+)
+def test_an_unknown_cpu_is_refused(cpu: str, why: str) -> None:
+    with pytest.raises(BuildError, match=why):
+        Target(f"llvm -mcpu={cpu}")
 
 
 def test_a_type_that_does_not_exist_is_refused() -> None:

@@ -17,8 +17,8 @@ import pytest
 import minitvm as tvm
 from minitvm import te
 from minitvm.base import ArgumentError, BuildError, host
+from minitvm.base.processor import features
 from minitvm.runtime import Function
-from minitvm.runtime.processor import features
 from minitvm.tir import Buffer, PrimFunc, seq
 
 Array = np.ndarray[Any, Any]

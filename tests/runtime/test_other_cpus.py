@@ -12,8 +12,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import graph, te, tune
-from minitvm.base import ArgumentError, BuildError, host
-from minitvm.runtime import processor
+from minitvm.base import ArgumentError, BuildError, host, processor
 
 pytestmark = pytest.mark.skipif("sse2" not in host().features, reason="about x86")
 WIDE = "llvm -num-cores=1 -mcpu=skylake-avx512"

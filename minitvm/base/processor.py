@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 
 from llvmlite import binding as llvm
 
-from minitvm.base import BuildError, host
+from .errors import BuildError
+from .host import host
 
 # llvmlite cannot list the features of a CPU. But LLVM inlines a function only if its caller has all
 # of its features. So a function with one feature more than the CPU is inlined into a function for
