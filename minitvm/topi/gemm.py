@@ -198,7 +198,7 @@ def schedule_matmul(
     if fused or strips:
         s[tile].set_scope("local")
     packed = s.cache_read(b, "global", [tile]) if p.pack else None
-    stage, outer = s[out], _outer_loop(s[out], p)
+    stage, outer = s[out], _outer_loop(s[out], p, target)
     if fused and strips:
         stage = s[product]
         stage.compute_at(s[out], outer)
@@ -235,18 +235,26 @@ def _plan_for(op: te.ComputeOp, target: Target, gather: bool) -> Plan:
     return blocked(p, (m, n, k), dtype, target, batches) if p.pack else p
 
 
-def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
-    """Split the columns into blocks; return the outermost loop, over batches and blocks.
+def _outer_loop(stage: te.StageView, p: Plan, target: Target) -> te.Axis:
+    """Split the columns into blocks; return the loop over the blocks, fused with the batches.
 
-    The loops over the rows and over the columns of a block are the innermost ones.
+    The loops over the rows and over the columns of a block are the innermost ones. If the last
+    block is shorter, the batches stay a loop of their own: lowering cannot split the last block off
+    a fused loop, and would mask every multiply-add. Few batches for many cores are fused, though.
     """
     *batch, i, j = axes_of(stage)
-    jc, j = stage.split(j, factor=p.columns * p.panels)
+    width, columns = p.columns * p.panels, j.extent
+    jc, j = stage.split(j, factor=width)
     stage.reorder(*batch, jc, i, j)
-    outer = stage.fuse(*batch, jc) if batch else jc
+    outer = jc
+    if batch:
+        outer = stage.fuse(*batch) if len(batch) > 1 else batch[0]
+        few = p.parallel and isinstance(outer.extent, int) and outer.extent < target.num_cores
+        if few or tir.prove_equal(tir.floormod(columns, width), 0):
+            outer = jc = stage.fuse(outer, jc)
     if p.parallel:
         stage.parallel(outer)
-    return outer
+    return jc
 
 
 def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> te.Axis:

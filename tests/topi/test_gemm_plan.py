@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, topi
+from minitvm import te, tir, topi
 from minitvm.base import FLOAT32
 from minitvm.topi.gemm import Plan, blocked, plan, score
 from tests.covering import covering
@@ -84,6 +84,17 @@ def test_deep_products_equal_numpy(
     out = np.zeros(want.shape, "float32")
     f(x, y, out)
     np.testing.assert_array_equal(out, np.maximum(want, 0) if fused else want)
+
+
+@pytest.mark.parametrize(("cores", "masked"), [(1, [0, 0, 1, 1]), (2, [0, 0, 1, 1]), (64, [1, 1])])
+def test_only_the_last_block_of_a_batch_is_masked(cores: int, masked: list[int]) -> None:
+    """With more cores than batches, blocks and batches are one loop, all of it masked."""
+    target = tvm.Target(f"llvm -num-cores={cores} -mattr=+avx512f")
+    a, b = te.placeholder((12, 197, 64), name="A"), te.placeholder((12, 64, 197), name="B")
+    c = topi.batch_matmul(a, b)
+    func = tvm.lower(topi.schedule(c, target), [a, b, c], target=target)
+    sums = [n for n in tir.walk(func.body) if isinstance(n, tir.For) and n.var.name == "k"]
+    assert [any(isinstance(n, tir.If) for n in tir.walk(s)) for s in sums] == masked
 
 
 def test_columns_that_are_not_contiguous_are_always_packed() -> None:
