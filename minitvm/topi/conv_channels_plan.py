@@ -13,6 +13,7 @@ from itertools import product
 
 from minitvm.base import Target
 
+from .blocks import PAGE
 from .layouts import Layout
 from .tile import Tile, parts
 
@@ -20,6 +21,7 @@ from .tile import Tile, parts
 # of the loads cost nothing; a vector from L2 or from beyond takes longer.
 IN_FLIGHT = 8  # multiply-adds that a core starts before the result of the first is ready
 LOAD = 0.5  # one element of a pixel, or a vector of weights from L1
+CROWDED = 1.2  # pixels in a set of L1, relative to its lines: 9 in 8 and 14 in 12 cost little
 MASKED = 4.0  # factor of a tile whose last vector is partly outside the result
 LOAD_L2, LOAD_FAR = 1.5, 4.0  # a vector of weights from L2, and from L3 or memory
 
@@ -33,6 +35,7 @@ class Sizes:
     terms                 the length of each sum
     image, weights        the bytes of one padded image, and of all weights
     item                  the bytes of one element
+    apart                 the bytes from one pixel that a tile reads to the next
     """
 
     batch: int
@@ -43,6 +46,7 @@ class Sizes:
     image: int
     weights: int
     item: int
+    apart: int
 
 
 def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -> Tile:
@@ -74,7 +78,9 @@ def cost(z: Sizes, tile: Tile, target: Target) -> float:
     """Estimate the cost of a tile shape, in vector multiply-adds for all tiles of an image.
 
     The cost is the time in which each tile adds one term to all of its sums. The tiles at the edges
-    are smaller. A tile with few accumulators waits for their results.
+    are smaller. A tile with few accumulators waits for their results. Pixels that are 4096 bytes
+    apart, 1024 channels, share one set of L1 (64 sets of 64 bytes), as if each took up 4096 bytes:
+    too many evict each other before the next term, which is in the same lines.
     """
     panel = tile.channels * z.terms * z.item
     load = LOAD if panel <= target.l1 / 2 else LOAD_L2 if panel <= target.l2 else LOAD_FAR
@@ -83,6 +89,8 @@ def cost(z: Sizes, tile: Tile, target: Target) -> float:
     for (rows, high), (columns, wide), (panels, channels) in product(*edges):
         vectors, pixels = -(-channels // tile.lanes), high * wide
         step = max(vectors * pixels, IN_FLIGHT) + pixels * LOAD + vectors * load
+        if pixels * math.gcd(z.apart, PAGE) > CROWDED * target.l1:
+            step += pixels * LOAD_FAR
         if channels % tile.lanes:
             step *= MASKED
         total += rows * columns * panels * step

@@ -98,12 +98,14 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     _, _, high, wide = layout.pixel(*op.shape)
     results = (layout.channels(op.output(0)), high, wide, reduction_length(op))
     memory = (reduce(tir.mul, shape, item) for shape in (image.shape[1:], kernel.shape))
-    known = [n for n in (*results, *memory) if isinstance(n, int) and n > 0]
-    if len(known) < 6:
+    pixel = layout.block or image.shape[3]
+    apart = tir.mul(op.attrs[CONVOLUTION].wide.stride * item, pixel)
+    known = [n for n in (*results, *memory, apart) if isinstance(n, int) and n > 0]
+    if len(known) < 7:
         return None
-    outputs, high, wide, terms, pixels, weights = known
+    outputs, high, wide, terms, pixels, weights, apart = known
     images = batch if isinstance(batch, int) else 1
-    return Sizes(images, outputs, high, wide, terms, pixels, weights, item)
+    return Sizes(images, outputs, high, wide, terms, pixels, weights, item, apart)
 
 
 def _tiles(

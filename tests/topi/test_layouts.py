@@ -196,8 +196,10 @@ def test_rows_of_pixels_are_copied_once() -> None:
 # --- the tile ------------------------------------------------------------------------------------
 
 
-def sizes(high: int, wide: int, outputs: int, terms: int, image: int = 1 << 18) -> Sizes:
-    return Sizes(1, outputs, high, wide, terms, image, terms * outputs * 4, 4)
+def sizes(
+    high: int, wide: int, outputs: int, terms: int, image: int = 1 << 18, channels: int = 64
+) -> Sizes:
+    return Sizes(1, outputs, high, wide, terms, image, terms * outputs * 4, 4, channels * 4)
 
 
 NHWC = layout_of("test", "NHWC")
@@ -250,6 +252,16 @@ def test_more_loads_and_panels_that_overflow_a_cache_cost_more() -> None:
     near, far = (sizes(56, 56, 64, n) for n in (HERE.l2 // 4 // 32, HERE.l2 // 2 // 32))
     tile = Tile(1, 14, 2, 16)
     assert cost(far, tile, HERE) > cost(near, tile, HERE)
+
+
+@pytest.mark.parametrize(
+    ("channels", "l1", "pixels"),
+    [(1008, 32, 14), (1024, 32, 9), (1040, 32, 14), (2048, 32, 9), (2048, 48, 14)],
+)
+def test_pixels_in_one_set_of_the_cache_are_few(channels: int, l1: int, pixels: int) -> None:
+    wide = tvm.Target(ONE).on(vector_bytes=64, vector_registers=32, l1=l1 << 10, l2=1 << 20)
+    tile = plan(sizes(14, 14, 256, channels, channels=channels), NHWC, 256, wide, 16)
+    assert tile.high * tile.wide == pixels
 
 
 def test_the_operand_that_is_too_large_for_the_cache_is_read_once() -> None:
