@@ -22,7 +22,7 @@ from _common import Row, arguments, geometric_mean, report
 flags = arguments(
     __doc__,
     layout=("nchw", "nhwc", "nchwc"),
-    formula=("default", "best", "direct", "rows", "winograd"),
+    formula=("default", "best", "direct", "rows", "blocks", "winograd"),
     cold=(),
 )
 

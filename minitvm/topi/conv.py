@@ -1,16 +1,19 @@
 """Convolutions of images.
 
-In NCHW layout, `conv2d` has two formulas for the same result. "direct" is the textbook formula.
+In NCHW layout, `conv2d` has three formulas for the same result. "direct" is the textbook one.
 "rows" is faster on a CPU: it first copies the image so that the pixels of all rows follow each
 other, and the kernel element (ky, kx) reads pixels at a constant distance in memory from those of
 element (0, 0). The convolution is then a sum of KH*KW matrix products with full vectors of pixels,
-even if the image is narrow. The cost is a few unused columns at the end of each row. The other
-layouts are in conv_channels.py.
+even if the image is narrow. The cost is a few unused columns at the end of each row. "blocks" makes
+the channels of the image adjacent, uses the formula for such layouts in conv_channels.py, and
+restores the layout: it is faster for narrow images, where unused columns and incomplete vectors
+cost more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from minitvm import te, tir
@@ -24,8 +27,11 @@ from .convolution import (
     all_formulas,
     best_formula,
     best_tile,
+    block_of,
+    default_formula,
 )
 from .depthwise import depthwise
+from .layout_transform import transformed
 from .layouts import NCHW, Layout, layout_of
 from .operands import checks_arguments, integers
 from .window import constant, margins, padded_pixel, pair, windows
@@ -58,11 +64,12 @@ def conv2d(
     and the kernel is [KH, KW, C / groups, O]. With "NCHW16c" or another block size they are
     [N, C/16, H, W, 16] and [N, O/16, OH, OW, 16], and the kernel is as in NCHW.
 
-    method: the formula. "direct" is the textbook one; "rows", in NCHW, gives the same result and
-    is faster on a CPU; "winograd", for 3x3 kernels, multiplies less, with larger rounding errors;
-    "best" chooses the fastest of these for this machine, by an estimate. `topi.formulas` compares
-    them. The default is "rows" in NCHW and "direct" otherwise. With one channel in each group, the
-    default of the other layouts is the formula of `depthwise_conv2d`.
+    method: the formula. "direct" is the textbook one; "rows" and "blocks", in NCHW, give the same
+    result and are faster on a CPU; "winograd", for 3x3 kernels, multiplies less, with larger
+    rounding errors; "best" chooses the fastest of these for this machine, by an estimate.
+    `topi.formulas` compares them. The default is the faster of "rows" and "blocks" in NCHW, and
+    "direct" otherwise. With one channel in each group, the default of the other layouts is the
+    formula of `depthwise_conv2d`.
     """
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
@@ -82,6 +89,8 @@ def conv2d(
         return conv2d_channels(data, kernel, image_layout, conv)
     if formula.name == "rows":
         return _rows(data, kernel, conv)
+    if formula.name == "blocks":
+        return _blocks(data, kernel, conv)
     return _direct(data, kernel, conv)
 
 
@@ -101,7 +110,7 @@ def _formula(conv: Convolution, method: str) -> Formula:
 
     Raises ExprError if there is no such formula, or if it cannot compute this convolution.
     """
-    name = method or ("rows" if conv.layout == "NCHW" else "direct")
+    name = method or default_formula(conv).name
     formulas = all_formulas(conv)
     named = [f for f in formulas if f.name == name]  # two for winograd, with tiles 2 and 4
     if not named:
@@ -208,6 +217,14 @@ def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
 
     out = (batch, outputs, high.out, wide.out)
     return te.compute(out, crop, name="T_conv2d", tag=CROP, attrs={CONVOLUTION: conv})
+
+
+def _blocks(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
+    """Define conv2d by three steps: the image in NCHW16c, the convolution there, and back."""
+    layout = layout_of("conv2d", f"NCHW{block_of(conv)}c")
+    image = transformed(data, NCHW, layout)
+    out = conv2d_channels(image, kernel, layout, replace(conv, layout=layout.name))
+    return transformed(out, layout, NCHW, {CONVOLUTION: conv})
 
 
 @checks_arguments

@@ -7,6 +7,7 @@ m + 2 and p = n * ceil(h / m) * ceil(w / m) tiles.
            multiplications              weights             data
 direct     n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     input + output
 rows       n*h*w' * o * c/g * kh*kw     o * c/g * kh*kw     input + 2 * rows + output
+blocks     n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     3 * (input + output) + 2 * padded
 winograd   a*a * p * c * o              a*a * c * o         input + 2 * (V + M) + output
 
 w' is w and the unused columns of a row. Intermediate tensors (rows, V, M) are written and read.
@@ -19,6 +20,7 @@ its output transform adds products that are larger than their sum: this multipli
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,6 +39,9 @@ TYPICAL = 64  # the number of channels that is assumed where it is symbolic
 
 FAR_BYTES_PER_CYCLE = 8  # bytes per cycle from the last cache or memory
 NEAR_BYTES_PER_CYCLE = 32  # bytes per cycle from the second-level cache
+MOVED_BYTES_PER_CYCLE = 12  # bytes that a change of the layout reads and writes in a cycle
+SHIFTED = 1.15  # factor of products that read shifted rows: most vectors cross a cache line
+BLOCKS = (16, 8)  # numbers of channels that "blocks" makes adjacent, if they divide all channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +80,15 @@ class Convolution:
 class Formula:
     """One way to compute a convolution, and what it costs.
 
-    name              "direct", "rows" or "winograd": the `method` of topi.conv2d
+    name              "direct", "rows", "blocks" or "winograd": the `method` of topi.conv2d
     tile              2 or 4 for Winograd's F(tile x tile, 3x3), otherwise 0
     multiplications   the number, without multiplications by constants of the transforms
     weight_bytes      the size of the kernel in the form that the products read
     data_bytes        the bytes that are read from and written to all other tensors
     error             the expected error, relative to the largest result
     why_not           why the formula cannot compute this convolution; "" if it can
+    moved_bytes       the part of data_bytes that changes of the layout read and write
+    pixels            the length of the rows that are cut into vectors; 0 if channels are
     """
 
     name: str
@@ -91,6 +98,8 @@ class Formula:
     data_bytes: int
     error: float
     why_not: str
+    moved_bytes: int = 0
+    pixels: int = 0
 
     @property
     def applies(self) -> bool:
@@ -106,8 +115,12 @@ class Formula:
         bandwidth beyond it.
         """
         far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
-        near = self.data_bytes / NEAR_BYTES_PER_CYCLE
-        return far + (self.multiplications / (2 * lanes) + near) / cores
+        near = (self.data_bytes - self.moved_bytes) / NEAR_BYTES_PER_CYCLE
+        near += self.moved_bytes / MOVED_BYTES_PER_CYCLE
+        products = self.multiplications / (2 * lanes)
+        if self.pixels:  # the last vector of a row has unused elements
+            products *= SHIFTED * -(-self.pixels // lanes) * lanes / self.pixels
+        return far + (products + near) / cores
 
 
 class Formulas(tuple[Formula, ...]):
@@ -206,8 +219,9 @@ def all_formulas(conv: Convolution) -> Formulas:
     ends = n * (c * high.size * wide.size + o * high.out * wide.out) * size
     roundoff = {8: 2.0**-53, 2: 2.0**-11}.get(size, 2.0**-24)  # of one operation
     direct = _direct_formula(conv, ends, roundoff)
-    rows = _rows_formula(conv, direct)
-    return Formulas((direct, rows, *(_winograd_formula(conv, t, ends, roundoff) for t in GROWTH)))
+    rows, blocks = _rows_formula(conv, direct), _blocks_formula(conv, direct)
+    winograd = (_winograd_formula(conv, t, ends, roundoff) for t in GROWTH)
+    return Formulas((direct, rows, blocks, *winograd))
 
 
 def _direct_formula(conv: Convolution, ends: int, roundoff: float) -> Formula:
@@ -237,7 +251,43 @@ def _rows_formula(conv: Convolution, direct: Formula) -> Formula:
         multiplications=n * high.out * width * o * terms,
         data_bytes=direct.data_bytes + 2 * rows_bytes,
         why_not=not_here,
+        pixels=high.out * width,
     )
+
+
+def _blocks_formula(conv: Convolution, direct: Formula) -> Formula:
+    """Return the formula "blocks": `direct` between two changes of the layout."""
+    n, c, _ = conv.sizes
+    high, wide = conv.high, conv.wide
+    padded = n * c * ((high.out - 1) * high.stride + high.reach) * conv.dtype.bytes
+    padded *= (wide.out - 1) * wide.stride + wide.reach
+    why_not = "" if block_of(conv) else f"no block of {BLOCKS} channels divides all channels"
+    if conv.layout != "NCHW":
+        why_not = f"it is defined in NCHW, not in {conv.layout}"
+    elif conv.groups != 1:
+        why_not = f"there are {conv.groups} groups, but its products sum over all channels"
+    return replace(
+        direct,
+        name="blocks",
+        data_bytes=3 * direct.data_bytes + 2 * padded,
+        why_not=why_not,
+        moved_bytes=2 * direct.data_bytes,
+    )
+
+
+def block_of(conv: Convolution) -> int:
+    """Return how many channels "blocks" makes adjacent; 0 if no number in BLOCKS fits."""
+    if not isinstance(conv.inputs, int) or not isinstance(conv.outputs, int):
+        return 0
+    both = math.gcd(conv.inputs, conv.outputs)
+    return next((b for b in BLOCKS if both and both % b == 0), 0)
+
+
+def default_formula(conv: Convolution) -> Formula:
+    """Return the formula that conv2d uses without a method; its rounding errors are the least."""
+    if conv.layout != "NCHW":
+        return all_formulas(conv)[0]
+    return best_formula(conv, methods=("rows", "blocks"))
 
 
 def _winograd_formula(conv: Convolution, tile: int, ends: int, roundoff: float) -> Formula:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from minitvm import te
@@ -23,7 +24,13 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
     is inlined where that is possible.
     """
     what = f"topi.layout_transform of {data.name}"
-    source, result = layout_of(what, src_layout, data), layout_of(what, dst_layout)
+    return transformed(data, layout_of(what, src_layout, data), layout_of(what, dst_layout))
+
+
+def transformed(
+    data: te.Tensor, source: Layout, result: Layout, attrs: Mapping[str, Any] | None = None
+) -> te.Tensor:
+    """Store the images `data` in the layout `result`; `attrs` are attributes of the last stage."""
     n, channels = data.shape[0], source.channels(data)
     high, wide = (
         constant(size, data) for size in data.shape[source.height_axis : source.height_axis + 2]
@@ -50,7 +57,7 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
         n, c, y, x = result.pixel(*at)
         return flat(*_without_width(result, result.index(n, c, y * wide + x, 0)))
 
-    return te.compute(shape, images, name="T_layout", tag=INJECTIVE)
+    return te.compute(shape, images, name="T_layout", tag=INJECTIVE, attrs=attrs)
 
 
 def _without_width(layout: Layout, at: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ def test_a_multiply_add_counts_as_two_operations() -> None:
     assert topi.flops([topi.relu(c)]) == 2 * 8**3 + 8**2
 
 
-@pytest.mark.parametrize("method", ["direct", "rows", "winograd"])
+@pytest.mark.parametrize("method", ["direct", "rows", "blocks", "winograd"])
 def test_a_convolution_counts_as_the_direct_one_with_the_taps_in_its_padding(method: str) -> None:
     y = topi.conv2d(image(1, 512, 7, 7), image(512, 512, 3, 3), padding=1, method=method)
     assert topi.flops([y]) == 2 * 7 * 7 * 512 * 512 * 9

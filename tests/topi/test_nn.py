@@ -73,6 +73,24 @@ def test_conv2d(
         check(out, [x, w], lambda a, b: convolution(a, b, steps, around, dilation, groups), target)
 
 
+@pytest.mark.parametrize(("inputs", "outputs"), [(24, 8), (16, 32)])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad", "dilation"),
+    [
+        ((3, 3), (1, 1), (1, 1, 1, 1), 1),
+        ((1, 1), (2, 2), (0, 0, 0, 0), 1),
+        ((3, 5), (1, 2), (0, 1, 2, 3), 1),
+        ((3, 3), (1, 1), (2, 2, 2, 2), 2),
+    ],
+)
+def test_conv2d_by_blocks_of_channels(
+    kernel: Any, stride: Any, pad: Any, dilation: int, inputs: int, outputs: int
+) -> None:
+    x, w = place(2, inputs, 9, 11), place(outputs, inputs, *kernel, name="W")
+    out = topi.conv2d(x, w, stride, pad, dilation, method="blocks")
+    check(out, [x, w], lambda a, b: convolution(a, b, stride, pad, dilation, 1), "llvm")
+
+
 def test_conv1d_and_conv3d() -> None:
     x, w = place(2, 3, 20), place(5, 3, 4, name="W")
     check(

@@ -277,6 +277,7 @@ def test_formulas_are_listed_as_a_table() -> None:
         "formula               multiplications  weight bytes  data bytes    error\n"
         "direct                    115,605,504       589,824     802,816  8.3e-07\n"
         "rows                      123,863,040       589,824   1,726,464  8.3e-07\n"
+        "blocks                    115,605,504       589,824   3,330,048  8.3e-07\n"
         "winograd F(2x2, 3x3)       51,380,224     1,048,576   7,225,344  4.6e-07\n"
         "winograd F(4x4, 3x3)       28,901,376     2,359,296   4,415,488  8.7e-06"
     )
@@ -285,12 +286,14 @@ def test_formulas_are_listed_as_a_table() -> None:
 def test_formulas_that_do_not_apply_say_why() -> None:
     table = topi.formulas(topi.conv2d(place(1, 8, 9, 9), place(8, 4, 3, 3, name="W"), 2, groups=2))
     assert [(f.name, f.why_not) for f in table if not f.applies] == [
+        ("blocks", "there are 2 groups, but its products sum over all channels"),
         ("winograd", "the strides are (2, 2), but the transforms are for 1"),
         ("winograd", "the strides are (2, 2), but the transforms are for 1"),
     ]
     nhwc = topi.formulas(topi.nn.conv2d_winograd(place(1, 8, 8, 4), place(3, 3, 4, 8, name="W")))
     assert [(f.name, f.why_not) for f in nhwc if not f.applies] == [
-        ("rows", "it is defined in NCHW, not in NHWC")
+        ("rows", "it is defined in NCHW, not in NHWC"),
+        ("blocks", "it is defined in NCHW, not in NHWC"),
     ]
 
 
@@ -319,6 +322,16 @@ def test_large_weights_decide_for_smaller_tiles() -> None:
     assert best_tile(layer(14, 256, 256, batch=8), machine) == 4  # each weight is used more often
     assert best_formula(layer(56, 64, 64), machine).name == "winograd"
     assert best_formula(layer(56, 2, 2), machine).name == "direct"  # the transforms cost too much
+
+
+def test_narrow_images_are_faster_in_blocks_of_channels() -> None:
+    machine = tvm.Target(ONE).on(vector_bytes=64, vector_registers=32, l2=1 << 21)
+    found: list[str] = []
+    for size, channels, side in ((56, 64, 1), (56, 64, 3), (7, 512, 3)):
+        image, kernel = place(1, channels, size, size), place(channels, channels, side, side)
+        out = topi.conv2d(image, kernel, padding=side // 2)
+        found.append(topi.best_formula(out, machine, ("rows", "blocks")).name)
+    assert found == ["rows", "blocks", "blocks"]
 
 
 def test_more_cores_favour_the_formula_with_fewer_bytes() -> None:

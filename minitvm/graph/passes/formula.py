@@ -23,7 +23,7 @@ def choose_formulas(graph: Graph, target: Target, winograd: bool = True) -> Grap
     def change(node: Node, _: Node) -> Node:
         if node.op != "conv2d" or node.attrs.get("method"):
             return node
-        best = best_formula(node, target, () if winograd else ("direct", "rows"))
+        best = best_formula(node, target, () if winograd else ("direct", "rows", "blocks"))
         return node if best.name != "winograd" else _with_method(node, best.name)
 
     return rewritten(graph, change)
@@ -39,10 +39,12 @@ def other_formulas(graph: Graph) -> list[Graph]:
     if len(convolutions) != 1:
         return []
     (conv,) = convolutions
-    names = list(dict.fromkeys(f.name for f in topi.formulas(_tensor(conv)) if f.applies))
-    if "rows" in names:  # the same multiplications in an order that suits vectors
-        names.remove("direct")
-    default, *_ = names
+    table = topi.formulas(_tensor(conv))
+    names = list(dict.fromkeys(f.name for f in table if f.applies))
+    default = names[0]
+    if "rows" in names:  # of those with the same multiplications, only the default
+        default = topi.best_formula(_tensor(conv), methods=("rows", "blocks")).name
+        names = [default, *(n for n in names if n not in ("direct", "rows", "blocks"))]
     now = conv.attrs.get("method") or default
     others = ("" if name == default else name for name in names if name != now)
     return [_with_formula(graph, conv, method) for method in others]
