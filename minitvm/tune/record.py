@@ -295,8 +295,11 @@ class Log:
     def check_writable(self) -> None:
         """Raise ArgumentError unless the file can be opened to append, and its disk has space."""
         what, fix = f"log {str(self.path)!r}", "another file, log=..."
+        is_new = not self.path.exists()
         try:
             os.close(self._opened())
+            if is_new:  # a search that is refused for another reason leaves no empty log
+                self.path.unlink()
             free = shutil.disk_usage(self.path.absolute().parent).free
         except OSError as e:
             raise ArgumentError(what, f"it cannot be written: {e.strerror}", fix) from e

@@ -216,10 +216,10 @@ def test_a_task_is_tuned_resumed_and_applied(tmp_path: Path) -> None:
 def record(
     made: auto_scheduler.SearchTask, number: int, seconds: float, **fields: Any
 ) -> tune.Record:
-    """The record of one program of sketch `number`, as if it took so long."""
-    space = made.sketches[number].space
-    (row,) = space.sample(np.random.default_rng(number), 1).tolist()
-    candidate = tune.Candidate(number, tuple(row))
+    """The record of random program `number`, as if it took so long."""
+    sketch = number % len(made.sketches)
+    (row,) = made.sketches[sketch].space.sample(np.random.default_rng(number), 1).tolist()
+    candidate = tune.Candidate(sketch, tuple(row))
     return tune.record_of(made, tune.Trial(candidate, tune.Result((seconds,)), 1.0, **fields))
 
 

@@ -152,5 +152,5 @@ def test_an_onnx_model_is_a_network_too(tmp_path) -> None:
     said: list[str] = []
     net.main([str(path)], said.append)
     assert "relu" in said[0]
-    with pytest.raises(ArgumentError, match="the size of its inputs"):
+    with pytest.raises(ArgumentError, match="an ONNX model has the sizes of its inputs"):
         net.main([str(path), "--size", "8"])
