@@ -83,12 +83,12 @@ bench: $(RUNTIME) ## run the benchmarks against peers, under a minute each
 	@for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file" --quick || exit 1; done
 
 notebooks: $(RUNTIME) ## run the notebooks and store their outputs
-	$(if $(NOTEBOOKS),MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace \
+	$(if $(NOTEBOOKS),MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace --coalesce-streams \
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(NOTEBOOKS),@echo "no notebooks to run")
 
 exercises: $(RUNTIME) ## run the solutions, store their outputs, and build the exercises
-	MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace \
+	MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace --coalesce-streams \
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(SOLUTIONS)
 	$(PY) -m minitvm.edu build
