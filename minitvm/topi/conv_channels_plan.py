@@ -23,6 +23,7 @@ IN_FLIGHT = 8  # multiply-adds that a core starts before the result of the first
 LOAD = 0.5  # one element of a pixel, or a vector of weights from L1
 CROWDED = 1.2  # pixels in a set of L1, relative to its lines: 9 in 8 and 14 in 12 cost little
 MASKED = 4.0  # factor of a tile whose last vector is partly outside the result
+FEW_PIXELS = 256  # with fewer, reading the weights from memory takes over 5 % of the time
 LOAD_L2, LOAD_FAR = 1.5, 4.0  # a vector of weights from L2, and from L3 or memory
 
 
@@ -109,4 +110,22 @@ def panels_outside(z: Sizes, tile: Tile, target: Target, threads: bool) -> bool:
     if threads and rows < 2 * target.num_cores:
         return True
     again = images * (panels if images > target.l2 else 1)
-    return z.weights + again < images + z.weights * (rows if z.weights > target.l2 else 1)
+    inside, outside = images + z.weights * (rows if z.weights > target.l2 else 1), z.weights + again
+    if not threads and requested(z, target) and next_panel_fits(z, tile, target):
+        return outside <= inside  # each panel can be requested during the one before
+    return outside < inside
+
+
+def requested(z: Sizes, target: Target) -> bool:
+    """Return whether to request weights before they are used.
+
+    In a network they are in no near cache. The time of loads from memory matters if there are many,
+    or if each weight is used for few pixels.
+    """
+    few = z.batch * z.high * z.wide <= FEW_PIXELS
+    return z.weights > (2 * target.l1 if few else target.l2 // 4)
+
+
+def next_panel_fits(z: Sizes, tile: Tile, target: Target) -> bool:
+    """Return whether L2 can hold the image and two panels: the one in use and the next."""
+    return z.image + 2 * tile.channels * z.terms * z.item <= target.l2

@@ -11,7 +11,7 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .blocks import block_side, transpose_in_registers
-from .conv_channels_plan import Sizes, panels_outside, plan
+from .conv_channels_plan import Sizes, next_panel_fits, panels_outside, plan, requested
 from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
 from .layouts import Layout, layout_of
@@ -38,7 +38,8 @@ def schedule_channels(
 
     If weights are much larger than the image, the loop over panels is outermost, and the whole
     image is padded before it. Large weights are requested before they are used: in a network, they
-    come from the last cache or from memory.
+    come from the last cache or from memory. Then the first row of tiles would wait for its panel,
+    and the others find it in L2; so each panel is requested during all tiles of the panel before.
     """
     op = conv.op
     assert isinstance(op, te.ComputeOp)
@@ -62,8 +63,10 @@ def schedule_channels(
     out.vectorize(inner[-1])
     acc.compute_at(out, xo)
     term = _sum(acc, layout, tile, op)
-    if z.weights > target.l2 // 4:
+    if requested(z, target):
         acc.prefetch(packed.op.output(0), term, max(1, AHEAD // (tile.channels * z.item)))
+        if outside and not threads and next_panel_fits(z, tile, target):
+            out.prefetch(packed.op.output(0), panels[-1], 1)
     row = yo
     if threads:
         row = out.fuse(*panels, n, yo) if outside else out.fuse(n, yo)

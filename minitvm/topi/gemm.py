@@ -7,7 +7,8 @@ for each row, and does rows * columns multiply-adds. The schedule packs b in blo
 `depth` rows of b and consists of panels that are `columns` wide. All of a is multiplied with one
 panel, which stays in the second-level cache, before the next panel. A block has
 several panels, so that b is read in long pieces, which the CPU prefetches. The panels of a constant
-b are packed before the calls; the schedule prefetches them.
+b are packed before the calls, and may be in no cache. The first tile would wait for its panel, and
+the others would find it in L2; so a panel is requested during all tiles of the one before.
 """
 
 from __future__ import annotations
@@ -216,7 +217,11 @@ def schedule_matmul(
     k = _inner_product(s, tile, p)
     if packed is not None:
         if b.op in schedule.constants(s.state):  # packed before the calls, so it may be in no cache
-            s[tile].prefetch(packed, k, max(1, AHEAD // (p.columns * packed.dtype.bytes)))
+            row = p.columns * packed.dtype.bytes
+            s[tile].prefetch(packed, k, max(1, AHEAD // row))
+            fits = isinstance(k.extent, int) and 4 * k.extent * row <= target.l2
+            if fits and not p.parallel and not tir.prove_equal(io.extent, 1):
+                stage.prefetch(packed, panels[0] if panels else outer)
         else:
             s[packed].compute_at(*((stage, strips[0]) if strips else (s[out], outer)))
         _pack(s, b, packed, p.columns, b_transposed, target)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, tir, topi
+from minitvm import schedule, te, tir, topi
 from minitvm.base import FLOAT32
 from minitvm.topi.gemm import Plan, blocked, plan, score
 from tests.covering import covering
@@ -99,6 +99,26 @@ def test_only_the_last_block_of_a_batch_is_masked(cores: int, masked: list[int])
 
 def test_columns_that_are_not_contiguous_are_always_packed() -> None:
     assert plan((8, 64, 64), FLOAT32, WIDE, gather=True).pack
+
+
+@pytest.mark.parametrize(
+    ("rows", "cores", "constant", "loops"),
+    [
+        (128, 1, True, ["k", "j.outer"]),
+        (128, 2, True, ["k"]),  # the next panel may be for another thread
+        (6, 1, True, ["k"]),  # there is one tile for each panel
+        (128, 1, False, []),  # it is packed in the loop
+    ],
+)
+def test_the_next_panel_of_a_constant_matrix_is_requested(
+    rows: int, cores: int, constant: bool, loops: list[str]
+) -> None:
+    target = tvm.Target(f"llvm -num-cores={cores}").on(
+        vector_bytes=64, vector_registers=32, l2=1 << 20
+    )
+    a, b = te.placeholder((rows, 768)), te.placeholder((3072, 768), constant=constant)
+    steps = topi.schedule(topi.dense(a, b), target).steps
+    assert [s.axis for s in steps if isinstance(s, schedule.Prefetch)] == loops
 
 
 def test_symbolic_rows_are_one_build_for_many_sizes() -> None:

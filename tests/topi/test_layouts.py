@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, topi
+from minitvm import schedule, te, topi
 from minitvm.testing import assert_allclose
 from minitvm.topi.conv_channels_plan import Sizes, Tile, cost, panels_outside, plan
 from minitvm.topi.layouts import Layout, layout_of
@@ -174,14 +175,24 @@ def test_constant_weights_are_packed_once() -> None:
     assert (got == 72).all()
 
 
-@pytest.mark.parametrize(("outputs", "requests"), [(64, False), (4096, True)])
-def test_large_weights_are_requested_before_they_are_used(outputs: int, requests: bool) -> None:
-    target = tvm.Target("llvm -num-cores=1")
-    object.__setattr__(target, "l2", 1 << 20)
-    x = te.placeholder((1, 7, 7, 64), name="x")
-    w = te.placeholder((1, 1, 64, outputs), name="w", constant=True)
-    y = topi.conv2d(x, w, layout="NHWC")
-    assert ("prefetch" in str(tvm.lower(topi.schedule(y, target), [x, w, y]))) is requests
+@pytest.mark.parametrize(
+    ("size", "inputs", "outputs", "cores", "loops"),
+    [
+        (7, 64, 64, 1, []),
+        (7, 64, 2048, 1, ["rx.rc.fused", "at3.outer"]),  # this panel, and the next one
+        (7, 64, 2048, 2, ["rx.rc.fused"]),  # the next panel may be for another thread
+        (28, 64, 512, 1, []),  # each weight is used so often that waiting for it costs little
+        (28, 512, 512, 1, ["rx.rc.fused"]),  # the image takes up the cache
+    ],
+)
+def test_large_weights_are_requested_before_they_are_used(
+    size: int, inputs: int, outputs: int, cores: int, loops: list[str]
+) -> None:
+    target = tvm.Target(f"llvm -num-cores={cores}").on(l1=32 << 10, l2=1 << 20)
+    x = te.placeholder((1, size, size, inputs), name="x")
+    w = te.placeholder((1, 1, inputs, outputs), name="w", constant=True)
+    steps = topi.schedule(topi.conv2d(x, w, layout="NHWC"), target).steps
+    assert [s.axis for s in steps if isinstance(s, schedule.Prefetch)] == loops
 
 
 def test_rows_of_pixels_are_copied_once() -> None:
@@ -269,6 +280,8 @@ def test_the_operand_that_is_too_large_for_the_cache_is_read_once() -> None:
     heavy, big = sizes(14, 14, 512, HERE.l2 // 64), sizes(56, 56, 64, 64, 4 * HERE.l2)
     assert panels_outside(heavy, tile, HERE, threads=False)
     assert not panels_outside(big, tile, HERE, threads=False)
+    both_fit = replace(sizes(14, 14, 512, HERE.l2 // 4096), image=1 << 10)
+    assert panels_outside(both_fit, tile, HERE, threads=False)  # the next panel is requested
     cores = tvm.Target("llvm -num-cores=40")
     assert panels_outside(big, tile, cores, threads=True)  # 56 rows are too few for 40 cores
 
