@@ -33,6 +33,7 @@ from .trial import ErrorKind, Result
 VERSION = 2
 SPACE = 1 << 20  # bytes that must be free on the disk when a search begins
 BROKEN, SHOWN = "broken lines", 10  # why a line is skipped; line numbers in a warning
+SAID: dict[Any, Any] = {}  # which warnings have been shown, so that each is shown once
 MACHINE = ("cpu", "vector_bytes", "l1", "l2", "l3")  # facts of the host that times depend on
 
 
@@ -364,7 +365,8 @@ class Log:
         if broken:
             numbers = ", ".join(map(str, broken[:SHOWN])) + ", ..." * (len(broken) > SHOWN)
             text = f"log {str(self.path)!r} has {len(broken)} broken lines, which are ignored: line"
-            warnings.warn(f"{text} {numbers}", stacklevel=3)
+            place = str(self.path), broken[0]  # a warning without a place in our code
+            warnings.warn_explicit(f"{text} {numbers}", UserWarning, *place, registry=SAID)
 
     def records(self) -> list[Record]:
         """Return the records of all tasks and machines that this version can read."""
