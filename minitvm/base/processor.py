@@ -5,6 +5,7 @@ LLVM is asked in another process, because it may abort.
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 import sys
@@ -23,14 +24,14 @@ from .host import host
 TRIAL = """
 import re, sys
 from llvmlite import binding as llvm
-llvm.initialize_native_target()
-llvm.initialize_native_asmprinter()
-cpu, features = sys.argv[1:]
-target = llvm.Target.from_triple(llvm.get_process_triple())
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+cpu, features, triple, *names = sys.argv[1:]
+target = llvm.Target.from_triple(triple or llvm.get_process_triple())
 machine = target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
 text = "define double @f(double %x) { %y = fadd double %x, 1.0 ret double %y }"
 machine.emit_object(llvm.parse_assembly(text))
-names = [*llvm.get_host_cpu_features()]
+names = names or [*llvm.get_host_cpu_features()]
 lines = []
 for n, name in enumerate([*names, ""]):
     more = ",".join(filter(None, (features, name and "+" + name)))
@@ -45,6 +46,11 @@ passes.getModulePassManager().run(module, passes)
 called = set(re.findall(r"call .*@has(\\d+)\\(", str(module)))
 print(*[name for n, name in enumerate(names) if str(n) not in called])
 """
+# Other architectures: LLVM's triple, and the features that a Target depends on.
+OTHERS = {
+    "x86_64": "sse2 sse3 ssse3 sse4.1 sse4.2 avx avx2 fma f16c avx512f avx512vl avx512vnni avxvnni",
+    "aarch64": "neon dotprod i8mm",
+}
 SECONDS = 60  # time limit of a trial; a trial usually takes less than a second
 # Names of features whose instructions LLVM chooses for ordinary code. Other features, such as those
 # of the operating system (xsaves, pku), which virtual machines hide, need intrinsics.
@@ -84,6 +90,20 @@ def features(mcpu: str, mattr: str) -> frozenset[str]:
     return _asked(*options(mcpu, mattr)).features if mcpu or mattr else host().features
 
 
+def described(mcpu: str, mattr: str) -> tuple[frozenset[str], str]:
+    """Return the features of a named CPU, and its architecture, which may be another one.
+
+    Raises BuildError if LLVM does not know the CPU, or a change to its features.
+    """
+    here = _asked(mcpu, mattr)
+    for machine, names in OTHERS.items() if here.objection else ():
+        answer = _asked(mcpu, mattr, f"{machine}-unknown-linux-gnu", names)
+        if not answer.objection:
+            return answer.features, machine
+    check_cpu(mcpu, mattr)
+    return here.features, platform.machine()
+
+
 def lacking(needed: Iterable[str]) -> str:
     """Return why this CPU cannot run code with these features, or an empty string."""
     missing = sorted(set(needed) - host().features)
@@ -100,11 +120,14 @@ def _host_features() -> str:
 
 
 @cache
-def _asked(cpu: str, changes: str) -> Answer:
-    """Ask LLVM about a CPU with these changes to its features."""
+def _asked(cpu: str, changes: str, triple: str = "", names: str = "") -> Answer:
+    """Ask LLVM about a CPU with these changes to its features.
+
+    triple, names   another architecture, and the features to ask about
+    """
     if cpu == "help" or "+help" in changes.split(","):  # LLVM would print a list, and go on
         return Answer("'help' is not a CPU")
-    command = [sys.executable, "-c", TRIAL, cpu, changes]
+    command = [sys.executable, "-c", TRIAL, cpu, changes, triple, *names.split()]
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False

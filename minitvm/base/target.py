@@ -65,7 +65,8 @@ class Target:
     kind              "llvm", "numba", "python" or "vta"
     mcpu, mattr       CPU name and feature changes, spelled as in LLVM; "" for this machine.
                       A named CPU has its own vector unit and dot products, but the cores and
-                      caches of this machine: see `on`
+                      caches of this machine: see `on`. It may be of another architecture, for
+                      which schedules can be made, but no code
     num_cores         the number of threads that a parallel loop may use
     unroll            whether LLVM may unroll more loops than the schedule does
     vector_bytes      the width of one vector register in bytes
@@ -99,7 +100,7 @@ class Target:
         unit = here.vector_bytes, here.vector_registers
         mcpu, mattr = options.get("mcpu", ""), options.get("mattr", "")
         if mcpu or mattr:
-            unit = vector_unit(_features(kind, mcpu, mattr), platform.machine())
+            unit = vector_unit(*_code(kind, mcpu, mattr))
         values = {
             "kind": kind,
             "mcpu": mcpu,
@@ -170,7 +171,7 @@ class Target:
 
         A result is a sum of four int8 products. Return () for a CPU without such an instruction.
         """
-        return dot4_lanes(_features(self.kind, self.mcpu, self.mattr))
+        return dot4_lanes(_code(self.kind, self.mcpu, self.mattr)[0])
 
     def __str__(self) -> str:
         if not KINDS[self.kind].cpu:
@@ -224,16 +225,15 @@ def _option(word: str, kind: str, text: str) -> tuple[str, str]:
     raise ArgumentError(f"target {text!r}: {word!r}", why, fix)
 
 
-def _features(kind: str, mcpu: str, mattr: str) -> frozenset[str]:
-    """Return LLVM's names of the features of a target.
+def _code(kind: str, mcpu: str, mattr: str) -> tuple[frozenset[str], str]:
+    """Return the features that code for a target may use, and its architecture.
 
     LLVM is asked only about a CPU that is named; other kinds than "llvm" make code for this one.
     Raises BuildError if LLVM does not know the CPU or a feature.
     """
-    if not mcpu or kind != "llvm":
-        return _changed(this_machine().features, mattr)
-    processor.check_cpu(mcpu, mattr)
-    return processor.features(mcpu, mattr)
+    if mcpu and kind == "llvm":
+        return processor.described(mcpu, mattr)
+    return _changed(this_machine().features, mattr), platform.machine()
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:

@@ -18,29 +18,24 @@ TILE = 8  # multiply-adds; loops with fewer are remainders
 BRANCH = re.compile(r"\s+(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z)\s+(?:[^.L\n]*,\s*)?(\.?L\w+)\s*$")
 LABEL = re.compile(r"(\.?L\w+):")
 MULTIPLY_ADD = re.compile(r"\s+(vfn?m(add|sub)\w+ps|fml[as])")
-ON_STACK = re.compile(r"\(%r[sb]p|\[sp|\[x29")
+ON_STACK = re.compile(r"\(%rsp|-\d+\(%rbp|\[sp|\[x29, #-")  # else rbp and x29 are any pointers
 VECTOR = re.compile(r"%[xyz]mm|\s[qv]\d")
 
 
 class Cpu(NamedTuple):
-    """A CPU: LLVM's triple, the bytes and the number of its vector registers, its L1 and L2.
-
-    tile   the vectors in the register tiles of the kernels below
-    """
+    """LLVM's triple of a CPU, its L1 and L2, and the vectors in the tiles of the kernels below."""
 
     triple: str
-    width: int
-    registers: int
     l1: int
     l2: int
     tile: int
 
 
 CPUS = {
-    "haswell": Cpu(X86, 32, 16, 32 << 10, 256 << 10, 12),
-    "znver3": Cpu(X86, 32, 16, 32 << 10, 512 << 10, 12),
-    "neoverse-n1": Cpu(ARM, 16, 32, 64 << 10, 1 << 20, 24),
-    "apple-m1": Cpu(MAC, 16, 32, 64 << 10, 4 << 20, 24),
+    "haswell": Cpu(X86, 32 << 10, 256 << 10, 12),
+    "znver3": Cpu(X86, 32 << 10, 512 << 10, 12),
+    "neoverse-n1": Cpu(ARM, 64 << 10, 1 << 20, 24),
+    "apple-m1": Cpu(MAC, 64 << 10, 4 << 20, 24),
 }
 
 
@@ -87,13 +82,12 @@ def spills(loop: list[str]) -> list[str]:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("cpu", CPUS)
 def test_tiles_stay_in_registers(cpu: str, kernel: str) -> None:
-    triple, width, registers, l1, l2, tile = CPUS[cpu]
-    facts = {"vector_bytes": width, "vector_registers": registers, "l1": l1, "l2": l2}
-    target = tvm.Target("llvm -num-cores=1").on(**facts, l3=32 << 20)
+    triple, l1, l2, tile = CPUS[cpu]
+    target = tvm.Target(f"llvm -mcpu={cpu} -num-cores=1").on(l1=l1, l2=l2, l3=32 << 20)
     define, *inputs = KERNELS[kernel]
     out = define(*inputs)
     func = tvm.lower(topi.schedule([out], target), [*inputs, out], target=target)
-    source = LLVMSource(emit_llvm(func, vector_bytes=width), cpu, "", triple=triple)
+    source = LLVMSource(emit_llvm(func, vector_bytes=target.vector_bytes), cpu, "", triple=triple)
     loops = [x for x in innermost_loops(source.made("asm").decode()) if multiply_adds(x) >= TILE]
     assert max(map(multiply_adds, loops)) == tile
     assert [spills(x) for x in loops] == [[]] * len(loops)
