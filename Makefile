@@ -17,6 +17,8 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install -q --disable-pip-version-check
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 SOLUTIONS := $(wildcard solutions/*.ipynb)
+# Of a progress bar, only the last state is stored.
+ONE_STREAM = $(PY) -m nbconvert --to notebook --inplace --coalesce-streams
 BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
 
 # Jupyter refuses to start as root unless told otherwise; containers usually run as root.
@@ -83,14 +85,16 @@ bench: $(RUNTIME) ## run the benchmarks against peers, under a minute each
 	@for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file" --quick || exit 1; done
 
 notebooks: $(RUNTIME) ## run the notebooks and store their outputs
-	$(if $(NOTEBOOKS),MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace --coalesce-streams \
+	$(if $(NOTEBOOKS),MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(NOTEBOOKS),@echo "no notebooks to run")
+	$(if $(NOTEBOOKS),$(ONE_STREAM) $(NOTEBOOKS))
 
 exercises: $(RUNTIME) ## run the solutions, store their outputs, and build the exercises
-	MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace --coalesce-streams \
+	MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(SOLUTIONS)
+	$(ONE_STREAM) $(SOLUTIONS)
 	$(PY) -m minitvm.edu build
 
 ci-deps: ## install Chromium, which the widget tests need

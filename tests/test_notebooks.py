@@ -18,7 +18,10 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 IGNORED = "nbval-ignore-output"
 TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 # other at every run
-MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(", ".profile(")
+MEASURES = (
+    *("measure(", "interleaved(", "fma_peak(", "time_evaluator(", ".profile("),
+    *("tune.run(", "searched("),
+)
 MACHINE = ("Target()", 'source("asm")', "report.accuracy")  # trees, too
 GIVEN = (  # a described machine, recorded or simulated times: always alike
     *("viz.Machine(", "from_records(", "viz.NetworkPart("),

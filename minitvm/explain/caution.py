@@ -15,6 +15,7 @@ from .guards import stores_of
 from .slow import slow, step_of
 from .work import number, work_of
 
+KNOWN = (*schedule.PRAGMAS, "prefetch")  # the keys of pragmas that have an effect
 LITTLE = 20_000  # stores; this many take a thread about as long as starting the thread
 
 
@@ -273,7 +274,7 @@ def _unrolled(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
 
 def _unknown(stage: schedule.Stage) -> Iterator[Found]:
     for a in stage.leaves:
-        for key in (key for key, _ in stage.note(a).pragmas if key not in schedule.PRAGMAS):
+        for key in (key for key, _ in stage.note(a).pragmas if key not in KNOWN):
             yield (
                 f"pragma {key} on loop {a.name} of {stage.name}",
                 "no pass knows it, so it has no effect",
@@ -304,7 +305,7 @@ def _recomputed(
     loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp
 ) -> Iterator[Found]:
     """Yield a caution if a stage computes elements repeatedly, unless it only copies elements."""
-    if not isinstance(stage.attach, schedule.At) or any(isinstance(e, tir.Load) for e in op.body):
+    if not isinstance(stage.attach, schedule.At) or any(map(_is_copied, op.body)):
         return
     factor = work_of(loops, stage).factor
     if factor is not None and factor > 2:
@@ -328,3 +329,14 @@ def _kept_nothing(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]
             "store_at along a serial loop with which one unsplit axis moves; "
             "or compute_at the loop where it is stored",
         )
+
+
+def _is_copied(e: tir.Expr) -> bool:
+    """Return whether the value is an element of a tensor, or a constant where there is none."""
+    match e:
+        case tir.Load() | tir.Const():
+            return True
+        case tir.IfThenElse(a=a, b=b) | tir.Where(a=a, b=b):
+            return _is_copied(a) and _is_copied(b)
+        case _:
+            return False

@@ -32,6 +32,7 @@ TYPES: dict[DType, str] = {
     FLOAT16: "half", FLOAT32: "float", FLOAT64: "double",
 }  # fmt: skip
 # how overloaded intrinsics spell their types
+TILE = 8  # vector multiply-adds from which on the body of a loop is an unrolled register tile
 SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
 
 
@@ -278,3 +279,11 @@ class Code:
         v = arms[0][0]
         sources = ", ".join(f"[ {arm.text}, %{label} ]" for arm, label in arms)
         return self.op(f"phi {v.type} {sources}", v.dtype, v.lanes)
+
+
+def is_tile(body: list[str]) -> bool:
+    """Return whether the instructions of a loop are an unrolled register tile, without loops."""
+    if any(" = phi " in line for line in body):
+        return False
+    sums = sum(" fadd contract <" in line for line in body)
+    return sums >= TILE and sum(" fmul contract <" in line for line in body) >= TILE

@@ -12,7 +12,7 @@ from minitvm.base import BOOL, INT64, BuildError
 from ..common import clean, flat, is_c_function, parameters, refuse_threads
 from . import prefetch
 from .calls import call_packed
-from .code import Code, Module, Value
+from .code import Code, Module, Value, is_tile
 from .expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
 from .interleave import in_rows, store_row
 from .math import invert, select
@@ -21,7 +21,6 @@ from .memory import read, write
 STACK_BYTES = 64 << 10  # stack limit per function; larger buffers are on the heap
 LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
 AS_IT_IS = '!1 = distinct !{!1, !2}\n!2 = !{!"llvm.loop.unroll.disable"}'
-TILE = 8  # vector multiply-adds from which on the body of a loop is an unrolled register tile
 
 
 def emit_llvm(
@@ -201,17 +200,9 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
     c.lines.insert(start, f"  {i} = phi i64 {sources}")
     c.emit(f"{following} = add nuw nsw i64 {i}, 1")
     c.branch(c.op(f"icmp slt i64 {following}, {end.text}", BOOL), loop, done)
-    if _is_tile(c.lines[start + 1 :]):
+    if is_tile(c.lines[start + 1 :]):
         c.lines[-1] += ", !llvm.loop !1"
     c.block(done)
-
-
-def _is_tile(body: list[str]) -> bool:
-    """Return whether the instructions of a loop are an unrolled register tile, without loops."""
-    if any(" = phi " in line for line in body):
-        return False
-    sums = sum(" fadd contract <" in line for line in body)
-    return sums >= TILE and sum(" fmul contract <" in line for line in body) >= TILE
 
 
 # --- parallel loops ------------------------------------------------------------------------------
