@@ -160,17 +160,21 @@ def _is_plain(stage: Stage) -> bool:
 
 
 def _is_fused(stage: Stage) -> bool:
-    """Return whether steps only fused data loops of `stage` with constant inner extents."""
+    """Return whether steps only fused data loops of `stage`, with inner extents above 0."""
     fused = [r for r in stage.relations if isinstance(r, FuseRelation)]
     reduce = [a for a in stage.leaves if a.kind == "reduce"]
     last = [*stage.op.reduce_axis] if isinstance(stage.op, tensor.ComputeOp) else []
     return (
         len(fused) == len(stage.relations) > 0
         and not singletons(stage)
-        and all(r.fused.kind == "data" and isinstance(r.inner.extent, int) for r in fused)
+        and all(r.fused.kind == "data" and _is_positive(r.inner.extent) for r in fused)
         and [id(a) for a in stage.leaves[len(stage.leaves) - len(last) :]] == [*map(id, last)]
         and len(reduce) == len(last)
     )
+
+
+def _is_positive(extent: tir.Index) -> bool:
+    return isinstance(extent, int) and extent > 0
 
 
 def map_bodies(op: tensor.ComputeOp, f: Callable[[Any], Any]) -> tensor.ComputeOp:

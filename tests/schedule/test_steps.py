@@ -364,6 +364,15 @@ def test_cache_write_after_a_fuse_in_another_order_transposes_the_copy() -> None
     assert "C[i_1, j_1] = C_local[j_1*4 + i_1]".replace("_1", "") in loops(s)
 
 
+def test_cache_write_after_a_fuse_with_an_empty_loop_is_refused() -> None:
+    A = te.placeholder((4, 0), name="A")
+    C = te.compute((4, 0), lambda i, j: A[i, j] + 1.0, name="C")
+    says = "cache_write of C: its loops have been changed already, and they would be lost"
+    assert refusal(
+        te.create_schedule(C.op), Fuse("C", ("i", "j")), CacheWrite("C", "local")
+    ).startswith(says)
+
+
 @pytest.mark.parametrize("last", [Fuse("C", ("i", "k")), Reorder("C", ("k", "i"))])
 def test_cache_write_after_other_steps_would_lose_loops(last: Step) -> None:
     says = "cache_write of C: its loops have been changed already, and they would be lost"
