@@ -20,7 +20,7 @@ TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 # other at every run
 MEASURES = (
     *("measure(", "interleaved(", "fma_peak(", "time_evaluator(", ".profile("),
-    *("tune.run(", "searched("),
+    *("tune.run(", "graph.tune(", "searched("),
 )
 MACHINE = ("Target()", 'source("asm")', "report.accuracy")  # trees, too
 GIVEN = (  # a described machine, recorded or simulated times: always alike
