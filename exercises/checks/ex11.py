@@ -473,7 +473,7 @@ EXERCISE = Exercise(
                 " random, or the search ends at the first hill. None that was tried before.",
                 "In a loop until there are `count`: for the first 64 rows, and later with"
                 " probability .2, a random row; otherwise a copy of the row of the smallest seconds"
-                " with one or two knobs drawn anew. Keep it if it is new.",
+                " with one or two knobs drawn again. Keep it if it is new.",
             ),
             "notebook 11, section 3",
         ),

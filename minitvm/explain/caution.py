@@ -332,7 +332,7 @@ def _kept_nothing(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]
 
 
 def _is_copied(e: tir.Expr) -> bool:
-    """Return whether the value is an element of a tensor, or a constant where there is none."""
+    """Return whether the value is an element of a tensor, or a constant outside the tensor."""
     match e:
         case tir.Load() | tir.Const():
             return True

@@ -13,7 +13,7 @@ from minitvm.base import Target
 from .derive import plain
 
 SMALL = 10**6  # operations; no causes are reported for a program with fewer
-WORTH_CORES = 1 << 22  # operations; topi's schedules, too, do fewer products on one core
+WORTH_CORES = 1 << 22  # operations of a sum; with fewer, topi's schedules use one core, too
 LINE = 64  # bytes of a cache line
 PAGE = 4096  # bytes; addresses this far apart map to the same set of the first-level cache
 IN_FLIGHT = 8  # multiply-adds in flight in a core: 2 per cycle with a latency of 4 cycles
@@ -226,7 +226,8 @@ def _untiled(b: InnermostLoop) -> Iterator[Slow]:
 
 def _one_core(b: InnermostLoop, target: Target) -> Iterator[Slow]:
     cores = target.num_cores
-    if cores > 1 and b.operations >= WORTH_CORES and all(n.kind != "parallel" for n in b.loops):
+    is_short = b.sums and b.operations < WORTH_CORES
+    if cores > 1 and not is_short and all(n.kind != "parallel" for n in b.loops):
         yield Slow(
             b.stores[0].buffer.name,
             cores,
