@@ -195,18 +195,21 @@ def _fits(*operands: Expr | float) -> None:
 
 
 def index_of_value(e: Expr) -> Index:
-    """Convert the typed integer `e` to an index. Its range follows from its type or its arms."""
+    """Convert the typed integer `e` to an index. Its range follows from its type or its arms.
+
+    A uint64 from 2**63 on wraps, as indices are int64.
+    """
     wide = e.dtype.bits >= INT32.bits
     if isinstance(e, Cast) and wide and is_index(e.value) and _holds(e.dtype, e.value):
         return e.value
     if isinstance(e, Const):
-        return int(e.value)
+        return (int(e.value) + 2**63) % 2**64 - 2**63
+    wrapped = Cast(e, INT64) if e.dtype is UINT64 else e
     if isinstance(e, Where | IfThenElse):
         a, b = index_of_value(e.a), index_of_value(e.b)
-        return as_index(e, min(lower_bound(a), lower_bound(b)), max(upper_bound(a), upper_bound(b)))
-    if e.dtype is UINT64:
-        return index_of_value(Cast(e, INT64))
-    return as_index(e, e.dtype.low, e.dtype.high)
+        lo, hi = min(lower_bound(a), lower_bound(b)), max(upper_bound(a), upper_bound(b))
+        return as_index(wrapped, lo, hi)
+    return as_index(wrapped, wrapped.dtype.low, wrapped.dtype.high)
 
 
 def unify(a: Any, b: Any) -> tuple[Expr, Expr]:

@@ -116,11 +116,25 @@ def test_a_uint64_and_a_signed_integer_have_no_common_type() -> None:
         te.compute((8,), lambda i: V[i] + (i - 1), name="C")
 
 
-def test_a_uint64_as_an_index_is_clipped_as_the_int64_of_its_bits() -> None:
+INDICES: list[Callable[[te.Tensor, Any], Any]] = [
+    lambda at, i: at[i],
+    lambda at, i: tir.if_then_else(i < 3, at[i], tir.const(2**64 - 1, "uint64")),
+    lambda at, i: tir.select(i > 0, at[i], at[0]),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=["element", "if_then_else", "select"])
+def test_a_uint64_as_an_index_is_clipped_as_the_int64_of_its_bits(
+    index: Callable[[te.Tensor, Any], Any],
+) -> None:
     V, at = te.placeholder((8,), name="V"), te.placeholder((4,), "uint64", name="at")
-    C = te.compute((4,), lambda i: V[at[i]], name="C")
+    C = te.compute((4,), lambda i: V[index(at, i)], name="C")
     v, indices = np.arange(8, dtype="float32"), np.array([0, 7, 100, 2**64 - 1], "uint64")
+    schedule = te.create_schedule(C.op)
     for target in ("llvm", "numba", "python"):
         out = np.zeros(4, "float32")
-        tvm.build(te.create_schedule(C.op), [V, at, C], target)(v, indices, out)
+        tvm.build(schedule, [V, at, C], target)(v, indices, out)
         assert out.tolist() == [0, 7, 7, 0]
+    out = np.zeros(4, "float32")
+    tir.interpret(tvm.lower(schedule, [V, at, C]), v, indices, out)
+    assert out.tolist() == [0, 7, 7, 0]
