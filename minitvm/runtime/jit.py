@@ -102,6 +102,16 @@ class LLVMSource:
     def _made(self, form: Form) -> bytes:
         """Compile, and free all memory but the result.
 
+        SROA can build IR in which a value is used before it is defined (LLVM 22.1: stores to parts
+        of a local array, not in the order of their addresses, and a load of all of it). Code from
+        it would abort the process or be wrong, so such a module is compiled without optimisation.
+        """
+        code = self._compiled(form, self.opt)
+        return self._compiled(form, 0) if code is None else code
+
+    def _compiled(self, form: Form, opt: int) -> Any:
+        """Optimise and compile at level `opt`; return None if the optimised IR is not valid.
+
         One thread does all of this, so Ctrl-C in another cannot free a module that LLVM works on.
         Frees the module before its context; Python's garbage collector would not ensure this order.
         """
@@ -109,11 +119,11 @@ class LLVMSource:
             target = _target_machine(self.cpu, self.features, self.opt, self.triple)
             module.triple = target.triple
             module.data_layout = str(target.target_data)
-            self._optimise(module, target)
-            return _emitted(module, target, form)
+            self._optimise(module, target, opt)
+            return _emitted(module, target, form) if _is_valid(module) else None
 
-    def _optimise(self, module: Any, target: Any) -> None:
-        tuning = llvm.create_pipeline_tuning_options(speed_level=self.opt)
+    def _optimise(self, module: Any, target: Any, opt: int) -> None:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=opt)
         # only schedules vectorize: LLVM's own vectorizers have aborted the process, hung, and
         # miscompiled reductions with ties (LLVM 22.1)
         tuning.loop_vectorization = tuning.slp_vectorization = False
@@ -125,6 +135,14 @@ class LLVMSource:
         # base class (llvmlite 0.50). The pass builder cannot be used again: its callbacks are gone.
         llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(manager)
         manager.detach()
+
+
+def _is_valid(module: Any) -> bool:
+    try:
+        module.verify()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _emitted(module: Any, target: Any, form: Form) -> bytes:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import psutil
 import pytest
 
@@ -178,6 +179,27 @@ def test_a_loop_that_could_be_peeled_twice_does_not_end_the_process() -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_stores_out_of_order_to_a_local_array_do_not_end_the_process() -> None:
+    """SROA puts the shuffle that joins both halves before the product (LLVM 22.1)."""
+    machine = compile_ir("""
+        define void @joined(ptr %in, ptr %out) {
+          %parts = alloca [8 x i32], align 64
+          %second = getelementptr i32, ptr %parts, i64 4
+          %x = load <4 x i32>, ptr %in, align 4
+          store <4 x i32> %x, ptr %second, align 4
+          %product = mul <4 x i32> %x, %x
+          store <4 x i32> %product, ptr %parts, align 4
+          %both = load <8 x i32>, ptr %parts, align 4
+          store <8 x i32> %both, ptr %out, align 4
+          ret void
+        }
+    """)
+    numbers, out = np.array([2, 3, 4, 5], "int32"), np.zeros(8, "int32")
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    function(machine.address("joined"))(numbers.ctypes.data, out.ctypes.data)
+    assert out.tolist() == [4, 9, 16, 25, 2, 3, 4, 5]
 
 
 def test_several_machines_may_define_the_same_name() -> None:
