@@ -161,8 +161,10 @@ def drawn_space(rng, hills):
 
 def wrong_rows(rows, count, sizes, tried):
     """Describe what is wrong about proposed rows; "" if nothing is."""
-    if not isinstance(rows, list) or len(rows) != count:
-        return f"{len(rows) if isinstance(rows, list) else type(rows).__name__}, not {count} rows"
+    if not isinstance(rows, list):
+        return f"{type(rows).__name__} is no list of rows"
+    if len(rows) != count:
+        return f"{len(rows)} rows, not {count}"
     for row in rows:
         if not isinstance(row, list | tuple) or len(row) != len(sizes):
             return f"{row!r:.60} is no row of {len(sizes)} numbers"
@@ -475,7 +477,7 @@ EXERCISE = Exercise(
                 " probability .2, a random row; otherwise a copy of the row of the smallest seconds"
                 " with one or two knobs drawn again. Keep it if it is new.",
             ),
-            "notebook 11, section 3",
+            "notebook 11, sections 3 and 5",
         ),
         Item(
             "ex11.3",

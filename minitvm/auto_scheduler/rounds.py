@@ -148,8 +148,8 @@ class TasksLine:
         from tqdm import tqdm
 
         self.started = event
-        form = "{desc} |{bar:20}| {postfix}"
-        self.bar = tqdm(total=STEPS, file=self.file, bar_format=form, leave=True)
+        form = "{desc} |{bar:20}| {unit}"
+        self.bar = tqdm(total=STEPS, file=self.file, bar_format=form, unit="", leave=True)
         self.bar.set_description_str(f"{len(event.tasks)} tasks")
 
     def _draw(self, event: TaskRound) -> None:
@@ -163,7 +163,8 @@ class TasksLine:
         left = f", {event.elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
         name = self.started.tasks[event.task].name
         self.bar.n = round(STEPS * done)
-        self.bar.set_postfix_str(f"{event.latency * 1e3:.3f} ms, {trials} trials, {name}{left}")
+        self.bar.unit = f"{event.latency * 1e3:.3f} ms, {trials} trials, {name}{left}"
+        self.bar.refresh()
 
 
 def _gain(gain: tune.Gain | None) -> str:

@@ -44,7 +44,8 @@ class ProgressLine:
         self.bar = tqdm(
             total=STEPS,
             file=self.file,
-            bar_format="{desc} |{bar:20}| {postfix}",
+            unit="",
+            bar_format="{desc} |{bar:20}| {unit}",
             leave=True,
         )
         self.bar.set_description_str(shown(event.task), refresh=False)
@@ -57,7 +58,8 @@ class ProgressLine:
         left = f", {elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 and elapsed else ""
         text = f"best {speed} GFLOP/s, {number} trials, {self.errors} errors{left}"
         self.bar.n = round(STEPS * done)
-        self.bar.set_postfix_str(text)
+        self.bar.unit = text  # a postfix would begin with a comma
+        self.bar.refresh()
 
     def _done(self, number: int, elapsed: float) -> float:
         """Return the share of the budget that is used."""

@@ -235,6 +235,7 @@ def test_the_line_in_the_terminal_shows_speed_trials_errors_and_time_left() -> N
     search(machine.task, machine=machine, trials=40, on=tune.ProgressLine(text))
     last = text.getvalue().replace("\n", "").split("\r")[-1]
     assert last.startswith("matmul(512, 512, 512, float32) |")
+    assert "| best " in last
     assert "GFLOP/s, 40 trials, 10 errors" in last
     assert "s left" in text.getvalue()
 
