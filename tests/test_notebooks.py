@@ -19,7 +19,7 @@ IGNORED = "nbval-ignore-output"
 TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 # other at every run
 MEASURES = (
-    *("measure(", "interleaved(", "fma_peak(", "time_evaluator(", ".profile("),
+    *("measure(", "interleaved(", "fma_peak(", "share_of_peak(", "time_evaluator(", ".profile("),
     *("tune.run(", "graph.tune(", "searched("),
 )
 MACHINE = ("Target()", 'source("asm")', "report.accuracy")  # trees, too

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -12,14 +14,16 @@ from minitvm.base import FLOAT32, MeasureError, Target
 
 STEPS = 1 << 19  # multiply-adds in each lane of each chain: much longer than starting the threads
 PIECES = 8  # parts of the work per thread; a disturbed thread does fewer of them
+BURST = 1 << 15  # steps that end before the clock rises again: two such calls take 1 ms
+SETTLE = 0.08  # seconds after which the clock has settled under the load of a program
 
 
-def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
+def fma_kernel(target: Target, chains: int, steps: int = STEPS) -> tir.PrimFunc:
     """Make a program that only does multiply-adds: `chains` independent vectors per thread.
 
     for t in parallel(threads * PIECES):
       acc[c, :] = 0.5                         for each chain c
-      for k in range(STEPS):
+      for k in range(steps):
         acc[c, :] = acc[c, :]*X[0] + X[1]     for each chain c
       Y[t, c, :] = acc[c, :]                  for each chain c
     """
@@ -27,7 +31,7 @@ def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
     size = chains * lanes
     x, y = tir.Buffer("X", (size,), FLOAT32), tir.Buffer("Y", (parts * size,), FLOAT32)
     acc = tir.Buffer("acc", (size,), FLOAT32, "local")
-    t, k = tir.Var("t", 0, parts - 1), tir.Var("k", 0, STEPS - 1)
+    t, k = tir.Var("t", 0, parts - 1), tir.Var("k", 0, steps - 1)
 
     def each(store: Callable[[int], tir.Stmt]) -> tir.Stmt:
         return tir.seq(*(store(c * lanes) for c in range(chains)))
@@ -43,7 +47,7 @@ def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
 
     body = tir.seq(
         each(lambda at: tir.Store(acc, (tir.lane(lanes) + at,), tir.const(0.5, "float32"))),
-        tir.For(k, STEPS, each(step)),
+        tir.For(k, steps, each(step)),
         each(
             lambda at: tir.Store(
                 y,
@@ -56,26 +60,84 @@ def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
     return tir.PrimFunc("fma_peak", (x, y), loop, (y,))
 
 
-def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], float]:
+def fma_run(
+    threads: int = 1, chains: int = 10, *, target: str | Target = "llvm", steps: int = STEPS
+) -> tuple[Callable[[], None], float]:
     """Return a call that runs the multiply-add kernel, and its number of floating-point operations.
 
     Ten chains cover the latency of a multiply-add and fit in sixteen vector registers.
     """
-    target = Target(f"llvm -num-cores={threads}")
-    func = fma_kernel(target, chains)
-    size = chains * target.lanes(FLOAT32)
-    f = driver.build(func, target=target)
+    unit = Target(target).on(num_cores=threads)
+    func = fma_kernel(unit, chains, steps)
+    size = chains * unit.lanes(FLOAT32)
+    f = driver.build(func, target=unit)
     x, y = np.full(size, 0.5, "float32"), np.empty(threads * PIECES * size, "float32")
-    return lambda: f(x, y), 2.0 * STEPS * size * threads * PIECES
+    return lambda: f(x, y), 2.0 * steps * size * threads * PIECES
 
 
 def fma_peak(threads: int = 1, repeat: int = 7) -> float:
     """Measure the rate of a multiply-add kernel without memory traffic, in GFLOP/s.
 
     This is the upper bound for fp32 programs that LLVM compiles for the same number of threads.
+    The clock is that of this light load: for a program's share of the peak, use share_of_peak.
     """
     run, flops = fma_run(threads)
     return flops / interleaved({"fma": run}, repeat)["fma"] / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class PeakShare:
+    """A program beside the peak of multiply-adds at its own clock: medians of several turns.
+
+    rate    the program's GFLOP/s
+    peak    the GFLOP/s of multiply-adds from registers, right after the program
+    share   the program's part of the peak, 0 to 1
+    """
+
+    rate: float
+    peak: float
+    share: float
+
+
+def share_of_peak(
+    run: Callable[[], object],
+    flops: float,
+    target: str | Target = "llvm -num-cores=1",
+    repeat: int = 7,
+) -> PeakShare:
+    """Measure a program, and the peak of multiply-adds at the clock that the program leaves.
+
+    A CPU lowers its clock under the load of a real program, and raises it again within
+    milliseconds. So the program runs until the clock has settled, where the fastest of the last
+    calls counts, and a short burst of multiply-adds follows at once. The first call of the burst is
+    not timed: the program has driven its code out of the caches.
+
+    run      a call of the program
+    flops    the floating-point operations of a call
+    target   the target for which the program was built: its vectors and threads set the peak
+    """
+    if repeat < 1 or not flops > 0:
+        raise MeasureError(f"share_of_peak(flops={flops}, repeat={repeat})", "nothing to measure")
+    target = Target(target)
+    timer = time.perf_counter if target.num_cores > 1 else time.thread_time
+    burst, burst_flops = fma_run(target.num_cores, target=target, steps=BURST)
+    turns = list[tuple[float, float]]()
+    for _ in range(repeat):
+        seconds, end = list[float](), time.perf_counter() + SETTLE
+        while len(seconds) < 2 or time.perf_counter() < end:
+            seconds.append(_timed(run, timer))
+        burst()
+        settled = min(seconds[len(seconds) * 3 // 4 :])
+        turns.append((flops / settled / 1e9, burst_flops / _timed(burst, timer) / 1e9))
+    rates, peaks = zip(*turns, strict=True)
+    return PeakShare(median(rates), median(peaks), median(r / p for r, p in turns))
+
+
+def _timed(run: Callable[[], object], timer: Callable[[], float]) -> float:
+    """Return the seconds of a call; never 0, whatever the timer's resolution."""
+    start = timer()
+    run()
+    return max(timer() - start, 1e-9)
 
 
 def interleaved(
