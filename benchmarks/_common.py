@@ -1,6 +1,7 @@
 """Code that all benchmarks share: flags, fair timing, the table, the JSON file.
 
-Call arguments() before numpy is imported: it sets the number of threads of every library.
+Call arguments() before numpy is imported: it sets the number of threads of every library, and its
+instruction set.
 """
 
 from __future__ import annotations
@@ -18,22 +19,29 @@ from pathlib import Path
 from typing import Any
 
 LIBRARIES = ("OPENBLAS", "OMP", "MKL", "MINITVM")
-HANDICAPS = (
-    "OPENBLAS_CORETYPE",
-    "OPENBLAS_L2_SIZE",
-    "MKL_ENABLE_INSTRUCTIONS",
-    "ONEDNN_MAX_CPU_ISA",
-)
+ISAS = ("all", "avx2")  # the values of --isa, for the benchmarks that have it
+AVX2 = {  # the settings that keep the peers from AVX-512
+    "OPENBLAS_CORETYPE": "Haswell",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",  # of torch and OpenVINO
+    "OV_CPU_MAX_ISA": "AVX2",  # of OpenVINO's own code, in versions that know it
+    "ATEN_CPU_CAPABILITY": "avx2",  # of torch's own code
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL"
+    " AVX512_ICL AVX512_SPR",  # the names of all versions from 2.0; unknown ones do nothing
+}
+HANDICAPS = (*AVX2, "OPENBLAS_L2_SIZE", "DNNL_MAX_CPU_ISA", "MKL_CBWR")
+FREE = {"onnxruntime": "it asks the CPU itself, and no setting keeps it from AVX-512"}
+PARTLY = {"openvino": "its fully connected layers (MLAS) may still use AVX-512"}
 
 
 def arguments(
     what: str | None, files: tuple[str, ...] = (), **choices: tuple[str, ...]
 ) -> argparse.Namespace:
-    """Parse cases and flags; set the number of threads of all libraries.
+    """Parse cases and flags; set the threads and the instruction set of all libraries.
 
     files: further flags with the path of a file
     choices: further flags with their values, of which the first is the default; without values, a
-    flag that is on or off
+    flag that is on or off. With isa=ISAS, --isa avx2 holds the peers back, and `target` holds us
     """
     parser = argparse.ArgumentParser(
         description=what, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -50,11 +58,21 @@ def arguments(
         else:
             parser.add_argument(f"--{name}", action="store_true")
     flags = parser.parse_args()
-    for name in HANDICAPS:  # no setting may keep a peer from using all of the CPU
+    for name in HANDICAPS:  # no other setting may keep a peer from using all of the CPU
         os.environ.pop(name, None)
+    if getattr(flags, "isa", "all") == "avx2":
+        if platform.machine() not in ("x86_64", "AMD64"):
+            parser.error(f"--isa avx2: this CPU is {platform.machine()}; try it on x86")
+        os.environ.update(AVX2)
     for name in LIBRARIES:
         os.environ[f"{name}_NUM_THREADS"] = str(flags.threads)
     return flags
+
+
+def target(flags: argparse.Namespace, cores: int = 1) -> str:
+    """Return our target with the instruction set of --isa."""
+    held = " -mattr=-avx512f,-avxvnni" if flags.isa == "avx2" else ""
+    return f"llvm -num-cores={cores}{held}"
 
 
 @dataclass(slots=True)
@@ -68,12 +86,22 @@ class Row:
     peers: dict[str, float] = field(default_factory=dict)
 
 
-def prepared(peers: Mapping[str, Callable[[], Callable[[], Any]]]) -> dict[str, Callable[[], Any]]:
-    """Prepare the peers; print why a peer is left out, such as a package that is not installed."""
+def prepared(
+    peers: Mapping[str, Callable[[], Callable[[], Any]]], isa: str = "all"
+) -> dict[str, Callable[[], Any]]:
+    """Prepare the peers; print why a peer is left out, such as a package that is not installed.
+
+    With isa="avx2", peers that cannot be held back are left out too.
+    """
     runs: dict[str, Callable[[], Any]] = {}
     for name, prepare in peers.items():
+        if isa != "all" and name in FREE:
+            print(f"{name} is left out with --isa {isa}: {FREE[name]}")
+            continue
         try:
             runs[name] = prepare()
+            if isa != "all" and name in PARTLY:
+                print(f"{name} is held back in part by --isa {isa}: {PARTLY[name]}")
         except Exception as e:  # raised by code of other libraries
             print(f"{name} is left out: {type(e).__name__}: {str(e).partition(chr(10))[0]}")
     return runs
@@ -115,13 +143,13 @@ def searches(
             yield f"{case} seed {seed}" if seeds > 1 else case, case, seed, own
 
 
-def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
+def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...], ours: str = "ours") -> None:
     """Print the rows as a table, with a column ours / peer for each of `ratios`; write `file`.
 
-    What a peer without a figure has is blank.
+    What a peer without a figure has is blank. ours: the head of our column
     """
     names = list(dict.fromkeys(name for r in rows for name in r.peers))
-    head = ["case", "threads", "unit", "ours", *names, *(f"ours/{n}" for n in ratios)]
+    head = ["case", "threads", "unit", ours, *names, *(f"ours/{n}" for n in ratios)]
     lines = [head]
     for r in rows:
         figures = [r.ours, *(r.peers.get(n, float("nan")) for n in names)]

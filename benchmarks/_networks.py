@@ -45,7 +45,7 @@ def relative_error(found: Any, exact: Any) -> float:
     return float(np.abs(a - b).max() / np.abs(b).max())
 
 
-def peers(net: graph.Graph, inputs: Sequence[np.ndarray], threads: int) -> dict[str, Run]:
+def peers(net: graph.Graph, inputs: Sequence[np.ndarray], threads: int, isa: str) -> dict[str, Run]:
     """Return calls by library: torch, and the libraries that load what torch exports."""
 
     def module() -> Any:
@@ -62,7 +62,7 @@ def peers(net: graph.Graph, inputs: Sequence[np.ndarray], threads: int) -> dict[
         found["channels_last"] = lambda: _by_torch(module(), inputs, "channels_last")
     found["onnxruntime"] = lambda: _by_onnx_runtime(module(), inputs, threads)
     found["openvino"] = lambda: _by_openvino(module(), inputs, threads)
-    return prepared(found)
+    return prepared(found, isa)
 
 
 def _by_torch(module: Any, inputs: Sequence[np.ndarray], layout: str = "contiguous_format") -> Run:

@@ -1,12 +1,14 @@
 """Compare dense layers of one row with numpy, torch and the bandwidth of a copy.
 
-    python benchmarks/dense.py [--quick] [--json FILE] [--cold] [OUTPUTSxINPUTS ...]
+    python benchmarks/dense.py [--quick] [--json FILE] [--cold] [--isa all|avx2]
+                               [OUTPUTSxINPUTS ...]
 
 One row of inputs is multiplied by a matrix of weights: every weight is read once, so the time is
 that of loading them. "out, in" is the order of topi.dense, weights [outputs, inputs]; "in, out" is
 that of topi.matmul. Rates are bytes of weights in GB/s, one thread; higher is better.
 
---cold   each call reads weights that are not in the caches
+--cold       each call reads weights that are not in the caches
+--isa avx2   ours and the peers without AVX-512
 
 The peers: numpy and, if it is installed, torch; "copy" copies as many bytes as the weights have, by
 numpy, and counts the bytes that it reads and those that it writes.
@@ -16,9 +18,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from _common import Row, arguments, best_seconds, geometric_mean, report
+from _common import ISAS, Row, arguments, best_seconds, geometric_mean, report, target
 
-flags = arguments(__doc__, cold=())
+flags = arguments(__doc__, cold=(), isa=ISAS)
 
 import numpy as np
 from _conv import copies, in_turn, torch_or_none
@@ -29,7 +31,7 @@ from minitvm.testing import assert_allclose
 
 torch = torch_or_none()
 CASES = ("1000x512", "1000x1280", "1000x2048", "4096x4096")
-TARGET = "llvm -num-cores=1"
+TARGET = target(flags)
 
 
 def ours(transposed: bool, x: Any, weights: list[Any], y: Any) -> Callable[[], Any]:
@@ -49,12 +51,12 @@ def measure(case: str, transposed: bool, rounds: int) -> Row:
     w = rng.standard_normal(shape, "float32")
     weights = [tvm.nd.array(w) for _ in range(copies(w, flags.cold))]
     arrays = [each.numpy() for each in weights]
-    y, other, target = tvm.nd.empty((1, outputs)), np.empty((1, outputs), "float32"), w.copy()
+    y, other, copied = tvm.nd.empty((1, outputs)), np.empty((1, outputs), "float32"), w.copy()
     views = [v.T if transposed else v for v in arrays]
     runs = {
         "ours": ours(transposed, tvm.nd.array(x), weights, y),
         "numpy": in_turn([lambda v=v: np.matmul(x, v, out=other) for v in views]),
-        "copy": in_turn([lambda v=v: np.copyto(target, v) for v in arrays]),
+        "copy": in_turn([lambda v=v: np.copyto(copied, v) for v in arrays]),
     }
     if torch is not None:
         tx = torch.from_numpy(x)

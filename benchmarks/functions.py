@@ -1,15 +1,18 @@
 """Compare elementary functions on 65536 numbers in cache, on one thread, with numpy and torch.
 
-    python benchmarks/functions.py [--quick] [--json FILE] [exp-float32 pow-float64 ...]
+    python benchmarks/functions.py [--quick] [--json FILE] [--isa all|avx2]
+                                   [exp-float32 pow-float64 ...]
 
 Rates are in 10^9 elements/s. Arguments are in 0.01 .. 10 for logarithms and powers, and otherwise
 in -10 .. 10. One call of our kernel loops over the array 8 times, and the peers are called 8 times.
 On some CPUs (AVX-512 under Linux) numpy has vector code for most functions; elsewhere it uses libm.
+
+--isa avx2   ours and the peers without AVX-512
 """
 
-from _common import Row, arguments, best_seconds, report
+from _common import ISAS, Row, arguments, best_seconds, report, target
 
-flags = arguments(__doc__)
+flags = arguments(__doc__, isa=ISAS)
 
 from collections.abc import Callable
 from typing import Any
@@ -37,14 +40,14 @@ CASES = [f"{name}-{dtype}" for dtype in ("float32", "float64") for name in NAMES
 def kernel(name: str, dtype: str) -> tvm.Function:
     """Build C[i] = name(A[i]), run REPEAT times, four vector registers at a time as in topi."""
     kind = DTYPES[dtype]
-    lanes = 4 * Target("llvm").lanes(kind)
+    lanes = 4 * Target(target(flags)).lanes(kind)
     A, B, C = (Buffer(x, (N,), kind) for x in "ABC")
     i, again = Var("i", 0, N // lanes - 1), Var("again", 0, REPEAT - 1)
     at = i * lanes + lane(lanes)
     x, y = load(A, at), load(B, at)
     e = Binary("pow", x, y, kind) if name == "pow" else intrinsic(name, x)
     body = For(again, REPEAT, For(i, N // lanes, Store(C, (at,), e)))
-    return tvm.build(PrimFunc("main", (A, B, C), body, (C,)), target="llvm -num-cores=1")
+    return tvm.build(PrimFunc("main", (A, B, C), body, (C,)), target=target(flags))
 
 
 def peers(name: str, x: Any, y: Any) -> dict[str, Callable[[], Any]]:

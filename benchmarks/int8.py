@@ -1,6 +1,6 @@
 """Compare int8 matrix products with topi's schedule (no search), our fp32 products and torch.
 
-    python benchmarks/int8.py --threads 1 [--quick] [--json FILE] [case ...]
+    python benchmarks/int8.py --threads 1 [--quick] [--json FILE] [--isa all|avx2] [case ...]
 
 A, B (int8) and C (int32) are row-major; shifting, packing and the sums of B are part of the timed
 call. A case MxNxK multiplies [M, K] by [K, N]. Rates are in GOP/s: 2 * M * N * K operations.
@@ -8,14 +8,16 @@ call. A case MxNxK multiplies [M, K] by [K, N]. Rates are in GOP/s: 2 * M * N * 
 The goal: on a CPU with VNNI, 1024x1024x1024 runs at 1.5 times the rate of fp32 or more. The peers
 are our fp32 product of the same shape and, if torch is installed, torch._int_mm. numpy is left
 out: it has no BLAS for integers, and is hundreds of times slower.
+
+--isa avx2   ours and the peers without AVX-512, and without dot products of bytes (VNNI)
 """
 
-from _common import Row, arguments, best_seconds, report
+from _common import ISAS, Row, arguments, best_seconds, report, target
 
 CASES = ["512x512x512", "1024x1024x1024", "2048x2048x2048"]
 ODD = ["128x768x3072", "1000x700x900"]
 
-flags = arguments(__doc__)
+flags = arguments(__doc__, isa=ISAS)
 
 from collections.abc import Callable  # after arguments() has set the number of threads
 
@@ -30,19 +32,19 @@ except ImportError:
     torch = None
 
 
-def product(shape: tuple[int, int, int], dtype: str, target: str) -> Callable[..., object]:
+def product(shape: tuple[int, int, int], dtype: str, to: str) -> Callable[..., object]:
     """Build f(a, b, c), which multiplies [m, k] by [k, n]; shape = (m, n, k). int8 gives int32."""
     m, n, k = shape
     a, b = te.placeholder((m, k), dtype, name="A"), te.placeholder((k, n), dtype, name="B")
     c = topi.matmul(a, b, out_dtype="int32" if dtype == "int8" else "", name="C")
-    return tvm.build(topi.schedule(c, target), [a, b, c], target)
+    return tvm.build(topi.schedule(c, to), [a, b, c], to)
 
 
 def measure(case: str, threads: int, rounds: int) -> Row:
     """Measure our int8 kernel, our fp32 kernel and, if installed, torch's int8 kernel in turns."""
     m, n, k = shape = tuple(int(x) for x in case.split("x"))
-    target = f"llvm -num-cores={threads}"
-    f, g = product(shape, "int8", target), product(shape, "float32", target)
+    to = target(flags, threads)
+    f, g = product(shape, "int8", to), product(shape, "float32", to)
     rng = np.random.default_rng(0)
     x, y = (rng.integers(-128, 128, s, "int8") for s in ((m, k), (k, n)))
     fx, fy = x.astype("float32"), y.astype("float32")

@@ -1,6 +1,7 @@
 """The depthwise and 1x1 convolutions of MobileNet-V2 in NHWC, no search, against torch (oneDNN).
 
-    python benchmarks/mobile.py --threads 1 [--quick] [--json FILE] [dw112x32s1 pw56x24x144 ...]
+    python benchmarks/mobile.py --threads 1 [--quick] [--json FILE] [--isa all|avx2]
+                                [dw112x32s1 pw56x24x144 ...]
 
 A case dwHxCsS is a 3x3 depthwise convolution of H rows, C channels and stride S; pwHxCxO is a 1x1
 convolution from C to O channels. Bias and clipping to 0 .. 6 are part of the call. Peers: "by hand"
@@ -8,15 +9,17 @@ is the textbook formula of a depthwise convolution, with a padded image, under t
 "torch" has images in channels_last, and "packed" also has weights that oneDNN packed beforehand.
 Rates in GFLOP/s. The lines below the table add up the times of all layers of a kind, each counted
 as often as the network has it.
+
+--isa avx2   ours and the peers without AVX-512
 """
 
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from _common import Row, arguments, best_seconds, geometric_mean, report
+from _common import ISAS, Row, arguments, best_seconds, geometric_mean, report, target
 
-flags = arguments(__doc__)
+flags = arguments(__doc__, isa=ISAS)
 
 import numpy as np
 
@@ -103,7 +106,7 @@ def measure(name: str, threads: int, rounds: int) -> tuple[Row, dict[str, float]
             "ours": (topi.nn.depthwise_conv2d(data, weight, stride, 1, layout="NHWC"), weight),
             "by hand": (depthwise_by_hand(data, plain, stride), plain),
         }
-    target = f"llvm -num-cores={threads}"
+    to = target(flags, threads)
     rng = np.random.default_rng(0)
     arrays = (rng.standard_normal(t.shape).astype("float32") for t in (data, weight, bias))
     x, w, b = map(tvm.nd.array, arrays)
@@ -120,7 +123,7 @@ def measure(name: str, threads: int, rounds: int) -> tuple[Row, dict[str, float]
     runs: dict[str, Callable[[], Any]] = {"torch": peer}
     for who, (total, kernels) in sums.items():
         out = clipped(total, bias)
-        f = tvm.build(topi.schedule(out, target), [data, kernels, bias, out], target)
+        f = tvm.build(topi.schedule(out, to), [data, kernels, bias, out], to)
         g, y = f.bind(weight=tvm.nd.array(w.reshape(kernels.shape))), tvm.nd.empty(out.shape)
         g(x, b, y)
         assert_allclose(y, want, rtol=1e-3, atol=1e-3)

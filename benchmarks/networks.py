@@ -1,7 +1,7 @@
 """Compare whole networks, compiled without search, with torch, ONNX Runtime and OpenVINO.
 
     python benchmarks/networks.py --threads 1 [--quick] [--json FILE] [--winograd yes|no]
-                                  [resnet18 resnet50 mobilenet_v2 squeezenet bert
+                                  [--isa all|avx2] [resnet18 resnet50 mobilenet_v2 squeezenet bert
                                    lstm dqn dcgan]
 
 Batch 1, float32, images of 224x224 pixels; BERT is one encoder layer of 128 words. Weights are
@@ -11,14 +11,15 @@ one process. Inferences per second; the error is relative to the largest result,
 numpy. A peer that cannot be prepared is left out: pip install -e '.[peers]' installs all.
 
 --winograd no   our convolutions are direct
+--isa avx2      ours and the peers without AVX-512; those that cannot be held back are named
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from _common import Row, arguments, best_seconds, report
+from _common import ISAS, Row, arguments, best_seconds, report, target
 
-flags = arguments(__doc__, winograd=("yes", "no"))
+flags = arguments(__doc__, winograd=("yes", "no"), isa=ISAS)
 
 from _networks import NETWORKS, inputs_of, peers, relative_error
 
@@ -31,10 +32,13 @@ ROUNDS = 8 if flags.quick else 25
 def runs_of(net: graph.Graph) -> tuple[dict[str, Callable[[], Any]], float]:
     """Return calls of our network and of the peers, and our error."""
     inputs = inputs_of(net)
-    target = f"llvm -num-cores={flags.threads}"
-    compiled = graph.compile(net, target, winograd=flags.winograd == "yes")
+    to = target(flags, flags.threads)
+    compiled = graph.compile(net, to, winograd=flags.winograd == "yes")
     error = relative_error(compiled(*inputs), graph.evaluate(net, *inputs, dtype="float64"))
-    return {"ours": lambda: compiled(*inputs), **peers(net, inputs, flags.threads)}, error
+    return {
+        "ours": lambda: compiled(*inputs),
+        **peers(net, inputs, flags.threads, flags.isa),
+    }, error
 
 
 def main() -> None:

@@ -1,9 +1,11 @@
 """Compare operators other than matrix products, with topi's schedule, with numpy and torch.
 
-    python benchmarks/ops.py --threads 1 [--quick] [--json FILE] [case ...]
+    python benchmarks/ops.py --threads 1 [--quick] [--json FILE] [--isa all|avx2] [case ...]
 
 Rates are in GB/s: the bytes of inputs and outputs, each counted once, over the time. The blur runs
 on one thread with a schedule of its own; its peer is numpy.copyto, whose bytes are counted twice.
+
+--isa avx2   ours and the peers without AVX-512
 """
 
 import sys
@@ -11,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from _common import Row, arguments, best_seconds, geometric_mean, report
+from _common import ISAS, Row, arguments, best_seconds, geometric_mean, report, target
 
-flags = arguments(__doc__)
+flags = arguments(__doc__, isa=ISAS)
 
 import numpy as np
 
@@ -135,7 +137,7 @@ def blur(n: int) -> tuple[list[te.Tensor], te.Schedule]:
 def measure_blur(rounds: int) -> Row:
     """Measure our blur and a copy of the output in alternation."""
     args, s = blur(2048)
-    f = tvm.build(s, args, "llvm -num-cores=1")
+    f = tvm.build(s, args, target(flags))
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(a.shape).astype("float32") for a in args)
     source, copy = np.ones_like(y), np.empty_like(y)
@@ -155,8 +157,8 @@ def measure(name: str, threads: int, rounds: int) -> Row:
     case = CASES[name]
     inputs = [te.placeholder(s, name=f"x{n}") for n, s in enumerate(case.shapes)]
     out = case.ours(*inputs)
-    target = f"llvm -num-cores={threads}"
-    f = tvm.build(topi.schedule(out, target), [*inputs, out], target)
+    to = target(flags, threads)
+    f = tvm.build(topi.schedule(out, to), [*inputs, out], to)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(s).astype("float32") for s in case.shapes]
     y = np.empty(out.shape, "float32")

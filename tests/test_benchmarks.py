@@ -1,11 +1,22 @@
 """The benchmarks run, and write what DESIGN promises; how fast is not a matter for tests."""
 
 import json
+import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
+FLAGS = """
+from _common import HANDICAPS, ISAS, arguments, os, target
+flags = arguments("", isa=ISAS)
+print({name: os.environ[name] for name in HANDICAPS if name in os.environ})
+print(target(flags), target(flags, 4))
+"""
 
 
 def run(name: str, *flags: str) -> str:
@@ -52,3 +63,54 @@ def test_a_network_is_measured_without_the_peers_that_fail(tmp_path: Path, monke
     head, row = said.splitlines()[-2:]
     assert head.endswith("ours/openvino")
     assert len(row.split()) == 4  # case, threads, unit, ours: the other columns are blank
+
+
+# --- instruction sets -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import a module of the benchmarks by its name."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return import_module
+
+
+def with_flags(*flags: str) -> list[str]:
+    """The variables that a benchmark sets or leaves, and its targets; a shell has set others."""
+    shell = {"OPENBLAS_CORETYPE": "Nehalem", "DNNL_MAX_CPU_ISA": "SSE41"}
+    env = {**os.environ, **shell, "PYTHONPATH": str(ROOT / "benchmarks")}
+    command = [sys.executable, "-c", FLAGS, *flags]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
+    return done.stdout.splitlines()
+
+
+def test_without_flags_no_variable_holds_a_peer_back() -> None:
+    assert with_flags() == ["{}", "llvm -num-cores=1 llvm -num-cores=4"]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="AVX2 is of x86")
+def test_avx2_holds_back_the_peers_and_ours() -> None:
+    said, targets = with_flags("--isa", "avx2")
+    for setting in (
+        "'OPENBLAS_CORETYPE': 'Haswell'",
+        "'ONEDNN_MAX_CPU_ISA': 'AVX2'",
+        "'MKL_ENABLE_INSTRUCTIONS': 'AVX2'",
+        "'ATEN_CPU_CAPABILITY': 'avx2'",
+    ):
+        assert setting in said
+    assert "DNNL_MAX_CPU_ISA': 'SSE41" not in said
+    held = " -mattr=-avx512f,-avxvnni"
+    assert targets == f"llvm -num-cores=1{held} llvm -num-cores=4{held}"
+
+
+def test_a_peer_that_cannot_be_held_back_is_left_out(module: Any, capsys: Any) -> None:
+    peers = dict.fromkeys(("onnxruntime", "openvino", "torch"), lambda: print)
+    assert list(module("_common").prepared(peers, "avx2")) == ["openvino", "torch"]
+    assert capsys.readouterr().out.splitlines() == [
+        "onnxruntime is left out with --isa avx2: it asks the CPU itself, and no setting keeps it "
+        "from AVX-512",
+        "openvino is held back in part by --isa avx2: its fully connected layers (MLAS) may still "
+        "use AVX-512",
+    ]
+    assert list(module("_common").prepared(peers)) == list(peers)
+    assert not capsys.readouterr().out
