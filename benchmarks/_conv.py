@@ -17,6 +17,7 @@ from _common import Row, best_seconds
 
 import minitvm as tvm
 from minitvm import te, testing, topi
+from minitvm.base import Target
 
 
 class Layer(NamedTuple):
@@ -50,7 +51,8 @@ LAYERS = {
 }
 BLOCK = 16  # channels of a block of NCHWc
 LARGER_THAN_CACHES = 1 << 27  # bytes of copies of the weights, so that none is still in a cache
-TORCH = ("torch", "torch last", "packed", "packed last")  # last: in channels_last
+ROWS = "rows NCHW"  # our formula "rows"
+TORCH = ("torch NCHW", "torch NHWC", "packed NCHW", "packed NHWC")  # packed: oneDNN's weights
 FASTER = "faster packed"
 Run: TypeAlias = Callable[[], Any]
 Schedule: TypeAlias = Callable[[te.Tensor], te.Schedule]
@@ -127,7 +129,7 @@ def ours(
 def theirs(
     torch: Any, layer: Layer, x: np.ndarray, w: np.ndarray, *, cold: bool = False
 ) -> dict[str, Run]:
-    """Return calls of torch by the names in TORCH; "packed" has weights packed by oneDNN."""
+    """Return calls of torch by the names in TORCH, which say how the images are laid out."""
     found = list[Run]()
     for packed in (False, True):
         for order in (torch.contiguous_format, torch.channels_last):
@@ -153,13 +155,18 @@ def _packed(torch: Any, layer: Layer, x: Any, weights: Sequence[Any]) -> Run:
 
 
 def rated(
-    case: str, threads: int, runs: dict[str, Run], flops: float, rounds: int, pause: float = 0.0
+    case: str, target: str, runs: dict[str, Run], flops: float, rounds: int, burst: int = 3
 ) -> Row:
-    """Measure "ours", its peers and the peak of multiply-adds in turns; return GFLOP/s."""
-    peak, peak_flops = testing.fma_run(threads)
-    seconds = best_seconds({**runs, "fma_peak": peak}, rounds, pause)
+    """Measure "ours" and its peers in turns; return GFLOP/s.
+
+    "fma_peak" is the peak of multiply-adds at the clock of our best call: its rate, divided by its
+    share of the peak, which is measured by turns of its own.
+    """
+    threads = Target(target).num_cores
+    seconds = best_seconds(runs, rounds, 0.3 if threads > 1 else 0.0, burst)
     rates = {who: flops / t / 1e9 for who, t in seconds.items()}
-    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
-    if "packed" in rates:
-        rates[FASTER] = max(rates["packed"], rates["packed last"])
+    packed = [rates[name] for name in TORCH[2:] if name in rates]
+    if packed:
+        rates[FASTER] = max(packed)
+    rates["fma_peak"] = rates["ours"] / testing.share_of_peak(runs["ours"], flops, target).share
     return Row(case, threads, "GFLOP/s", rates.pop("ours"), rates)

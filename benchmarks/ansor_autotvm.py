@@ -1,7 +1,7 @@
 """Compare search without a template with AutoTVM: a template, and its XGBTuner with defaults.
 
     python benchmarks/ansor_autotvm.py [--quick] [--json FILE] [--log FILE] [--trials 128]
-                                       [C2 C4 C6 C9 C12]
+                                       [--isa all|avx2] [C2 C4 C6 C9 C12]
 
 The cases are convolutions of ResNet-18, batch 1, one thread, constant weights: in NHWC for the
 search by sketches, and in NCHWc for AutoTVM's template conv2d_nchwc. Both searches have the same
@@ -14,6 +14,7 @@ number of trials. XGBTuner trains its model after each 64 trials, the first of w
 
 --quick    C6, 16 trials, of which XGBTuner's are all random
 --log      keep the trials in FILE; the same command continues, but has no wall times then
+--isa      with avx2, both without AVX-512
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from _common import Row, arguments, geometric_mean, report
+from _common import ISAS, Row, arguments, geometric_mean, report, target
 
-flags = arguments(__doc__, files=("log",), trials=("128", "16", "64", "256", "512"))
+flags = arguments(__doc__, files=("log",), trials=("128", "16", "64", "256", "512"), isa=ISAS)
 
 import numpy as np
 from _conv import BLOCK, LAYERS, Layer, Run, drawn, laid_out, rated
@@ -35,7 +36,7 @@ from _conv import BLOCK, LAYERS, Layer, Run, drawn, laid_out, rated
 import minitvm as tvm
 from minitvm import auto_scheduler, autotvm, te, testing, topi, tune
 
-TARGET = "llvm -num-cores=1"
+TARGET = target(flags)
 TRIALS = 16 if flags.quick else int(flags.trials)
 CASES = flags.cases or (["C6"] if flags.quick else ["C2", "C4", "C6", "C9", "C12"])
 
@@ -92,7 +93,8 @@ def compared(case: str, log: Path) -> tuple[Row, float]:
     wanted = laid_out(y.transpose(0, 3, 1, 2), f"NCHW{BLOCK}c")
     testing.assert_allclose(other, wanted, rtol=1e-3, atol=1e-2)
     flops = 2.0 * y.size * layer.inputs * layer.kernel**2
-    return rated(case, 1, {"ours": run, "autotvm": peer}, flops, 7 if flags.quick else 21), share
+    runs = {"ours": run, "autotvm": peer}
+    return rated(case, TARGET, runs, flops, 7 if flags.quick else 21), share
 
 
 if __name__ == "__main__":  # measuring processes may import this file

@@ -1,7 +1,7 @@
 """Search for schedules of single operators without templates; compare with untuned ones and peers.
 
     python benchmarks/ansor_ops.py [--quick] [--json FILE] [--log FILE] [--trials 64]
-                                   [--seeds 1] [--cold] [case ...]
+                                   [--seeds 1] [--cold] [--isa all|avx2] [case ...]
 
 Cases: C1 ... C12, the convolutions of ResNet-18 in NHWC with constant weights; GMM512 and GMM1024,
 square products (twice the trials); and the first shape of the other workloads of Ansor's
@@ -16,10 +16,11 @@ thread; rates in GFLOP/s of the direct formula.
 --trials   of each search
 --seeds    searches of each case, with different random numbers; seed 1 logs to NAME-seed1.jsonl
 --cold     each call reads constants that are not in the caches, as in a network; in the search too
+--isa      with avx2, ours and the peers without AVX-512
 
 The peers: "default" is topi's schedule of the same formula, by a single call if it takes ten times
 as long; torch as in conv.py, for C1 ... C12; numpy for GMM; torch for the other workloads, without
-CAP, for which it has no operator; fma_peak is the peak of multiply-adds.
+CAP, for which it has no operator; fma_peak is the peak of multiply-adds at the clock of ours.
 """
 
 import sys
@@ -28,7 +29,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from _common import Row, arguments, geometric_mean, report, searches
+from _common import ISAS, Row, arguments, geometric_mean, report, searches, target
 
 flags = arguments(
     __doc__,
@@ -36,6 +37,7 @@ flags = arguments(
     trials=("64", "16", "32", "128", "256"),
     seeds=("1", "3", "5"),
     cold=(),
+    isa=ISAS,
 )
 
 import numpy as np
@@ -57,7 +59,7 @@ import minitvm as tvm
 from minitvm import auto_scheduler, te, testing, topi, tune
 
 torch = torch_or_none()
-TARGET = "llvm -num-cores=1"
+TARGET = target(flags)
 TRIALS = 16 if flags.quick else int(flags.trials)
 QUICK = ("C6", "GMM512")
 OTHERS = ("C1D", "C3D", "GRP", "DIL", "DEP", "T2D", "CAP", "NRM", "ConvLayer", "TBS")
@@ -170,10 +172,10 @@ def compared(label: str, case: str, seed: int, log: Path, rounds: int) -> Row:
     once = time.perf_counter() - start
     run()
     if once > 10 * (time.perf_counter() - start - once):
-        row = rated(label, 1, {"ours": run, **peers}, flops, rounds)
+        row = rated(label, TARGET, {"ours": run, **peers}, flops, rounds)
         row.peers["default"] = flops / once / 1e9
         return row
-    return rated(label, 1, {"ours": run, "default": default, **peers}, flops, rounds)
+    return rated(label, TARGET, {"ours": run, "default": default, **peers}, flops, rounds)
 
 
 if __name__ == "__main__":
@@ -189,7 +191,7 @@ if __name__ == "__main__":
     report(measured, flags.json, ("default", "fma_peak"))
     for group in (LAYERS, WINOGRAD, OTHERS):
         rows = [row for row in measured if row.case.split()[0] in group]
-        for peer in ("default", FASTER, "torch", "fma_peak"):
+        for peer in ("default", "torch NHWC", FASTER, "torch", "fma_peak"):
             known = [row for row in rows if peer in row.peers]
             if known:
                 mean = geometric_mean(known, peer)

@@ -1,6 +1,7 @@
 """Tune the convolutions of ResNet-18 in NHWC, then compare them with untuned ones and torch.
 
-    python benchmarks/tune_conv.py [--quick] [--json FILE] [--cold] [--log FILE] [C1 ... C12]
+    python benchmarks/tune_conv.py [--quick] [--json FILE] [--cold] [--log FILE]
+                                   [--isa all|avx2] [C1 ... C12]
 
 Each layer gets 64 trials of the default policy, from an empty log. Then `apply_history_best` and
 topi.schedule build it, as a user would: the default schedule is kept where the final turns of the
@@ -9,30 +10,29 @@ search found no faster one. Batch 1, one thread, constant weights; rates in GFLO
 --quick   two layers, 16 trials each
 --cold    each call reads weights that are not in the caches, as in a network; in the search too
 --log     keep the trials in FILE; layers that it contains are not searched again
+--isa     with avx2, ours and the peers without AVX-512
 
-The peers: "default" is topi's schedule in NHWC without a log, "rows" the default in NCHW; torch as
-in conv.py, if it is installed: "faster packed" is the faster of its two layouts with weights that
-oneDNN has packed beforehand; fma_peak is the peak of multiply-adds.
+The peers: "default" is topi's schedule in NHWC without a log; the others are those of conv.py.
 """
 
 import sys
 import tempfile
 from pathlib import Path
 
-from _common import Row, arguments, geometric_mean, report
+from _common import ISAS, Row, arguments, geometric_mean, report, target
 
-flags = arguments(__doc__, files=("log",), cold=())
+flags = arguments(__doc__, files=("log",), cold=(), isa=ISAS)
 
 import numpy as np
-from _conv import FASTER, LAYERS, drawn, laid_out, ours, rated, theirs, torch_or_none
+from _conv import FASTER, LAYERS, ROWS, drawn, laid_out, ours, rated, theirs, torch_or_none
 
 from minitvm import autotvm, testing, tune
 
 torch = torch_or_none()
-TARGET = "llvm -num-cores=1"
+TARGET = target(flags)
 TRIALS = 16 if flags.quick else 64
 QUICK = ("C6", "C12")
-RATIOS = ("default", "rows", FASTER, "fma_peak")
+RATIOS = ("default", ROWS, FASTER, "fma_peak")
 
 
 def tuned(name: str, log: Path) -> tune.Outcome:
@@ -58,10 +58,10 @@ def compared(name: str, log: Path, rounds: int) -> Row:
     default()
     testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-2)
     if torch is not None:
-        wanted = laid_out(peers["torch"]().numpy(), "NHWC")
+        wanted = laid_out(peers["torch NCHW"]().numpy(), "NHWC")
         testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-2)
-    runs = {"ours": run, "default": default, "rows": rows, **peers}
-    return rated(name, 1, runs, 2 * y.size * layer.inputs * layer.kernel**2, rounds)
+    runs = {"ours": run, "default": default, ROWS: rows, **peers}
+    return rated(name, TARGET, runs, 2 * y.size * layer.inputs * layer.kernel**2, rounds)
 
 
 if __name__ == "__main__":
@@ -75,6 +75,6 @@ if __name__ == "__main__":
             print(f"{name}: {tuned(name, log)}", file=sys.stderr, flush=True)
             measured.append(compared(name, log, 7 if flags.quick else 21))
     ratios = [r for r in RATIOS if r in measured[0].peers]
-    report(measured, flags.json, tuple(ratios))
+    report(measured, flags.json, tuple(ratios), "ours NHWC")
     for peer in ratios:
         print(f"geometric mean of ours/{peer}: {geometric_mean(measured, peer):.2f}")

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -40,7 +43,7 @@ def test_tune_conv_writes_rates_beside_the_default(tmp_path: Path) -> None:
     assert "ours/default" in run("tune_conv.py", "C12", *flags)
     (row,) = json.loads(file.read_text())["rows"]
     assert (row["case"], row["unit"]) == ("C12", "GFLOP/s")
-    assert set(row["peers"]) >= {"default", "rows", "fma_peak"}
+    assert set(row["peers"]) >= {"default", "rows NCHW", "fma_peak"}
     assert row["ours"] > 0
     assert sum(not json.loads(line)["final"] for line in log.read_text().splitlines()) == 16
 
@@ -114,3 +117,67 @@ def test_a_peer_that_cannot_be_held_back_is_left_out(module: Any, capsys: Any) -
     ]
     assert list(module("_common").prepared(peers)) == list(peers)
     assert not capsys.readouterr().out
+
+
+# --- convolutions ---------------------------------------------------------------------------------
+
+
+def test_columns_name_their_layouts(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    table = run("conv.py", "C12", "--quick", "--layout", "nhwc", "--json", str(file))
+    head = next(line for line in table.splitlines() if "threads" in line)
+    assert "ours NHWC  rows NCHW" in head
+    (row,) = json.loads(file.read_text())["rows"]
+    assert row["ours"] > 0
+    assert set(row["peers"]) >= {"rows NCHW", "fma_peak"}
+
+
+class Tensor(SimpleNamespace):
+    """As much of a tensor as conv.py asks for."""
+
+    def contiguous(self, memory_format: object) -> "Tensor":
+        return self
+
+    def to_mkldnn(self) -> "Tensor":
+        return self
+
+
+def torch_that_tells(read: list[int]) -> MagicMock:
+    """A torch whose convolutions append the addresses of their weights to `read`."""
+    torch = MagicMock()
+    torch.from_numpy = lambda a: Tensor(array=a, shape=a.shape)
+    torch._C._nn.mkldnn_reorder_conv2d_weight = lambda v, *_: v
+    torch.nn.functional.conv2d = lambda x, v, **_: read.append(v.array.ctypes.data)
+    torch.ops.mkldnn._convolution_pointwise = lambda x, v, *_: read.append(v.array.ctypes.data)
+    return torch
+
+
+@pytest.mark.parametrize("who", ["ours", "torch NCHW", "torch NHWC", "packed NCHW", "packed NHWC"])
+@pytest.mark.parametrize(("cold", "different"), [(True, 3), (False, 1)])
+def test_cold_calls_read_other_weights_each_time(
+    who: str, cold: bool, different: int, module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conv, read = module("_conv"), list[int]()
+    layer = conv.Layer(7, 16, 16, 3, 1)
+    x, w = conv.drawn(layer)
+    monkeypatch.setattr(conv, "LARGER_THAN_CACHES", 3 * w.nbytes)
+    if who == "ours":
+
+        def bind(f: object, weight: Any) -> Any:
+            return lambda *_: read.append(id(weight))  # which the lambda keeps alive
+
+        monkeypatch.setattr(conv.tvm.Function, "bind", bind)
+        call, _ = conv.ours(layer, x, w, "llvm -num-cores=1", cold=cold)
+    else:
+        call = conv.theirs(torch_that_tells(read), layer, x, w, cold=cold)[who]
+    for _ in range(6):
+        call()
+    assert len(set(read)) == different
+    assert read[:3] == read[3:]
+
+
+def test_a_cold_call_finds_nothing_in_the_caches(module: Any) -> None:
+    conv = module("_conv")
+    for layer in conv.LAYERS.values():
+        weights = np.empty((layer.outputs, layer.inputs, layer.kernel, layer.kernel), "float32")
+        assert conv.copies(weights, cold=True) * weights.nbytes >= 1 << 27
