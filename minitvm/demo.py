@@ -22,7 +22,7 @@ ROWS = 4  # rows of the register tile
 SLOW = 0.5  # seconds; a kernel that takes longer is timed once
 FEW = 10  # calls that time a faster kernel; the final table uses REPEAT calls
 REPEAT = 20
-PEAK_REPEAT = 40  # calls of a millisecond each
+Calls = Mapping[str, Callable[[], object]]
 BAR = 32  # characters
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -187,18 +187,16 @@ def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "
     a, b = (random.standard_normal((size, size), dtype="float32") for _ in "ab")
     here = f"{host().cpu}, {p.target.num_cores} cores, {p.target.lanes(FLOAT32)} floats a vector"
     say(f"C = A * B with {size} x {size} matrices of float32, on {here}")
-    slow, fast = dict[str, float](), dict[str, Callable[[], object]]()
+    slow, calls = dict[str, float](), dict[str, Callable[[], object]]()
     for n, chapter in enumerate(STORY, 1):
         say(f"\n{n}/{len(STORY)}  {chapter.name}\n     {chapter.why}\n")
-        call, seconds = tell(chapter, p, a, b, say)
+        calls[chapter.name], seconds = tell(chapter, p, a, b, say)
         if seconds >= SLOW:
             slow[chapter.name] = seconds
-        else:
-            fast[chapter.name] = call
-    c = np.empty_like(a)
-    say("\nOnce more, alternating with numpy and a loop that only does multiply-adds ...\n")
+    c, fast = np.empty_like(a), {name: calls[name] for name in calls if name not in slow}
+    say("\nOnce more, alternating with numpy; then with a loop that only does multiply-adds ...\n")
     seconds = slow | testing.interleaved(fast | {"numpy": lambda: np.matmul(a, b, out=c)}, REPEAT)
-    rows = table(seconds, size, p.target.num_cores)
+    rows = table(seconds, calls, size, p.target.num_cores)
     for line in [*drawn(rows), *held_back(os.environ)]:
         say(line)
     if json_file:
@@ -234,17 +232,22 @@ def _rate(size: int, seconds: float) -> float:
     return 2e-9 * size**3 / seconds
 
 
-def table(seconds: Mapping[str, float], size: int, cores: int) -> list[Rate]:
+def table(seconds: Mapping[str, float], calls: Calls, size: int, cores: int) -> list[Rate]:
     """Return the rates of all entries of `seconds`, then the peaks of one core and of all cores.
 
     seconds   the time of each schedule and of "numpy", by name
+    calls     the schedules; a peak is that at the clock of the fastest one
     """
     threads = {chapter.name: cores if chapter.parallel else 1 for chapter in STORY}
-    threads["numpy"] = numpy_threads(os.environ, cores)
-    rows = [Rate(name, _rate(size, t), threads[name]) for name, t in seconds.items()]
-    return rows + [
-        Rate("fma peak", testing.fma_peak(n, PEAK_REPEAT), n) for n in dict.fromkeys((1, cores))
-    ]
+    rows = [Rate(name, _rate(size, seconds[name]), threads[name]) for name in calls]
+    peaks = list[Rate]()
+    for n in dict.fromkeys((1, cores)):
+        best = max((row for row in rows if row.threads == n), key=lambda row: row.rate)
+        run, target = calls[best.name], f"llvm -num-cores={n}"
+        share = testing.share_of_peak(run, 2.0 * size**3, target).share
+        peaks.append(Rate("fma peak", best.rate / share, n))
+    numpy = Rate("numpy", _rate(size, seconds["numpy"]), numpy_threads(os.environ, cores))
+    return [*rows, numpy, *peaks]
 
 
 def drawn(rows: list[Rate]) -> list[str]:
