@@ -162,6 +162,12 @@ def drawn_layer(rng):
     return w, bias, gamma, beta, mean, 0.1 + rng.random(o), float(rng.choice([1e-5, 1e-3, 0.1]))
 
 
+FOLDED = (
+    "the weights of output channel o are w[o] * gamma[o] / sqrt(variance[o] + epsilon)",
+    "batch_norm(y) = (y - mean) / sqrt(variance + epsilon) * gamma + beta, for y = bias",
+)
+
+
 def folds(which):
     """Return a check of the new weights (`which` is 0) or of the new bias (1)."""
 
@@ -177,12 +183,13 @@ def folds(which):
             case = f"weights {w.shape}, epsilon {epsilon:g}"
             if mine.shape != want.shape:
                 told = str(want.shape)
-                return failed("wrong-shape", expected=told, got=str(mine.shape), case=case)
+                return failed(
+                    "wrong-shape", expected=told, got=str(mine.shape), case=case, why=FOLDED[which]
+                )
             if not np.allclose(mine, want, rtol=1e-6):
                 at = tuple(np.argwhere(~np.isclose(mine, want, rtol=1e-6))[0])
                 expected, found = f"{want[at]:.9g}", f"{mine[at]:.9g}"
-                why = "batch_norm(y) = (y - mean) / sqrt(variance + epsilon) * gamma + beta"
-                where = str(tuple(map(int, at)))
+                where, why = str(tuple(map(int, at))), FOLDED[which]
                 return failed(
                     "wrong-value", expected=expected, got=found, where=where, case=case, why=why
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, TextIO
 
@@ -10,6 +11,7 @@ from .policy import Trial
 from .task import Task
 
 STEPS = 1000  # steps of the bar
+HASH = re.compile("[0-9a-f]{32}")
 
 
 class ProgressLine:
@@ -83,5 +85,9 @@ def counted(n: int) -> str:
 
 
 def shown(task: Task) -> str:
-    """Format the name and the workload of a task for people: matmul(512, 512, 512, float32)."""
-    return f"{task.name}({', '.join(str(value) for value in task.workload)})"
+    """Format the name and the workload of a task for people: matmul(512, 512, 512, float32).
+
+    A task made of formulas is called by their hash; the name of its last tensor stands for it.
+    """
+    name = task.args[-1].name if HASH.fullmatch(task.name) else task.name
+    return f"{name}({', '.join(str(value) for value in task.workload)})"

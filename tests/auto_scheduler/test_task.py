@@ -148,6 +148,13 @@ def test_a_task_has_the_key_of_its_workload_or_of_its_formulas() -> None:
     assert own.key == named.compute_dag.workload_key()
 
 
+def test_people_see_the_name_of_a_workload_or_of_the_last_tensor() -> None:
+    named = task()
+    assert tune.shown(named) == "matmul_relu(32, 32)"
+    own = auto_scheduler.SearchTask(compute_dag=named.compute_dag, target=ONE)
+    assert tune.shown(own) == "D([32, 32], [32, 32], [32, 32])"
+
+
 def test_a_task_is_made_from_one_thing() -> None:
     for options in ({}, {"compute_dag": task().compute_dag, "workload_key": '["GMM", 1]'}):
         with pytest.raises(ArgumentError, match="either a function, a compute_dag or"):
