@@ -133,7 +133,9 @@ def distinct(
             return None
         mask, grid = held
         seen = [
-            np.broadcast_to(_value(e, grid), mask.shape)[mask] for e in group if tir.is_index(e)
+            np.broadcast_to(tir.index_value(e, grid), mask.shape)[mask]
+            for e in group
+            if tir.is_index(e)
         ]
         total *= len(np.unique(np.stack(seen, 1), axis=0)) if seen else bool(mask.any())
     return total
@@ -152,27 +154,6 @@ def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
     return [members for _, members in groups]
 
 
-_PLAIN = (
-    tir.Const,
-    tir.Var,
-    tir.Linear,
-    tir.Product,
-    tir.FloorDiv,
-    tir.FloorMod,
-    tir.Extremum,
-    tir.Compare,
-    tir.Not,
-)
-
-
-def _plain(cond: tir.Expr) -> bool:
-    """Return whether the condition depends only on loop variables, not on data."""
-    return all(
-        isinstance(n, _PLAIN) or (isinstance(n, tir.Binary) and n.op in ("and", "or"))
-        for n in tir.walk(cond)
-    )
-
-
 def _held(
     conditions: list[tir.Expr], extents: dict[tir.Var, int]
 ) -> tuple[Any, dict[tir.Var, Any]] | None:
@@ -182,38 +163,11 @@ def _held(
     Returns None if the box is too large, or if a condition reads data or has other variables.
     """
     sizes = list(extents.values())
-    known = all(v in extents for c in conditions for v in tir.variables(c))
-    if math.prod(sizes) > MOST_OPERATIONS or not known or not all(map(_plain, conditions)):
+    known = all(tir.is_decided_by(extents, c) for c in conditions)
+    if math.prod(sizes) > MOST_OPERATIONS or not known:
         return None
     grid = dict(zip(extents, np.indices(sizes, sparse=True), strict=True))
     held: Any = np.ones(sizes, bool)
     for c in conditions:
-        held = held & _value(c, grid)
+        held = held & tir.index_value(c, grid)
     return held, grid
-
-
-def _value(e: tir.Index, at: dict[tir.Var, Any]) -> Any:
-    """Evaluate `e` for the variable values `at`, given as numpy arrays."""
-    match e:
-        case tir.Var():
-            return at[e]
-        case tir.Linear(terms, const):
-            return sum(c * _value(a, at) for a, c in terms) + const
-        case tir.Product(a, b):
-            return _value(a, at) * _value(b, at)
-        case tir.FloorDiv(a, b):
-            return _value(a, at) // _value(b, at)
-        case tir.FloorMod(a, b):
-            return _value(a, at) % _value(b, at)
-        case tir.Extremum(op, a, b):
-            return tir.BINARY[op](_value(a, at), _value(b, at))
-        case tir.Compare(op, a, b):
-            return tir.COMPARE[op](_value(a, at), _value(b, at))
-        case tir.Binary(op, a, b):
-            return tir.BINARY[op](_value(a, at), _value(b, at))
-        case tir.Not(a):
-            return np.logical_not(_value(a, at))
-        case tir.Const(value):
-            return value
-        case _:
-            return e

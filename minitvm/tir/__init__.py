@@ -31,6 +31,7 @@ from .capacity import (
     overflows,
     symbolic_buffers,
 )
+from .evaluate import index_value, is_decided_by
 from .func import PrimFunc
 from .index import (
     add,

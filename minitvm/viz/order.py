@@ -14,8 +14,6 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import ArgumentError
 
-from .reads import evaluate
-
 MOST_TICKS = 640
 MOST_LANES = 64  # most lanes of a vectorized loop; all its lanes are one tick
 Values = Mapping[tir.Var, int]
@@ -130,7 +128,7 @@ def _run(s: tir.Stmt, values: dict[tir.Var, int], limits: Mapping[tir.Var, int])
             for p in parts:
                 yield from _run(p, values, limits)
         case tir.If(cond, body, orelse):
-            if evaluate(cond, values):
+            if tir.index_value(cond, values):
                 yield from _run(body, values, limits)
             elif orelse is not None:
                 yield from _run(orelse, values, limits)
@@ -161,7 +159,7 @@ def _vector(
 
 
 def _place(s: tir.Store | tir.Load, values: Values) -> Element:
-    return s.buffer, tuple(int(evaluate(i, values)) for i in s.indices)
+    return s.buffer, tuple(int(tir.index_value(i, values)) for i in s.indices)
 
 
 def _reads(s: tir.Store, values: Values) -> Iterator[Element]:
@@ -171,7 +169,7 @@ def _reads(s: tir.Store, values: Values) -> Iterator[Element]:
     while stack:
         e = stack.pop()
         if isinstance(e, tir.IfThenElse):
-            stack.append(e.a if evaluate(e.cond, values) else e.b)
+            stack.append(e.a if tir.index_value(e.cond, values) else e.b)
             continue
         if isinstance(e, tir.Load):
             found[_place(e, values)] = None

@@ -7,7 +7,7 @@ A[P[i]] or under a condition on values, the reads include every element that mig
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias, cast
@@ -21,17 +21,6 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Point: TypeAlias = tuple[int, ...]
 
 MOST_STEPS = 4_000_000  # elements times terms of a sum: about a second
-KNOWN = (
-    tir.Linear,
-    tir.Product,
-    tir.FloorDiv,
-    tir.FloorMod,
-    tir.Extremum,
-    tir.Const,
-    tir.Compare,
-    tir.Binary,
-    tir.Not,
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +237,7 @@ class _Walk:
 
     def under(self, cond: tir.Expr, active: Array, sure: bool) -> tuple[Array, bool]:
         """Return where an expression under `cond` may be computed, and whether it certainly is."""
-        if self.decided(cond):
+        if tir.is_decided_by(self.values, cond):
             return active & np.asarray(self.value(cond)), sure
         return active, False
 
@@ -258,7 +247,7 @@ class _Walk:
         sizes = sizes_of(t)
         active, offset = active[..., None], np.zeros((1, 1, 1), np.int64)
         for i, n in zip(e.indices, sizes, strict=True):
-            if self.decided(i):
+            if tir.is_decided_by(self.values, i):
                 at = np.asarray(self.value(i))
                 at = at.reshape(*(1,) * (2 - at.ndim), *at.shape)[..., None]
                 active = active & (at >= 0) & (at < n)
@@ -276,54 +265,9 @@ class _Walk:
         self.unsure |= set() if sure else {t}
         self.pairs.setdefault(t, []).append(np.stack([points, read], axis=1))
 
-    def decided(self, e: tir.Index) -> bool:
-        """Return whether `e` depends only on the axes, and not on data."""
-        return isinstance(e, int) or all(
-            n in self.values if isinstance(n, tir.Var) else isinstance(n, KNOWN)
-            for n in tir.walk(e)
-        )
-
     def value(self, e: tir.Index) -> Any:
         """Return the value of an index or a condition at all points and terms."""
-        return evaluate(e, self.values)
-
-
-def evaluate(e: tir.Index, values: Mapping[tir.Var, Any]) -> Any:
-    """Return the value of an index or of a condition on indices.
-
-    values   the value of each variable, a number or an array
-
-    Raises ArgumentError if the result depends on data.
-    """
-
-    def of(part: tir.Index) -> Any:
-        return evaluate(part, values)
-
-    match e:
-        case int():
-            return e
-        case tir.Var():
-            return values[e]
-        case tir.Linear(terms, const):
-            return const + sum(of(a) * c for a, c in terms)
-        case tir.Product(a, b):
-            return of(a) * of(b)
-        case tir.FloorDiv(a, b):
-            return of(a) // of(b)
-        case tir.FloorMod(a, b):
-            return of(a) % of(b)
-        case tir.Extremum(op, a, b):
-            return tir.BINARY[op](of(a), of(b))
-        case tir.Const(value, _):
-            return value
-        case tir.Compare(op, a, b):
-            return tir.COMPARE[op](of(a), of(b))
-        case tir.Binary(op, a, b):
-            return tir.BINARY[op](of(a), of(b))
-        case tir.Not(a):
-            return np.logical_not(of(a))
-        case _:
-            raise ArgumentError(tir.text(e), "data decide which elements are accessed")
+        return tir.index_value(e, self.values)
 
 
 def check_effort(name: str, points: int, terms: int) -> None:

@@ -13,7 +13,6 @@ from minitvm.base import BuildError
 
 from .areas import areas, kind_of
 from .compute import COMPUTED, Compute, check_blocks
-from .index import holds
 from .now import Now
 from .stream import Stream
 from .transfer import Dim, Rows, is_zeros, transfers
@@ -69,7 +68,7 @@ class _Emitter:
                     self.now.env[var] = i
                     self.run(body)
             case tir.If(cond, body, orelse):
-                if holds(cond, self.now.env):
+                if self.now.value(cond):
                     self.run(body)
                 elif orelse is not None:
                     self.run(orelse)

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from minitvm import accel, tir
-from minitvm.base import BuildError
-
-from .index import value
+from minitvm.base import ArgumentError, BuildError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,8 +22,16 @@ class Now:
         return replace(self, env=dict(self.env))
 
     def value(self, e: tir.Index) -> int:
-        """Return the value of an index in the current iteration."""
-        return value(e, self.env)
+        """Return the value of an index, or of a condition on indices, in the current iteration.
+
+        Raises BuildError if it depends on data: instructions have fixed addresses, and the
+        accelerator has no branches.
+        """
+        try:
+            return int(tir.index_value(e, self.env))
+        except ArgumentError as data:
+            why = "it depends on data, and the accelerator has fixed addresses and no branches"
+            raise BuildError(tir.text(e), why, "indices of loop variables") from data
 
     def size(self, memory: accel.Memory) -> int:
         """Return how many numbers one element of `memory` has."""
