@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -179,25 +177,9 @@ def _lost(failure: workers.Failure, why: str) -> Outcome:
 
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:
     """Grade tasks, `jobs` at a time; yield (index of the task, result) as each one is done."""
-    idle: queue.LifoQueue[workers.Worker] = queue.LifoQueue()
-    pool = ThreadPoolExecutor(max(1, jobs))
-    started = [workers.Worker(JOB) for _ in range(min(max(1, jobs), len(tasks)))]
-    for worker in reversed(started):
-        idle.put(worker)
 
-    def one(n: int) -> tuple[int, Graded]:
-        worker = idle.get()
-        try:
-            return n, grade(tasks[n], worker)
-        finally:
-            idle.put(worker)
+    def one(worker: workers.Worker, n: int) -> tuple[int, Graded]:
+        return n, grade(tasks[n], worker)
 
-    try:
-        for done in as_completed([pool.submit(one, n) for n in range(len(tasks))]):
-            yield done.result()
-    finally:
-        for worker in started:
-            worker.retire()
-        pool.shutdown(cancel_futures=True)
-        for worker in started:
-            worker.close()
+    with workers.Pool(JOB, min(max(1, jobs), len(tasks))) as pool:
+        yield from pool.map(one, range(len(tasks)))

@@ -5,10 +5,8 @@ Kernels are kept in memory and in files (cache.py). Text, target, CPU and versio
 
 from __future__ import annotations
 
-import queue
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -181,30 +179,14 @@ def _made_by_workers(jobs: Sequence[Job], count: int) -> Iterator[Job]:
     """
     if not jobs:
         return
-    processes = [workers.Worker(JOB) for _ in range(count)]
-    idle: queue.SimpleQueue[workers.Worker] = queue.SimpleQueue()
-    for worker in processes:
-        idle.put(worker)
 
-    def ask(job: Job) -> Job:
-        worker = idle.get()
-        try:
-            form = {"body": str(job.body), "target": str(job.target), "steps": job.steps}
-            reply = worker.ask({**form, "path": str(job.path)}, seconds=SECONDS)
-        finally:
-            idle.put(worker)
+    def ask(worker: workers.Worker, job: Job) -> Job:
+        form = {"body": str(job.body), "target": str(job.target), "steps": job.steps}
+        reply = worker.ask({**form, "path": str(job.path)}, seconds=SECONDS)
         if isinstance(reply, workers.Failure):
             why = "\n".join([str(reply), *reply.stderr[-3:]])
             raise BuildError(f"kernel {job.body.name}", why, "another schedule, or another target")
         return job
 
-    pool = ThreadPoolExecutor(count, "minitvm-kernels")
-    try:
-        for future in as_completed([pool.submit(ask, job) for job in jobs]):
-            yield future.result()
-    finally:
-        for worker in processes:  # all are idle, unless Ctrl-C or an error ends this early
-            worker.retire()
-        pool.shutdown(cancel_futures=True)
-        for worker in processes:
-            worker.close()
+    with workers.Pool(JOB, count) as pool:
+        yield from pool.map(ask, jobs)

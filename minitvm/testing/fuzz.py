@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import queue
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -140,34 +138,5 @@ def run_apart(
 def _outcomes(seeds: Sequence[int], every: Mapping[str, int], jobs: int) -> Iterator[CaseResult]:
     """Yield the result of every case, in the order in which the cases end."""
     os.environ["MINITVM_CHECK"] = "1"  # children run a verifier after every pass
-    waiting, done = iter(seeds), queue.SimpleQueue[CaseResult | Exception]()
-    stopped = threading.Event()
-    for _ in range(min(jobs, len(seeds))):
-        args = (waiting, every, done, stopped)
-        threading.Thread(target=_work, args=args, daemon=True).start()
-    try:
-        for _ in seeds:
-            found = done.get()
-            if isinstance(found, Exception):
-                raise found
-            yield found
-    finally:
-        stopped.set()
-
-
-def _work(
-    waiting: Iterator[int],
-    every: Mapping[str, int],
-    done: queue.SimpleQueue[CaseResult | Exception],
-    stopped: threading.Event,
-) -> None:
-    """Run cases in a child process; replace the process after each crash."""
-    try:
-        worker = workers.Worker(JOB, renew=LIFETIME)
-        for seed in waiting:
-            if stopped.is_set():
-                break
-            done.put(run_apart(worker, seed, every))
-        worker.close()
-    except Exception as e:  # the main thread raises it
-        done.put(e)
+    with workers.Pool(JOB, min(jobs, len(seeds)), renew=LIFETIME) as pool:
+        yield from pool.map(lambda worker, seed: run_apart(worker, seed, every), seeds)

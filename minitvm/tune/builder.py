@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import queue
 import threading
 import time
 from collections import deque
@@ -47,12 +46,7 @@ class Builder:
         self, target: Target, processes: int, memory: int, cpus: Sequence[int] | None
     ) -> None:
         self._target = target
-        self._idle: queue.SimpleQueue[workers.Worker] = queue.SimpleQueue()
-        self._workers = [
-            workers.Worker(JOB, memory=memory, cpus=cpus, renew=LIFETIME) for _ in range(processes)
-        ]
-        for worker in self._workers:
-            self._idle.put(worker)
+        self._pool = workers.Pool(JOB, processes, memory=memory, cpus=cpus, renew=LIFETIME)
 
     def build(
         self, program: Program, seconds: float, stopped: threading.Event | None = None
@@ -78,13 +72,9 @@ class Builder:
             return failed("compile", str(e))
         if stopped is not None and stopped.is_set():
             raise CancelledError
-        worker = self._idle.get()
-        try:
-            wall = SLOWDOWN * seconds
-            given = [t.encode() for t in texts]
-            reply = worker.ask(self._options(), given, seconds=wall, cpu_seconds=seconds)
-        finally:
-            self._idle.put(worker)
+        with self._pool.idle() as worker:
+            sources, wall = [t.encode() for t in texts], SLOWDOWN * seconds
+            reply = worker.ask(self._options(), sources, seconds=wall, cpu_seconds=seconds)
         if isinstance(reply, workers.Failure):
             return failed(_kind(reply), "\n".join([f"LLVM: {reply}", *reply.stderr]))
         if "refused" in reply.value:
@@ -101,13 +91,13 @@ class Builder:
         If this generator is closed before its end, the builds under way are given up.
         """
         todo = iter(programs)
-        count, is_done, stopped = len(self._workers), False, threading.Event()
-        pool = ThreadPoolExecutor(count, "minitvm-build")
+        count, is_done, stopped = len(self._pool), False, threading.Event()
+        threads = ThreadPoolExecutor(count, "minitvm-build")
 
         def started(most: int) -> Iterator[Future[Built | Result]]:
             for program in islice(todo, most):
                 context = contextvars.copy_context()  # has, for example, the best schedules
-                yield pool.submit(context.run, self.build, program, seconds, stopped)
+                yield threads.submit(context.run, self.build, program, seconds, stopped)
 
         waiting: deque[Future[Built | Result]] = deque()
         try:
@@ -123,14 +113,13 @@ class Builder:
                 yield waiting.popleft().result()
         finally:
             stopped.set()
-            for worker in () if is_done else self._workers:
-                worker.kill()
-            pool.shutdown(cancel_futures=True)
+            if not is_done:
+                self._pool.kill()
+            threads.shutdown(cancel_futures=True)
 
     def close(self) -> None:
         """End the processes."""
-        for worker in self._workers:
-            worker.close()
+        self._pool.close()
 
     def _emitted(self, func: tir.PrimFunc) -> str:
         tir.check_buffers(func)

@@ -3,6 +3,7 @@
 # pyright: reportUnusedImport=false
 
 from .boot import limit_memory
+from .pool import Pool
 from .serve import serve
 from .wire import ClosedError, Message, WireError, receive, send
 from .worker import START, Failure, FailureKind, Worker
