@@ -1,9 +1,9 @@
-"""What all tests share: checks switched on, hypothesis without a clock, golden files."""
+"""What all tests share: checks on, hypothesis without a clock, other CPUs, golden files."""
 
 import gc
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 os.environ["MINITVM_CHECK"] = "1"  # nodes are frozen and every pass is verified; read at import
+
+from minitvm.base import BuildError, host, processor
 
 # A deadline would be a timed assertion. make exhaustive takes the other profile.
 settings.register_profile("minitvm", deadline=None, max_examples=50)
@@ -22,6 +24,41 @@ TESTS = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="store texts as the golden ones")
+    parser.addoption("--as-cpu", metavar="NAME", help="pass for another CPU, such as haswell")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Pass for the CPU in --as-cpu, here and in all child processes, before a test asks."""
+    if name := config.getoption("--as-cpu"):
+        try:
+            os.environ["MINITVM_CPU"] = passing_for(name)
+        except BuildError as e:
+            raise pytest.UsageError(f"--as-cpu {name}: {e}") from e
+        host.cache_clear()
+
+
+def passing_for(name: str) -> str:
+    """The MINITVM_CPU with which this machine passes for a CPU, if it has all its features."""
+    features, _ = processor.described(name, "")
+    if why := processor.lacking(features):
+        raise BuildError(f"code for {name} cannot run here", why, "a CPU with fewer features")
+    return " ".join([name, *sorted(features)])
+
+
+@pytest.fixture
+def as_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Let one test pass for another CPU, as_cpu("haswell"), in it and in processes it starts."""
+
+    def become(name: str) -> None:
+        try:
+            monkeypatch.setenv("MINITVM_CPU", passing_for(name))
+        except BuildError as e:
+            pytest.skip(str(e))
+        host.cache_clear()
+
+    yield become
+    monkeypatch.undo()
+    host.cache_clear()
 
 
 def pytest_collection_finish() -> None:

@@ -47,11 +47,11 @@ class Host:
 @cache
 def host() -> Host:
     """Return the facts about this machine, with modest defaults for those that are unknown."""
-    names = _features()
+    cpu, names = _cpu()
     vector_bytes, registers = vector_unit(names, platform.machine())
     l1, l2, l3 = _caches(platform.system())
     return Host(
-        cpu=llvm.get_host_cpu_name() or "generic",
+        cpu=cpu,
         features=names,
         vector_bytes=vector_bytes,
         vector_registers=registers,
@@ -93,12 +93,21 @@ def _is_arm64(machine: str) -> bool:
     return machine.lower() in ("arm64", "aarch64")
 
 
-def _features() -> frozenset[str]:
+def _cpu() -> tuple[str, frozenset[str]]:
+    """Return LLVM's name of this CPU and the names of its features.
+
+    The environment variable MINITVM_CPU, such as "haswell avx avx2 fma", replaces both, here and in
+    child processes. The test suite sets it: pytest --as-cpu.
+    """
+    name, *features = os.environ.get("MINITVM_CPU", "").split() or [""]
+    if name:
+        return name, frozenset(features)
+    name = llvm.get_host_cpu_name() or "generic"
     try:
-        found = cast("Mapping[str, bool]", llvm.get_host_cpu_features())  # llvmlite has no types
+        known = cast("Mapping[str, bool]", llvm.get_host_cpu_features())  # llvmlite has no types
     except RuntimeError:  # LLVM cannot tell on this operating system
-        return frozenset()
-    return frozenset(name for name, present in found.items() if present)
+        return name, frozenset()
+    return name, frozenset(feature for feature, present in known.items() if present)
 
 
 def _caches(system: str) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from llvmlite import binding as llvm
 
@@ -113,10 +113,14 @@ def lacking(needed: Iterable[str]) -> str:
 
 
 def _host_features() -> str:
+    """Return "+avx2,-avx512f,...": what the host has, and what it lacks that LLVM might choose."""
     try:
-        return str(cast("Any", llvm.get_host_cpu_features()).flatten())
+        names = cast("Iterable[str]", llvm.get_host_cpu_features())
     except RuntimeError:  # LLVM cannot tell on this operating system
-        return ""
+        names = ()
+    present = host().features
+    absent = filter(CHOSEN.match, set(names) - present)
+    return ",".join([*(f"+{f}" for f in sorted(present)), *(f"-{f}" for f in sorted(absent))])
 
 
 @cache

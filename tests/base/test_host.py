@@ -1,12 +1,18 @@
 """What the machine says about itself, and what we assume where it says nothing."""
 
 import os
+import platform
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from minitvm.base import host
 from minitvm.base.host import fill_caches, parse_size, quota, sys_caches, vector_unit
+
+X86 = platform.machine() in ("x86_64", "AMD64")
 
 
 def test_this_machine_has_a_name_caches_and_cores() -> None:
@@ -19,6 +25,24 @@ def test_this_machine_has_a_name_caches_and_cores() -> None:
 
 def test_the_facts_are_found_out_once() -> None:
     assert host() is host()
+
+
+def test_the_environment_replaces_the_name_and_the_features_of_the_cpu() -> None:
+    code = "from minitvm.base import host as h; print(h().cpu, h().features, h().vector_bytes)"
+    environment = os.environ | {"MINITVM_CPU": "haswell avx2"}
+    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+    assert said == "haswell frozenset({'avx2'}) 32\n"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "why"),
+    [("apple-m4" if X86 else "haswell", "which this CPU .* does not have"), ("z80", "LLVM says")],
+)
+def test_the_suite_cannot_run_as_any_cpu(cpu: str, why: str) -> None:
+    command = [sys.executable, "-m", "pytest", "--as-cpu", cpu, "--collect-only", __file__]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
+    assert re.search(f"--as-cpu {cpu}: .*{why}", ran.stderr)
 
 
 @pytest.mark.parametrize(

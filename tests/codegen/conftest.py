@@ -1,6 +1,7 @@
 """How the tests of this room run the text that code generation emits."""
 
 import ctypes
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 from llvmlite import binding as llvm
 
-from minitvm.base import FLOAT32
+from minitvm.base import FLOAT32, host, processor
 from minitvm.codegen import clean, emit_llvm, emit_python
 from minitvm.tir import Buffer, PrimFunc, Var
 
+CONVERTS_FLOAT16 = {"f16c", "avx512fp16", "fullfp16"}
 LAUNCH = "test_parallel_launch"
 WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 LAUNCHER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
@@ -38,10 +40,7 @@ def optimised(text: str) -> tuple[Any, Any]:
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     target = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
-        jit=True,
+        *processor.options("", ""), opt=3, jit=True
     )
     module.triple, module.data_layout = target.triple, str(target.target_data)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -52,6 +51,8 @@ def optimised(text: str) -> tuple[Any, Any]:
 
 def call(text: str, name: str, args: tuple[Any, ...]) -> int:
     """Run the function `name` of an LLVM text; its result."""
+    if re.search(r"\bhalf\b", text) and not CONVERTS_FLOAT16 & host().features:
+        pytest.skip("this CPU has no instruction that converts float16")
     engine = llvm.create_mcjit_compiler(*optimised(text))
     engine.finalize_object()
     kinds = [ctypes.c_int64 if isinstance(a, int) else ctypes.c_void_p for a in args]

@@ -16,13 +16,15 @@ from minitvm.base import BuildError, ExprError, dtype, host
 from minitvm.tensor import evaluate
 from minitvm.tir import interpret
 
+from .conftest import CONVERTS_FLOAT16
+
 HALF = "float16"
 ROUNDING = float(np.finfo(HALF).eps)  # distance of 1 to the next number: 2**-10
 TARGETS = ("python", "llvm")
 N = 35  # two vectors of 16, and a rest
 
 pytestmark = pytest.mark.skipif(
-    not ({"f16c", "avx512fp16", "fullfp16"} & host().features),
+    not CONVERTS_FLOAT16 & host().features,
     reason="this CPU has no instruction that converts float16",
 )
 

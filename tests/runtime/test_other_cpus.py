@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 
 import minitvm as tvm
 from minitvm import graph, te, tune
-from minitvm.base import ArgumentError, BuildError, host, processor
+from minitvm.base import ArgumentError, BuildError, host
+from minitvm.runtime import isolated
 
 pytestmark = pytest.mark.skipif("sse2" not in host().features, reason="about x86")
 WIDE = "llvm -num-cores=1 -mcpu=skylake-avx512"
@@ -20,19 +20,18 @@ SAYS = r"it may use .*avx512f.*, which this CPU \(haswell\) does not have"
 
 
 @pytest.fixture(autouse=True)
-def haswell(monkeypatch: pytest.MonkeyPatch) -> None:
+def haswell(as_cpu: Callable[[str], None]) -> None:
     """Make this machine a CPU without AVX-512."""
-    here = replace(host(), cpu="haswell", features=processor.features("haswell", ""))
-    monkeypatch.setattr(processor, "host", lambda: here)
+    as_cpu("haswell")
 
 
-def double(target: str) -> tvm.runtime.Function:
+def double(target: str, isolate: bool = False) -> tvm.runtime.Function:
     """Return a function that doubles 64 numbers."""
     A = te.placeholder((64,), name="A")
     B = te.compute((64,), lambda i: A[i] * 2.0, name="B")
     s = te.create_schedule(B.op)
     s[B].vectorize(s[B].split(B.op.axis[0], factor=16)[1])
-    return tvm.build(s, [A, B], target)
+    return tvm.build(s, [A, B], target, isolate=isolate)
 
 
 def network() -> graph.Graph:
@@ -49,6 +48,14 @@ a, b = np.ones((2, 64), "float32")
 def test_code_for_features_of_this_machine_runs(target: str) -> None:
     double(target)(a, b)
     assert (b == 2).all()
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_code_for_this_machine_has_no_other_features_wherever_it_is_compiled(isolate: bool) -> None:
+    isolated.clear()  # a process that is compiling already has the facts of the real CPU
+    text = double("llvm", isolate).source("asm")
+    assert "ymm" in text
+    assert "zmm" not in text
 
 
 @pytest.mark.parametrize(

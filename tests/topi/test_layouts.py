@@ -18,7 +18,7 @@ from minitvm.topi.layouts import Layout, layout_of
 from tests.seeds import seeds
 
 ONE, TWO = "llvm -num-cores=1", "llvm -num-cores=2"
-NARROW = "llvm -num-cores=1 -mattr=+avx2,-avx512f"
+NARROW = "llvm -num-cores=1 -mattr=-avx512f"
 Array = np.ndarray[Any, Any]
 
 

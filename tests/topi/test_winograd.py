@@ -105,7 +105,8 @@ def test_blocks_of_tiles_run_in_parallel() -> None:
 def test_a_block_computes_only_its_own_tiles(
     batch: int, size: int, channels: int, tile: int, cores: int
 ) -> None:
-    target = tvm.Target(f"llvm -num-cores={cores}")
+    facts = {"vector_bytes": 64, "vector_registers": 32, "l2": 1 << 20}
+    target = tvm.Target(f"llvm -num-cores={cores}").on(**facts)
     x = place(batch, size, size, channels)
     w = place(3, 3, channels, 64, name="W", constant=True)
     out = topi.nn.conv2d_winograd(x, w, 1, tile)
