@@ -114,8 +114,7 @@ def _caches(system: str) -> tuple[int, int, int]:
     if system == "Linux":
         return fill_caches(sys_caches(SYS_CPU))
     if system == "Darwin":
-        names = {1: "hw.l1dcachesize", 2: "hw.l2cachesize", 3: "hw.l3cachesize"}
-        return fill_caches({level: _sysctl(name) for level, name in names.items()})
+        return fill_caches(sysctl_caches())
     return fill_caches({})
 
 
@@ -144,6 +143,16 @@ def sys_caches(root: Path) -> dict[int, int]:
     return found
 
 
+def sysctl_caches() -> dict[int, int]:
+    """Return {level: bytes} of the data caches that macOS reports; 0 for a level it lacks.
+
+    On Apple's CPUs they are those of the performance cores, level 0. The names without a level give
+    the caches of the slowest cores; Intel's CPUs have only these names.
+    """
+    names = {1: "l1dcachesize", 2: "l2cachesize", 3: "l3cachesize"}
+    return {n: _sysctl(f"hw.perflevel0.{s}") or _sysctl(f"hw.{s}") for n, s in names.items()}
+
+
 def parse_size(text: str) -> int:
     """Convert a size in the notation of Linux to bytes: parse_size("48K") = 49152."""
     units = {"K": KB, "M": MB, "G": KB * MB}
@@ -153,7 +162,8 @@ def parse_size(text: str) -> int:
 def _sysctl(name: str) -> int:
     """Return the integer that the macOS command `sysctl -n name` prints; 0 if it fails."""
     try:
-        return int(subprocess.check_output(["sysctl", "-n", name], text=True, timeout=5))
+        command = ["sysctl", "-n", name]
+        return int(subprocess.check_output(command, stderr=subprocess.DEVNULL, timeout=5))
     except (OSError, ValueError, subprocess.SubprocessError):
         return 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minitvm.base import host
-from minitvm.base.host import fill_caches, parse_size, quota, sys_caches, vector_unit
+from minitvm.base.host import fill_caches, parse_size, quota, sys_caches, sysctl_caches, vector_unit
 
 X86 = platform.machine() in ("x86_64", "AMD64")
 
@@ -85,6 +85,36 @@ def test_instruction_caches_do_not_count(tmp_path: Path) -> None:
 def test_an_unreadable_cache_is_left_out(tmp_path: Path) -> None:
     describe_cache(tmp_path, 0, "1", "Data", "")
     assert sys_caches(tmp_path) == {}
+
+
+SLOWEST_CORES = {"hw.l1dcachesize": 64 << 10, "hw.l2cachesize": 4 << 20}
+FASTEST_CORES = {"hw.perflevel0.l1dcachesize": 128 << 10, "hw.perflevel0.l2cachesize": 12 << 20}
+INTEL = {"hw.l1dcachesize": 32 << 10, "hw.l2cachesize": 256 << 10, "hw.l3cachesize": 6 << 20}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the fake sysctl is a shell script")
+@pytest.mark.parametrize(
+    ("reported", "sizes"),
+    [
+        (SLOWEST_CORES | FASTEST_CORES, {1: 128 << 10, 2: 12 << 20, 3: 0}),
+        (INTEL, {1: 32 << 10, 2: 256 << 10, 3: 6 << 20}),
+    ],
+    ids=["Apple", "Intel"],
+)
+def test_caches_on_macos_are_those_of_the_performance_cores(
+    reported: dict[str, int],
+    sizes: dict[int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    cases = "".join(f"{name}) echo {size};;\n" for name, size in reported.items())
+    fake = tmp_path / "sysctl"
+    fake.write_text(f'#!/bin/sh\ncase "$2" in\n{cases}*) echo unknown $2 >&2; exit 1;;\nesac\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert sysctl_caches() == sizes
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
