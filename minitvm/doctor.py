@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,19 +23,30 @@ OPTIONAL = {
     "onnx": "pip install -e '.[onnx]' to read networks",
     "torch": "pip install -e '.[torch]' to compare with it",
 }
+REPAIRS = {"xgboost": "on macOS: brew install libomp"}  # what pip does not install
+IMPORT = """
+import importlib, sys
+try:
+    importlib.import_module(sys.argv[1])
+except BaseException as e:
+    sys.exit(type(e).__name__ + ": " + " ".join(str(e).split())[:300])
+"""
+SECONDS = 120  # time limit of an import; the slowest takes a few seconds
 
 
 def run(say: Callable[[str], None] = print) -> bool:
     """Report on this installation, one `say` call per line; return whether the core works.
 
-    The core works if the packages in CORE are installed and every CPU target runs a small program.
+    The core works if the packages in CORE can be imported and every CPU target runs a small
+    program.
     """
     say(f"minitvm {installed('minitvm')}, Python {platform.python_version()}, {sys.platform}")
     say("\npackages")
-    for name in (*CORE, *NOTEBOOKS):
-        say(f"  {name:12}{installed(name) or 'missing: pip install -e .'}")
-    for name, fix in OPTIONAL.items():
-        say(f"  {name:12}{installed(name) or f'not installed (optional: {fix})'}")
+    names = (*CORE, *NOTEBOOKS, *OPTIONAL)
+    with ThreadPoolExecutor() as pool:
+        unusable = dict(zip(names, pool.map(import_fault, names), strict=True))
+    for name, why in unusable.items():
+        say(f"  {name:12}{' '.join(filter(None, (installed(name), why)))}")
     say("\nmachine")
     for line in machine(host()):
         say(f"  {line}")
@@ -41,9 +54,34 @@ def run(say: Callable[[str], None] = print) -> bool:
     faults = {kind: fault(kind) for kind, can in target.KINDS.items() if can.cpu}
     for kind, found in faults.items():
         say(f"  {kind:12}{found or 'works'}  ({target.KINDS[kind].what})")
-    good = not any(faults.values()) and all(installed(name) for name in CORE)
-    say("\neverything works: make lab" if good else "\nthe core does not work: see above")
+    bad = [name for name in names if unusable[name] and (name not in OPTIONAL or installed(name))]
+    good = not any(faults.values()) and not set(CORE) & set(bad)
+    if good and bad:
+        say(f"\nthe core works, but not {', '.join(bad)}: see above")
+    else:
+        say("\neverything works: make lab" if good else "\nthe core does not work: see above")
     return good
+
+
+def import_fault(package: str) -> str:
+    """Import a package in a child process; return why that fails and what to try, or ""."""
+    if not installed(package):
+        optional = OPTIONAL.get(package)
+        return f"not installed (optional: {optional})" if optional else "missing: pip install -e ."
+    command = [sys.executable, "-c", IMPORT, package.replace("-", "_")]
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        why = f"no answer within {SECONDS} seconds"
+    else:
+        if ran.returncode == 0:
+            return ""
+        last = ran.stderr.strip().split("\n")[-1]
+        why = f"{last} (exit status {ran.returncode})".strip()  # negative: the number of a signal
+    fixes = filter(None, (REPAIRS.get(package), f"pip install --force-reinstall {package}"))
+    return f"cannot be imported: {why}; try: {', or '.join(fixes)}"
 
 
 def installed(package: str) -> str:

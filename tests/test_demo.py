@@ -85,9 +85,64 @@ def test_the_doctor_finds_the_core_in_order(capsys: pytest.CaptureFixture[str]) 
 
 def test_the_doctor_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "fault", lambda kind: f"does not work: no {kind}")
+    monkeypatch.setattr(doctor, "import_fault", lambda name: "")
     lines: list[str] = []
     assert not doctor.run(lines.append)
     assert any("does not work: no llvm" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("raise OSError('no\\nlibomp')", "OSError: no libomp (exit status 1)"),
+        ("raise SystemExit(0)", "SystemExit: 0 (exit status 1)"),
+        ("import os; os._exit(7)", "(exit status 7)"),
+    ],
+    ids=["raises", "exits", "dies"],
+)
+def test_an_import_fails_in_a_process_of_its_own(
+    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "xgboost.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    fix = "try: on macOS: brew install libomp, or pip install --force-reinstall xgboost"
+    assert doctor.import_fault("xgboost") == f"cannot be imported: {why}; {fix}"
+
+
+def test_an_import_that_takes_forever_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tqdm.py").write_text("import time; time.sleep(600)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "SECONDS", 0.5)
+    assert "no answer within 0.5 seconds" in doctor.import_fault("tqdm")
+
+
+@pytest.mark.parametrize(
+    ("name", "works", "end"),
+    [
+        ("xgboost", True, "the core works, but not xgboost: see above"),
+        ("torch", True, "the core works, but not torch: see above"),
+        ("numpy", False, "the core does not work: see above"),
+    ],
+)
+def test_the_core_works_without_the_packages_of_the_notebooks(
+    name: str, works: bool, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "installed", lambda name: "1.0")
+    monkeypatch.setattr(doctor, "import_fault", lambda tried: "broken" * (tried == name))
+    lines: list[str] = []
+    assert doctor.run(lines.append) == works
+    assert any(re.match(rf"  {name} +1\.0 broken$", line) for line in lines)
+    assert lines[-1] == f"\n{end}"
+
+
+def test_an_optional_package_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "installed", lambda name: "" if name in doctor.OPTIONAL else "1.0")
+    monkeypatch.setattr(doctor, "import_fault", lambda name: "absent" * (name in doctor.OPTIONAL))
+    lines: list[str] = []
+    assert doctor.run(lines.append)
+    assert lines[-1] == "\neverything works: make lab"
 
 
 def test_a_package_that_is_not_there_has_no_version() -> None:
