@@ -2,10 +2,12 @@
 #   make lab PYTHON=python3.12    use another interpreter (3.11 or newer) for .venv
 #   make lab NO_BROWSER=1         on a server; LAB_FLAGS="--port=9000" passes options on
 #   make unit PINS=oldest         in a fresh clone: the lower bound of every pin, not the newest release
+#   make unit AS_CPU=haswell      pass for another CPU, which has no feature that this one lacks
 
 PYTHON ?= python3
 PINS ?= newest
 JOBS ?= 2
+AS_CPU ?=
 NO_BROWSER ?=
 LAB_FLAGS ?=
 
@@ -50,7 +52,8 @@ check: $(TESTS) ## check format, lint, types and imports
 	$(PY) -m pytest tests/test_floors.py tests/test_project.py
 
 unit: $(TESTS) ## run the test suite, with a verifier after every pass
-	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser and not exhaustive and not grader"
+	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser and not exhaustive and not grader" \
+		$(addprefix --as-cpu ,$(AS_CPU))
 
 exhaustive: $(TESTS) ## test thousands of random programs: many minutes
 	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "exhaustive or hypothesis" \

@@ -2,10 +2,16 @@
 
 import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
+import yaml  # comes with jupyterlab
+
 ROOT = Path(__file__).parent.parent
+WORKFLOWS = ROOT / ".github/workflows"
 
 
 def project() -> dict:
@@ -19,9 +25,16 @@ def conda_pins(text: str) -> set[str]:
     return {pin for pin in listed if not pin.endswith(":")}
 
 
+def jobs(workflow: str) -> list[dict]:
+    """The jobs of a workflow, such as "ci.yml"."""
+    text = (WORKFLOWS / workflow).read_text(encoding="utf-8")
+    return list(yaml.safe_load(text)["jobs"].values())
+
+
 def commands(workflow: str) -> list[str]:
     """What the steps of a workflow run."""
-    return re.findall(r"^ +(?:- )?run: (.+)$", workflow, re.M)
+    steps = [step for job in jobs(workflow) for step in job["steps"]]
+    return [step["run"] for step in steps if "run" in step]
 
 
 def make_targets(text: str) -> set[str]:
@@ -46,18 +59,38 @@ def test_conda_and_pip_install_the_same_pins() -> None:
 
 
 def test_the_workflow_runs_what_ci_run_runs() -> None:
-    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
-    assert commands(workflow) == [".ci/run"]
+    assert commands("ci.yml") == [".ci/run"]
     assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+@pytest.mark.parametrize("workflow", [path.name for path in sorted(WORKFLOWS.iterdir())])
+def test_a_job_names_its_machine_and_a_step_runs_a_command_or_uses_an_action(workflow: str) -> None:
+    for job in jobs(workflow):
+        assert job["runs-on"]
+        assert job["timeout-minutes"]
+        assert all(("run" in step) != ("uses" in step) for step in job["steps"])
 
 
 def test_scripts_call_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    weekly = (ROOT / ".github/workflows/weekly.yml").read_text(encoding="utf-8")
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    called = make_targets("\n".join([script, *commands(weekly)]))
+    called = make_targets("\n".join([script, *commands("weekly.yml")]))
     assert {"ci-deps", "test", "unit", "nbval", "browser-all", "exhaustive", "mutants"} == called
     assert called <= set(re.findall(r"^([a-z-]+):", makefile, re.M))
+
+
+def test_workflows_set_variables_that_the_makefile_has() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    variables = {name for job in jobs("weekly.yml") for name in job.get("env", {})}
+    variables |= set(re.findall(r"\b([A-Z]+)=", "\n".join(commands("weekly.yml"))))
+    assert variables == {"AS_CPU", "PINS"}
+    assert variables <= set(re.findall(r"^([A-Z_]+) \?=", makefile, re.M))
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+def test_make_unit_passes_for_the_cpu_in_as_cpu() -> None:
+    plan = subprocess.check_output(["make", "-n", "unit", "AS_CPU=z80"], cwd=ROOT, text=True)
+    assert "--as-cpu z80\n" in plan
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:
