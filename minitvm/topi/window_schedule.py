@@ -20,8 +20,11 @@ from .layouts import NCHW, Layout, layout_of
 from .stages import axes_of, has_iterations, reduce_axes_of
 from .tile import Tile, parts
 
-IN_FLIGHT = 8  # operations that a core starts before the result of the first is ready
-LOAD = 1 / 2  # the time to load a vector from the first two caches, in operations on a vector
+MOST_RESULTS = 8  # more would load less, but from more cache lines at a time
+IN_FLIGHT = 4  # operations that hide the latency of one another; the next tile's help to hide it
+MOST_WEIGHTS = 6  # those of a longer row are operands in memory
+LOAD = 1 / 2  # the time to load a vector from the first cache, in operations on a vector
+FETCH = 3 / 4  # the time to bring a vector to the first cache from the second
 WORTH_THREADS = 1 << 18  # operations; fewer are finished before a second thread starts
 UNROLLED = 256  # most operations in the body of the innermost loop that is not unrolled
 
@@ -44,30 +47,38 @@ class Sizes:
 
 
 def plan(z: Sizes, target: Target, lanes: int) -> Tile:
-    """Choose the tile with the least `cost`; the registers also hold weights and pixels.
-
-    A tile with more results than IN_FLIGHT would load less, but from more cache lines at a time.
-    """
+    """Choose the tile with the least `cost` of those whose results and pixels fit the registers."""
     lanes = min(lanes, 1 << (z.channels.bit_length() - 1))
-    most = max(1, min(IN_FLIGHT, target.vector_registers // 2))
     best, least = Tile(1, 1, 1, lanes), math.inf
     for vectors in (1, 2, 4, 8):
         if vectors > 1 and vectors * lanes > z.channels:
             break
-        for high in range(1, min(z.high, most // vectors) + 1):
-            for wide in range(1, min(z.wide, most // vectors // high) + 1):
+        for high in range(1, min(z.high, MOST_RESULTS // vectors) + 1):
+            for wide in range(1, min(z.wide, MOST_RESULTS // vectors // high) + 1):
                 tile = Tile(high, wide, vectors, lanes)
-                found = cost(z, tile)
-                if found <= least:  # prefer the tallest tile, which loads fewest rows twice
-                    best, least = tile, found
+                time, fits = cost(z, tile), _registers(z, tile) <= target.vector_registers
+                if fits and time <= least:  # prefer tall tiles, which load fewest rows twice
+                    best, least = tile, time
     return best
+
+
+def _registers(z: Sizes, tile: Tile) -> int:
+    """Return how many registers a tile needs: for results, a row of weights, and pixels.
+
+    A row of the window is applied to all rows of the tile before the next one. So all rows of
+    pixels but one are read again, by the row of the tile above. Of that one, two pixels suffice.
+    """
+    kernel, stride = z.windows[1]
+    pixels = (tile.high - 1) * _covered(tile.wide, kernel, stride) + 2
+    return tile.high * tile.wide * tile.vectors + min(kernel, MOST_WEIGHTS) + pixels
 
 
 def cost(z: Sizes, tile: Tile) -> float:
     """Return the time of all tiles of an image, in operations on a vector.
 
     The tiles at the edges are smaller. A tile with few results waits for each of them. It loads
-    each pixel that its windows cover once, and each weight.
+    each pixel that its windows cover once, and each weight. Pixels that the tile beside it has
+    loaded are in the first cache; those of the tile above it no longer are.
     """
     (ky, sy), (kx, sx) = z.windows
     total = 0.0
@@ -75,9 +86,10 @@ def cost(z: Sizes, tile: Tile) -> float:
     for (rows, high), (columns, wide), (several, channels) in product(*edges):
         vectors = -(-channels // tile.lanes)
         operations = max(high * wide * vectors, IN_FLIGHT) * ky * kx
-        pixels = _covered(high, ky, sy) * _covered(wide, kx, sx)
-        loads = vectors * (pixels + (ky * kx if z.weighted else 0))
-        total += rows * columns * several * (operations + LOAD * loads)
+        down, across = _covered(high, ky, sy), _covered(wide, kx, sx)
+        loads = vectors * (down * across + (ky * kx if z.weighted else 0))
+        fetched = vectors * down * wide * min(sx, kx)
+        total += rows * columns * several * (operations + LOAD * loads + FETCH * fetched)
     return total
 
 
@@ -152,19 +164,25 @@ def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axi
 
 
 def _fold(acc: te.StageView, layout: Layout, tile: Tile) -> None:
-    """Schedule the loops that compute a tile: window elements outside pixels and vectors."""
+    """Schedule the loops that compute a tile: one row of the window after the other.
+
+    Few pixels and weights are then needed at a time. Loops that are not unrolled are outermost.
+    """
     outer, (*pixels, last) = _tiles(acc, layout, tile)
     vectors, lanes = acc.split(last, factor=tile.lanes)
     ky, kx = reduce_axes_of(acc)
-    acc.reorder(*outer, ky, kx, *pixels, vectors, lanes)
-    acc.vectorize(lanes)
-    for axis in (*pixels, vectors):
-        acc.unroll(axis)
     size = tile.high * tile.wide * tile.vectors
-    for axis in (kx, ky):
-        size *= axis.extent if isinstance(axis.extent, int) else UNROLLED
-        if size <= UNROLLED:
-            acc.unroll(axis)
+    rows, columns = (n if isinstance(n, int) else UNROLLED for n in (ky.extent, kx.extent))
+    if size * columns > UNROLLED:
+        rolled, unrolled = [ky, kx], [vectors, *pixels]
+    elif size * columns * rows > UNROLLED:
+        rolled, unrolled = [ky], [vectors, *pixels, kx]
+    else:
+        rolled, unrolled = list[te.Axis](), [vectors, ky, *pixels, kx]
+    acc.reorder(*outer, *rolled, *unrolled, lanes)
+    acc.vectorize(lanes)
+    for axis in unrolled:
+        acc.unroll(axis)
 
 
 def _pack(s: te.Schedule, op: te.ComputeOp, layout: Layout) -> set[str]:
