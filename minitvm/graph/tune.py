@@ -166,7 +166,7 @@ def tune(
     )
     found = Tuned(kernels, to, outcome, untuned)
     each = zip(tuned, outcome.outcomes, strict=True)
-    better = [(_choice(body, others[body], one), one.compared) for body, one in each]
+    better = [(_choice(body, others[body], one), one.compared) for body, one in each if one.found]
     better = [(choice, gain) for choice, gain in better if gain is not None and gain.middle > 1]
     clear = [choice for choice, gain in better if gain.is_faster and gain.middle >= ALONE]
     alone = replace(found, chosen=tuple(clear))

@@ -260,6 +260,13 @@ def test_a_kernel_may_become_faster_by_another_formula(other: bool) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
+def test_a_kernel_without_a_trial_keeps_its_default() -> None:
+    options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
+    tuned = graph.tune(small(), ONE, trials=1, measure=options)
+    assert sorted(len(o.trials) for o in tuned.outcome.outcomes) == [0, 1]
+    assert "kernels faster than their default: " in str(tuned)
+
+
 def test_without_winograd_no_other_formula_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     given = list[int]()
     derive = auto_scheduler.sketches
