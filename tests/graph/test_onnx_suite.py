@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from minitvm.base import host
+from tests.codegen.conftest import CONVERTS_FLOAT16
+
 pytest.importorskip("onnx")
 from . import onnx_suite
 
@@ -40,4 +43,7 @@ def test_most_cases_of_the_operators_that_are_read_are_right(outcomes) -> None:
 def test_compiled_code_computes_the_same(outcomes) -> None:
     names = {each.operator: each.case for each in outcomes if each.kind == "right"}
     found = list(onnx_suite.outcomes(onnx_suite.compiled, tuple(names.values())))
-    assert of_kind(found, "wrong", "crash") == {}
+    failed = of_kind(found, "wrong", "crash")
+    if not CONVERTS_FLOAT16 & host().features:  # then float16 must be refused
+        failed = {case: why for case, why in failed.items() if "float16 for this CPU" not in why}
+    assert failed == {}

@@ -136,7 +136,8 @@ def test_a_buffer_read_in_several_places_has_one_region() -> None:
 def test_every_statement_of_a_softmax_is_reported(golden: Callable[[str], None]) -> None:
     x = te.placeholder((8, 32), name="x")
     y = topi.softmax(x)
-    s = topi.schedule(y, "llvm -num-cores=2")
+    target = tvm.Target("llvm -num-cores=2").on(vector_bytes=64, vector_registers=32)
+    s = topi.schedule(y, target)
     golden("\n".join(map(text, report(tvm.lower(s, [x, y], until="nest")))))
 
 
