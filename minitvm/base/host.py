@@ -1,5 +1,6 @@
 """Facts about this machine: its CPU, vector unit, caches, and the cores this process may use."""
 
+import ctypes
 import os
 import platform
 import subprocess
@@ -102,12 +103,40 @@ def _cpu() -> tuple[str, frozenset[str]]:
     name, *features = os.environ.get("MINITVM_CPU", "").split() or [""]
     if name:
         return name, frozenset(features)
-    name = llvm.get_host_cpu_name() or "generic"
+    known = frozenset(feature for feature, present in reported_features().items() if present)
+    return llvm.get_host_cpu_name() or "generic", known
+
+
+# Features of ARM CPUs that LLVM does not report: the entry of Linux's auxiliary vector and the bit
+# in it (asm/hwcap.h), and the end of their name in macOS's sysctl.
+ARM_FEATURES = {
+    "dotprod": (16, 20, "DotProd"),
+    "fullfp16": (16, 10, "FP16"),
+    "i8mm": (26, 13, "I8MM"),
+}
+
+
+@cache
+def reported_features() -> Mapping[str, bool]:
+    """Return whether this CPU has a feature, for those that LLVM or the system reports on."""
     try:
-        known = cast("Mapping[str, bool]", llvm.get_host_cpu_features())  # llvmlite has no types
+        reported = cast("Mapping[str, bool]", llvm.get_host_cpu_features())  # llvmlite has no types
     except RuntimeError:  # LLVM cannot tell on this operating system
-        return name, frozenset()
-    return name, frozenset(feature for feature, present in known.items() if present)
+        reported = dict[str, bool]()
+    if not _is_arm64(platform.machine()):
+        return reported
+    return {**reported, "neon": True, **_arm_features(platform.system())}
+
+
+def _arm_features(system: str) -> dict[str, bool]:
+    if system == "Darwin":
+        sysctl = "hw.optional.arm.FEAT_{}".format
+        return {name: _sysctl(sysctl(end)) == 1 for name, (_, _, end) in ARM_FEATURES.items()}
+    if system != "Linux":
+        return {}
+    ask = ctypes.CDLL(None).getauxval
+    ask.argtypes, ask.restype = [ctypes.c_ulong], ctypes.c_ulong
+    return {name: bool(ask(entry) >> bit & 1) for name, (entry, bit, _) in ARM_FEATURES.items()}
 
 
 def _caches(system: str) -> tuple[int, int, int]:

@@ -11,12 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
-from typing import NamedTuple, cast
-
-from llvmlite import binding as llvm
+from typing import NamedTuple
 
 from .errors import BuildError
-from .host import host
+from .host import host, reported_features
 
 # llvmlite cannot list the features of a CPU. But LLVM inlines a function only if its caller has all
 # of its features. So a function with one feature more than the CPU is inlined into a function for
@@ -31,7 +29,6 @@ target = llvm.Target.from_triple(triple or llvm.get_process_triple())
 machine = target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
 text = "define double @f(double %x) { %y = fadd double %x, 1.0 ret double %y }"
 machine.emit_object(llvm.parse_assembly(text))
-names = names or [*llvm.get_host_cpu_features()]
 lines = []
 for n, name in enumerate([*names, ""]):
     more = ",".join(filter(None, (features, name and "+" + name)))
@@ -114,12 +111,8 @@ def lacking(needed: Iterable[str]) -> str:
 
 def _host_features() -> str:
     """Return "+avx2,-avx512f,...": what the host has, and what it lacks that LLVM might choose."""
-    try:
-        names = cast("Iterable[str]", llvm.get_host_cpu_features())
-    except RuntimeError:  # LLVM cannot tell on this operating system
-        names = ()
     present = host().features
-    absent = filter(CHOSEN.match, set(names) - present)
+    absent = filter(CHOSEN.match, set(reported_features()) - present)
     return ",".join([*(f"+{f}" for f in sorted(present)), *(f"-{f}" for f in sorted(absent))])
 
 
@@ -127,11 +120,13 @@ def _host_features() -> str:
 def _asked(cpu: str, changes: str, triple: str = "", names: str = "") -> Answer:
     """Ask LLVM about a CPU with these changes to its features.
 
-    triple, names   another architecture, and the features to ask about
+    triple, names   another architecture, and the features to ask about; by default, this one and
+                    those that are known of this CPU
     """
     if cpu == "help" or "+help" in changes.split(","):  # LLVM would print a list, and go on
         return Answer("'help' is not a CPU")
-    command = [sys.executable, "-c", TRIAL, cpu, changes, triple, *names.split()]
+    asked = names.split() or [*reported_features()]
+    command = [sys.executable, "-c", TRIAL, cpu, changes, triple, *asked]
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False

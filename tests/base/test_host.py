@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from minitvm.base import host
-from minitvm.base.host import fill_caches, parse_size, quota, sys_caches, sysctl_caches, vector_unit
+from minitvm.base.host import (
+    fill_caches,
+    parse_size,
+    quota,
+    reported_features,
+    sys_caches,
+    sysctl_caches,
+    vector_unit,
+)
 
 X86 = platform.machine() in ("x86_64", "AMD64")
 
@@ -59,6 +67,17 @@ def test_the_vector_unit_follows_from_the_features(
     features: set[str], machine: str, unit: tuple[int, int]
 ) -> None:
     assert vector_unit(frozenset(features), machine) == unit
+
+
+def test_macos_tells_the_features_of_an_arm_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    present = {"hw.optional.arm.FEAT_DotProd": 1, "hw.optional.arm.FEAT_FP16": 1}
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(
+        subprocess, "check_output", lambda command, **_: f"{present.get(command[-1], 0)}\n"
+    )
+    features = reported_features.__wrapped__()
+    assert [features[name] for name in ("neon", "dotprod", "fullfp16", "i8mm")] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
