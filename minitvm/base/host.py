@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import psutil
 from llvmlite import binding as llvm
+
+from .dtype import INT8, INT32, UINT8, DType
 
 KB, MB = 1 << 10, 1 << 20
 DEFAULT_CACHES = (32 * KB, 512 * KB, 8 * MB)  # modest for any CPU sold since 2015
@@ -77,17 +79,46 @@ def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
     return 16, 32 if _is_arm64(machine) else 16
 
 
-def dot4_lanes(features: frozenset[str]) -> tuple[int, ...]:
-    """Return the number of int32 results of each form of the instruction vpdpbusd, largest first.
+class Dot4(NamedTuple):
+    """An instruction that adds the products of four pairs of bytes to each of several int32.
 
-    Return () for a CPU without vpdpbusd. `features` are LLVM's names. Like LLVM, this function
-    ignores a feature whose prerequisites are missing, such as avxvnni without avx2.
+    lanes       the number of int32 results
+    a, b        the types of the bytes
+    intrinsic   LLVM's name of the instruction
+    operand     the element type of the vectors a and b that LLVM declares
     """
-    if not features >= {"sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2"}:
-        return ()
-    wide = features >= {"fma", "f16c", "avx512f", "avx512vnni"}
-    narrow = (wide and "avx512vl" in features) or "avxvnni" in features
-    return (16,) * wide + (8, 4) * narrow
+
+    lanes: int
+    a: DType
+    b: DType
+    intrinsic: str
+    operand: DType
+
+
+AVX2 = frozenset({"sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2"})
+VNNI = AVX2 | {"fma", "f16c", "avx512f", "avx512vnni"}
+# LLVM 22 declares the operands of vpdpbusd as bytes, but accepts this form too; LLVM 20 requires it
+VPDPBUSD = [Dot4(n, UINT8, INT8, f"llvm.x86.avx512.vpdpbusd.{32 * n}", INT32) for n in (16, 8, 4)]
+SDOT, UDOT, USDOT = (
+    Dot4(4, a, b, f"llvm.aarch64.neon.{name}.v4i32.v16i8", INT8)
+    for name, a, b in (("sdot", INT8, INT8), ("udot", UINT8, UINT8), ("usdot", UINT8, INT8))
+)
+DOT4 = (  # the features that LLVM requires, and the instructions that come with them
+    (VNNI, VPDPBUSD[:1]),
+    (VNNI | {"avx512vl"}, VPDPBUSD[1:]),
+    (AVX2 | {"avxvnni"}, VPDPBUSD[1:]),
+    (frozenset({"neon", "dotprod"}), [SDOT, UDOT]),
+    (frozenset({"neon", "i8mm"}), [USDOT]),
+)
+
+
+def dot4_instructions(features: frozenset[str]) -> tuple[Dot4, ...]:
+    """Return the dot products of bytes that a CPU with these features has, widest first.
+
+    `features` are LLVM's names. Like LLVM, this function ignores a feature whose prerequisites are
+    missing, such as avxvnni without avx2.
+    """
+    return tuple(dict.fromkeys(d for needs, group in DOT4 if features >= needs for d in group))
 
 
 def _is_arm64(machine: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from . import processor
 from .dtype import dtype as dtype_named
 from .errors import ArgumentError, Reason, raise_first
-from .host import dot4_lanes, vector_unit
+from .host import Dot4, dot4_instructions, vector_unit
 from .host import host as this_machine
 
 FACTS = ("num_cores", "vector_bytes", "vector_registers", "l1", "l2", "l3")
@@ -166,12 +166,9 @@ class Target:
         return max(0, (self.vector_registers - spare - vectors) // vectors)
 
     @property
-    def dot4_lanes(self) -> tuple[int, ...]:
-        """Return the number of int32 results of each dot-product instruction, largest first.
-
-        A result is a sum of four int8 products. Return () for a CPU without such an instruction.
-        """
-        return dot4_lanes(_code(self.kind, self.mcpu, self.mattr)[0])
+    def dot4(self) -> tuple[Dot4, ...]:
+        """Return the instructions of the CPU that sum four products of bytes, widest first."""
+        return dot4_instructions(_code(self.kind, self.mcpu, self.mattr)[0])
 
     def __str__(self) -> str:
         if not KINDS[self.kind].cpu:

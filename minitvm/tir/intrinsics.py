@@ -68,7 +68,11 @@ class Intrinsic:
     takes: tuple[DType, ...] = ()
 
 
-DOT4 = "dot4"  # what one lane of the CPU instruction vpdpbusd does
+DOT4: dict[str, tuple[DType, DType]] = {  # what one lane of a CPU's instruction does; its bytes
+    "dot4": (UINT8, INT8),
+    "sdot4": (INT8, INT8),
+    "udot4": (UINT8, UINT8),
+}
 
 
 INTRINSICS: dict[str, Intrinsic] = {
@@ -104,7 +108,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     "isnan": Intrinsic(1, np.isnan, gives=BOOL),
     "isfinite": Intrinsic(1, np.isfinite, gives=BOOL),
     "isinf": Intrinsic(1, np.isinf, gives=BOOL),
-    DOT4: Intrinsic(9, _dot4, takes=(INT32, *[UINT8] * 4, *[INT8] * 4)),
+    **{n: Intrinsic(9, _dot4, takes=(INT32, *[a] * 4, *[b] * 4)) for n, (a, b) in DOT4.items()},
 }
 
 
@@ -138,9 +142,11 @@ def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
 def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
     """Return acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3], an int32 that wraps.
 
-    `acc` is an int32, `a` a list of four uint8, `b` a list of four int8. In a vectorized loop it is
-    compiled to the instruction vpdpbusd (Intel, "Architecture Instruction Set Extensions", 2018,
-    AVX512_VNNI) if the CPU has it and the four numbers of each operand are adjacent in memory.
+    `acc` is an int32, `a` a list of four uint8 or int8, `b` a list of four int8; both may be lists
+    of uint8. In a vectorized loop it is compiled to one instruction if the CPU has it and the four
+    numbers of each operand are adjacent in memory: vpdpbusd for uint8 and int8 (Intel,
+    "Architecture Instruction Set Extensions", 2018, AVX512_VNNI); on ARM also sdot and udot for
+    equal types ("A-profile Architecture Reference Manual", FEAT_DotProd and FEAT_I8MM).
     """
     for given in (a, b):
         if not isinstance(given, list | tuple):
@@ -148,4 +154,6 @@ def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
             raise ExprError(what, "not a list of four numbers", "[x[k] for k in range(4)]")
     if len(a) != 4 or len(b) != 4:
         raise ExprError("dot4(acc, a, b)", f"a has {len(a)} numbers and b {len(b)}, not four each")
-    return intrinsic(DOT4, acc, *a, *b)
+    types = [{x.dtype for x in four if isinstance(x, Expr)} for four in (a, b)]
+    name = next((n for n, kinds in DOT4.items() if types == [{kind} for kind in kinds]), "dot4")
+    return intrinsic(name, acc, *a, *b)

@@ -1,8 +1,8 @@
-"""Matrix products of uint8 or int8 with int8, summed in int32, by the instruction vpdpbusd.
+"""Matrix products of bytes, summed in int32, by dot-product instructions such as vpdpbusd.
 
 The instruction multiplies four unsigned bytes by four signed ones and adds the products to one
 int32, in each of 16 lanes. The formula therefore divides k into groups of four and the columns
-into groups of 16:
+into groups of 16. For a of int8:
 
     rows[i, k]              a + 128 as uint8; zeros up to a multiple of four
     groups[jo, ko, ji, ki]  b[ko*4 + ki, jo*16 + ji]; zeros beyond its end
@@ -13,6 +13,9 @@ into groups of 16:
 This is correct because sum((a + 128) * b) - 128 * sum(b) = sum(a * b). If a is unsigned, 128 is not
 added and the stage `sums` is not needed; if k is also a multiple of four, neither is `rows`.
 (Rodriguez et al., "Lower Numerical Precision Deep Learning Inference and Training", Intel 2018.)
+
+ARM CPUs have instructions for other pairs of types. If one takes a's type, `rows` holds a and
+`sums` is not needed. If only one for int8 exists, `rows` holds a - 128, and 128 * sums[j] is added.
 """
 
 from __future__ import annotations
@@ -35,44 +38,55 @@ PACK_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
 Element: TypeAlias = Callable[[Any, Any], Any]  # an element of a matrix, by row and column
 
 
-def is_for_dot4(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> bool:
-    """Return whether `int8_matmul` can multiply a [m, k] by b [k, n] faster than a plain product.
+def dot4_rows(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> DType | None:
+    """Return the type of `rows` with which `int8_matmul` is fastest; None if a plain product is.
 
-    a, b: the element types. `int8_matmul` is slower if there are few rows, since b is packed once
-    for all rows, or if there are fewer columns than one group. Only m may be symbolic, because the
-    padding of k and n must be known.
+    a, b: the element types. `int8_matmul` is slower than a plain product if there are few rows,
+    since b is packed once for all rows, or if there are fewer columns than one group. Only m may be
+    symbolic, because the padding of k and n must be known.
+
+    The type is one that an instruction of the current target multiplies by b's type, if possible a.
+    Without any instruction it is the one for vpdpbusd.
     """
     m, n, k = shape
     known = isinstance(n, int) and isinstance(k, int)
     few = (isinstance(m, int) and m < PACK_ROWS) or (isinstance(n, int) and n < GROUP)
-    return a in (INT8, UINT8) and b is INT8 and known and not few
+    if a not in (INT8, UINT8) or not known or few:
+        return None
+    pairs = [(d.a, d.b) for d in Target.current().dot4] or [(UINT8, INT8)]
+    rows = [left for left, right in pairs if right is b]
+    return a if a in rows else next(iter(rows), None)
 
 
 def int8_matmul(
     shape: tuple[tir.Index, tir.Index, tir.Index],
     a: Element,
     b: Element,
-    signed: bool,
+    dtype: DType,
+    rows_dtype: DType,
     by_rows: bool,
     name: str,
 ) -> te.Tensor:
-    """Define the int32 product [m, n] of bytes a(i, k) and int8 b(k, j), with shape = (m, n, k).
+    """Define the int32 product [m, n] of bytes a(i, k) and b(k, j), with shape = (m, n, k).
 
-    signed: whether a is int8; otherwise it is uint8. by_rows: whether a(i, k) and a(i, k + 1) are
-    neighbours in memory.
+    dtype: the type of a. rows_dtype: that of the stage `rows`. by_rows: whether a(i, k) and
+    a(i, k + 1) are neighbours in memory.
     """
     m, n, k = shape
     fours, groups = (k + 3) // 4, (n + GROUP - 1) // GROUP
+    shift = 0 if dtype is rows_dtype else 128 if dtype is INT8 else -128
 
     def row(i: Any, at: Any) -> Any:
-        byte = a(i, at).astype("uint8")
-        return te.if_then_else(at < k, byte + 128 if signed else byte, 0)
+        byte = a(i, at)
+        if shift:  # adding or subtracting 128 modulo 256 is the same
+            byte = (byte.astype("uint8") + 128).astype(rows_dtype)
+        return te.if_then_else(at < k, byte, 0)
 
     def group(jo: Any, ko: Any, ji: Any, ki: Any) -> Any:
         at, j = ko * 4 + ki, jo * GROUP + ji
         return te.if_then_else(te.all(at < k, j < n), b(at, j), 0)
 
-    usable = by_rows and not signed and tir.prove_equal(k % 4, 0)
+    usable = by_rows and not shift and tir.prove_equal(k % 4, 0)
     rows = a if usable else te.compute((m, fours * 4), row, name=f"{name}_rows")
     packed = te.compute((groups, fours, GROUP, 4), group, name=f"{name}_groups")
     ko, ki = te.reduce_axis((0, fours), name="ko"), te.reduce_axis((0, 4), name="ki")
@@ -82,11 +96,11 @@ def int8_matmul(
         return te.sum(x.astype("int32") * y.astype("int32"), axis=[ko, ki])
 
     dots = te.compute((m, groups, GROUP), dot, name=f"{name}_dots", tag=DOTS)
-    sums = _column_sums(n, k, b, name) if signed else None
+    sums = _column_sums(n, k, b, name) if shift else None
 
     def element(i: Any, j: Any) -> Any:
         found = dots(i, j // GROUP, j % GROUP)
-        return found if sums is None else found - 128 * sums(j)
+        return found if sums is None else found - shift * sums(j)
 
     return te.compute((m, n), element, name=name, tag=INJECTIVE)
 
@@ -188,7 +202,8 @@ def _reads(op: te.ComputeOp, source: te.Tensor) -> bool:
 
 def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> None:
     """Schedule the loops that compute a tile: k outside unrolled rows and column groups."""
-    stage = s[tile]
+    stage, op = s[tile], s[tile].op
+    assert isinstance(op, te.ComputeOp)
     (i, jo, ji), (ko, ki) = axes_of(stage), reduce_axes_of(stage)
     _, i = stage.split(i, factor=rows)  # constant sizes, even if the product's are symbolic
     _, jo = stage.split(jo, factor=groups)
@@ -196,7 +211,7 @@ def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> Non
     stage.unroll(i)
     stage.unroll(jo)
     if _reads_whole_groups(s, tile):
-        stage.tensorize(ji, dot4_intrin(GROUP))
+        stage.tensorize(ji, dot4_intrin(GROUP, *(t.dtype for t in op.input_tensors)))
     else:
         stage.reorder(ki, ji)
         stage.vectorize(ji)

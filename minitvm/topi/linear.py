@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import INT8, INT32, ExprError
+from minitvm.base import INT32, ExprError
 
 from .elementwise import ELEMENTWISE, broadcast_shape
-from .int8 import int8_matmul, is_for_dot4
+from .int8 import dot4_rows, int8_matmul
 from .operands import check_vector, checks_arguments
 
 MATMUL = "matmul"
@@ -26,8 +26,8 @@ def matmul(
     """Multiply a [M, K] by b [K, N]; with transpose_a, a is [K, M]; with transpose_b, b is [N, K].
 
     out_dtype: the type of the products and sums; by default the operands' common type. With
-    "int32", a product of uint8 or int8 with int8 that is not too small uses the stages described in
-    `topi.int8`.
+    "int32", a product of bytes that is not too small uses the stages described in `topi.int8`; they
+    depend on the instructions of the current target.
     """
     m, n, k = _sizes("matmul", (a, b), (transpose_a, transpose_b), 2)
 
@@ -38,8 +38,9 @@ def matmul(
         return b(j, at) if transpose_b else b(at, j)
 
     out_dtype = str(out_dtype)
-    if out_dtype == INT32 and is_for_dot4((m, n, k), a.dtype, b.dtype):
-        return int8_matmul((m, n, k), left, right, a.dtype is INT8, not transpose_a, name)
+    rows = dot4_rows((m, n, k), a.dtype, b.dtype) if out_dtype == INT32 else None
+    if rows is not None:
+        return int8_matmul((m, n, k), left, right, a.dtype, rows, not transpose_a, name)
     k_axis = te.reduce_axis((0, k), name="k")
 
     def body(i: Any, j: Any) -> Any:

@@ -58,15 +58,15 @@ def _zero(c: tir.Buffer) -> tir.Stmt:
 
 
 @cache  # a schedule knows intrinsics by name: two products must share the same one
-def dot4_intrin(n: int = 16) -> tensor.TensorIntrin:
+def dot4_intrin(n: int = 16, a: str = "uint8", b: str = "int8") -> tensor.TensorIntrin:
     """Declare an intrinsic for z[j] = sum(x[k] * y[j, k], k): n dot products of four bytes.
 
-    x is uint8[4], y is int8[n, 4] and z is int32[n]. On a CPU with VNNI this is the instruction
-    vpdpbusd: the four bytes of x are repeated in each of the n lanes; the 4n bytes of y fill a
-    vector.
+    x is a[4], y is b[n, 4] and z is int32[n]. On a CPU that has an instruction for these types,
+    such as vpdpbusd for uint8 and int8, it is used: the four bytes of x are repeated in each of the
+    n lanes; the 4n bytes of y fill a vector.
     """
-    x = te.placeholder((4,), "uint8", name="x")
-    y = te.placeholder((n, 4), "int8", name="y")
+    x = te.placeholder((4,), a, name="x")
+    y = te.placeholder((n, 4), b, name="y")
     k = te.reduce_axis((0, 4), name="k")
 
     def product(j: Any) -> Any:
@@ -80,7 +80,8 @@ def dot4_intrin(n: int = 16) -> tensor.TensorIntrin:
         (a, b), (c,) = ins, outs
         return _dot4(a, b, c, add=False), _dot4_zero(c), _dot4(a, b, c, add=True)
 
-    return te.decl_tensor_intrin(z.op, statements, name=f"dot4_{n}")
+    name = next(name for name, types in tir.DOT4.items() if types == (a, b))
+    return te.decl_tensor_intrin(z.op, statements, name=f"{name}_{n}")
 
 
 def _dot4(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:

@@ -1,5 +1,6 @@
 """Targets: what their text says about vectors."""
 
+import re
 import threading
 from dataclasses import replace
 
@@ -18,31 +19,36 @@ def test_a_vector_unit_that_is_removed_takes_the_wider_ones_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "width", "registers", "dot4_lanes"),
+    ("cpu", "width", "registers", "dot4"),
     [
         ("x86-64", 16, 16, ()),
         ("nehalem", 16, 16, ()),
         ("sandybridge", 16, 16, ()),  # its AVX has no integers
         ("haswell", 32, 16, ()),
         ("znver3", 32, 16, ()),
-        ("alderlake", 32, 16, (8, 4)),
+        ("alderlake", 32, 16, ("vpdpbusd.256", "vpdpbusd.128")),
         ("skylake-avx512", 64, 32, ()),
-        ("znver4", 64, 32, (16, 8, 4)),
-        ("neoverse-n1", 16, 32, ()),
-        ("apple-m1", 16, 32, ()),
+        ("znver4", 64, 32, ("vpdpbusd.512", "vpdpbusd.256", "vpdpbusd.128")),
+        ("cortex-a72", 16, 32, ()),
+        ("cortex-a76", 16, 32, ("sdot", "udot")),
+        ("neoverse-n1", 16, 32, ("sdot", "udot")),
+        ("neoverse-v1", 16, 32, ("sdot", "udot", "usdot")),
+        ("apple-m1", 16, 32, ("sdot", "udot")),
+        ("apple-m4", 16, 32, ("sdot", "udot", "usdot")),
     ],
 )
 def test_a_named_cpu_has_its_own_vector_unit(
-    cpu: str, width: int, registers: int, dot4_lanes: tuple[int, ...]
+    cpu: str, width: int, registers: int, dot4: tuple[str, ...]
 ) -> None:
     t = Target(f"llvm -mcpu={cpu}")
-    assert (t.vector_bytes, t.vector_registers, t.dot4_lanes) == (width, registers, dot4_lanes)
+    names = [re.sub(r"llvm\.(x86\.avx512|aarch64\.neon)\.|\.v.*", "", d.intrinsic) for d in t.dot4]
+    assert (t.vector_bytes, t.vector_registers, *names) == (width, registers, *dot4)
 
 
 def test_llvm_is_not_asked_about_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processor, "_asked", None)
     for text in ("llvm", "llvm -mattr=-avx512f", "numba -mcpu=haswell"):
-        assert Target(text).dot4_lanes is not None
+        assert Target(text).dot4 is not None
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,19 @@
 """dot4: four products of bytes added to an int32, in every kind of code."""
 
+from collections import Counter
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm.base import INT8, INT32, UINT8, ExprError, VerifyError, host
-from minitvm.base.host import dot4_lanes
+from minitvm.base import INT8, INT32, UINT8, DType, ExprError, VerifyError, host
+from minitvm.base.host import VPDPBUSD, dot4_instructions
 from minitvm.codegen import emit_llvm
+from minitvm.runtime.jit import LLVMSource
 from minitvm.tir import (
     DOT4,
     Buffer,
@@ -34,12 +38,16 @@ from minitvm.tir import (
 Arrays = tuple[np.ndarray[Any, Any], ...]
 WITHOUT = "llvm -num-cores=1 -mattr=-avx512vnni,-avxvnni"
 NARROW = "llvm -num-cores=1 -mattr=-avx512f"
-has_vnni = pytest.mark.skipif(not tvm.Target().dot4_lanes, reason="this CPU has no VNNI")
+has_vnni = pytest.mark.skipif(VPDPBUSD[0] not in tvm.Target().dot4, reason="needs VNNI")
+Types = tuple[DType, DType]
+each_types = pytest.mark.parametrize("types", DOT4.values(), ids=list(DOT4))
 
 
-def program(lanes: int, body: Callable[[Buffer, Buffer, Buffer], Stmt]) -> PrimFunc:
-    """A function of A (uint8), B (int8) with four bytes a lane, and C (int32)."""
-    a, b = Buffer("A", (4 * lanes,), UINT8), Buffer("B", (4 * lanes,), INT8)
+def program(
+    lanes: int, body: Callable[[Buffer, Buffer, Buffer], Stmt], types: Types = (UINT8, INT8)
+) -> PrimFunc:
+    """A function of A and B, with four bytes a lane, and C (int32)."""
+    a, b = (Buffer(name, (4 * lanes,), kind) for name, kind in zip("AB", types, strict=True))
     c = Buffer("C", (lanes,), INT32)
     return PrimFunc("f", (a, b, c), body(a, b, c), (c,))
 
@@ -51,27 +59,26 @@ def step(a: Buffer, b: Buffer, c: Buffer, i: Index, start: Index) -> Store:
     return Store(c, (i,), dot4(load(c, i), x, y))
 
 
-def by_lanes(lanes: int, same: bool = True) -> PrimFunc:
+def by_lanes(lanes: int, same: bool = True, types: Types = (UINT8, INT8)) -> PrimFunc:
     """All lanes at once, with the same four bytes of A for all, or four for each."""
 
     def body(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
         i = lane(lanes)
         return step(a, b, c, i, 4 if same else mul(i, 4))
 
-    return program(lanes, body)
+    return program(lanes, body, types)
 
 
-def by_loop(lanes: int) -> PrimFunc:
+def by_loop(lanes: int, types: Types = (UINT8, INT8)) -> PrimFunc:
     """One lane after the other, each with its four bytes of A."""
     i = Var("i", 0, lanes - 1)
-    return program(lanes, lambda a, b, c: For(i, lanes, step(a, b, c, i, mul(i, 4))))
+    return program(lanes, lambda a, b, c: For(i, lanes, step(a, b, c, i, mul(i, 4))), types)
 
 
-def numbers(lanes: int) -> Arrays:
+def numbers(lanes: int, types: Types = (UINT8, INT8)) -> Arrays:
     rng = np.random.default_rng(0)
-    a = rng.integers(0, 256, 4 * lanes, "uint8")
-    b = rng.integers(-128, 128, 4 * lanes, "int8")
-    a[:8], b[:8] = 255, -128
+    a, b = (rng.integers(0, 256, 4 * lanes, "uint8").view(kind) for kind in types)
+    a.view("uint8")[:8], b.view("uint8")[:8] = 255, 128
     c = rng.integers(-(2**31), 2**31, lanes).astype("int32")
     c[:2] = -(2**31)  # which wraps
     return a, b, c
@@ -92,19 +99,30 @@ def test_it_prints_as_a_call() -> None:
     assert text(made) == "dot4(0, x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3])"
 
 
-@pytest.mark.parametrize("f", [by_loop(16), by_lanes(16, same=False)], ids=["loop", "lanes"])
-def test_the_interpreter_wraps_as_int32_does(f: PrimFunc) -> None:
-    arrays = numbers(16)
+@each_types
+@pytest.mark.parametrize("form", [by_loop, partial(by_lanes, same=False)], ids=["loop", "lanes"])
+def test_the_interpreter_wraps_as_int32_does(form: Callable[..., PrimFunc], types: Types) -> None:
+    arrays = numbers(16, types)
     want = wanted(arrays)
-    interpret(f, *arrays)
+    interpret(form(16, types=types), *arrays)
     np.testing.assert_array_equal(arrays[2], want)
 
 
+@each_types
 @pytest.mark.parametrize("target", ["llvm", WITHOUT, "python", "numba -num-cores=1"])
-def test_a_loop_computes_it_on_every_target(target: str) -> None:
-    arrays = numbers(16)
+def test_a_loop_computes_it_on_every_target(target: str, types: Types) -> None:
+    arrays = numbers(16, types)
     want = wanted(arrays)
-    tvm.build(by_loop(16), target=target)(*arrays)
+    tvm.build(by_loop(16, types), target=target)(*arrays)
+    np.testing.assert_array_equal(arrays[2], want)
+
+
+@each_types
+@pytest.mark.parametrize("target", ["llvm", NARROW, WITHOUT])
+def test_vectors_of_all_types_compute_it(target: str, types: Types) -> None:
+    arrays = numbers(24, types)
+    want = wanted(arrays)
+    tvm.build(by_lanes(24, same=False, types=types), target=target)(*arrays)
     np.testing.assert_array_equal(arrays[2], want)
 
 
@@ -139,9 +157,30 @@ def test_bytes_that_lie_apart_are_put_together(target: str) -> None:
 @pytest.mark.parametrize("lanes", [8, 16, 64])
 def test_it_is_one_instruction_for_a_vector(lanes: int) -> None:
     target = tvm.Target()
-    widest = next(n for n in target.dot4_lanes if lanes % n == 0)
+    widest = next(d.lanes for d in target.dot4 if lanes % d.lanes == 0)
     assembly = tvm.build(by_lanes(lanes), target=target).source("asm")
     assert assembly.count("vpdpbusd") == lanes // widest
+
+
+@pytest.mark.parametrize(
+    ("cpu", "types", "instructions"),
+    [
+        ("apple-m1", (INT8, INT8), {"sdot": 4}),
+        ("apple-m1", (UINT8, UINT8), {"udot": 4}),
+        ("apple-m1", (UINT8, INT8), {"sdot": 8, "eor": 1, "sub": 4}),
+        ("neoverse-v1", (UINT8, INT8), {"usdot": 4}),
+    ],
+)
+def test_on_arm_it_is_the_instruction_for_its_types(
+    cpu: str, types: Types, instructions: dict[str, int]
+) -> None:
+    dot4 = tvm.Target(f"llvm -mcpu={cpu}").dot4
+    text = emit_llvm(by_lanes(16, types=types), dot4=dot4)
+    source = LLVMSource(text, cpu, "", triple="aarch64-unknown-linux-gnu")
+    lines = source.made("asm").decode().splitlines()
+    counts = Counter(line.split()[0] for line in lines if line)
+    for name in ("sdot", "udot", "usdot", "eor", "sub"):
+        assert counts[name] == instructions.get(name, 0), name
 
 
 def test_without_the_feature_there_is_no_such_instruction() -> None:
@@ -149,7 +188,7 @@ def test_without_the_feature_there_is_no_such_instruction() -> None:
 
 
 def test_operands_are_loaded_as_numbers_of_32_bits() -> None:
-    code = emit_llvm(by_lanes(16), dot4_lanes=(16,))
+    code = emit_llvm(by_lanes(16), dot4=(VPDPBUSD[0],))
     assert code.count("load <16 x i32>") == 2  # c and b
     assert code.count("load i32") == 1  # a, for all lanes
 
@@ -166,26 +205,30 @@ ALL = BASE | {"avx512f", "avx512vl", "avx512vnni"}
         (ALL - {"avx512vnni"}, ()),
         (ALL - {"avx512f"} | {"avxvnni"}, (8, 4)),
         (ALL - {"avx2"} | {"avxvnni"}, ()),
-        (frozenset[str](), ()),
+        (ALL | {"avxvnni"}, (16, 8, 4)),
+        ({"neon", "dotprod"}, (4, 4)),
+        ({"neon", "dotprod", "i8mm"}, (4, 4, 4)),
+        ({"dotprod"}, ()),
+        (set[str](), ()),
     ],
 )
 def test_the_widths_follow_from_the_features(
-    features: frozenset[str], lanes: tuple[int, ...]
+    features: AbstractSet[str], lanes: tuple[int, ...]
 ) -> None:
-    assert dot4_lanes(features) == lanes
+    assert tuple(d.lanes for d in dot4_instructions(frozenset(features))) == lanes
 
 
-def test_a_target_has_the_widths_of_this_machine() -> None:
-    assert tvm.Target().dot4_lanes == dot4_lanes(host().features)
+def test_a_target_has_the_instructions_of_this_machine() -> None:
+    assert tvm.Target().dot4 == dot4_instructions(host().features)
 
 
 # --- what is refused -----------------------------------------------------------------------------
 
 
 def test_the_types_of_the_bytes_are_checked() -> None:
-    x = [load(Buffer("x", (4,), INT8), n) for n in range(4)]
+    x, y = ([load(Buffer("x", (4,), kind), n) for n in range(4)] for kind in (INT8, UINT8))
     with pytest.raises(ExprError, match="dot4: operand 1 is int8: it must be uint8"):
-        dot4(0, x, x)
+        dot4(0, x, y)
 
 
 def test_three_bytes_are_refused() -> None:
@@ -194,6 +237,6 @@ def test_three_bytes_are_refused() -> None:
 
 
 def test_the_verifier_knows_the_types() -> None:
-    wrong = Call(DOT4, (const(0, "int32"),) * 9, INT32)
+    wrong = Call("dot4", (const(0, "int32"),) * 9, INT32)
     with pytest.raises(VerifyError, match="dot4 of int32, int32"):
         verify(program(1, lambda a, b, c: Store(c, (0,), wrong)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import minitvm as tvm
-from minitvm import te, topi
+from minitvm import te, tir, topi
 from minitvm.codegen import emit_llvm
 from minitvm.runtime.jit import LLVMSource
 
@@ -20,6 +20,8 @@ TILE = 8  # multiply-adds; loops with fewer are remainders
 BRANCH = re.compile(r"\s+(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z)\s+(?:[^.L\n]*,\s*)?(\.?L\w+)\s*$")
 LABEL = re.compile(r"(\.?L\w+):")
 MULTIPLY_ADD = re.compile(r"\s+(vfn?m(add|sub)\w+ps|fml[as])")
+INSTRUCTION = re.compile(r"\s+[a-z{]")
+PRODUCT = re.compile(r"\s+(?:\{vex\}\s)?([us]+dot|vpdpbusd|\w*m(?:ul|la|add)\w*)")
 ON_STACK = re.compile(r"\(%rsp|-\d+\(%rbp|\[sp|\[x29, #-")  # else rbp and x29 are any pointers
 VECTOR = re.compile(r"%[xyz]mm|\s[qv]\d")
 
@@ -87,7 +89,7 @@ NOT_CLEAN = {
 
 def innermost_loops(asm: str) -> Iterator[list[str]]:
     """Yield the lines of each loop in assembly text that contains no other loop."""
-    lines = [line for line in asm.splitlines() if re.match(r"\s+[a-z]", line) or LABEL.match(line)]
+    lines = [line for line in asm.splitlines() if INSTRUCTION.match(line) or LABEL.match(line)]
     at = {m[1]: n for n, line in enumerate(lines) if (m := LABEL.match(line))}
     loops = [
         (at[m[1]], n)
@@ -108,6 +110,11 @@ def spills(loop: list[str]) -> list[str]:
     return [line for line in loop if ON_STACK.search(line) and VECTOR.search(line)]
 
 
+def assembly(func: tir.PrimFunc, target: tvm.Target, triple: str) -> str:
+    text = emit_llvm(func, vector_bytes=target.vector_bytes, dot4=target.dot4)
+    return LLVMSource(text, target.mcpu, "", triple=triple).made("asm").decode()
+
+
 def loops(cpu: str, kernel: Kernel) -> list[list[str]]:
     """Return the innermost loops of a kernel with its default schedule for `cpu`."""
     triple, l1, l2, _ = CPUS[cpu]
@@ -115,8 +122,7 @@ def loops(cpu: str, kernel: Kernel) -> list[list[str]]:
     define, *inputs = kernel
     out = define(*inputs)
     func = tvm.lower(topi.schedule([out], target), [*inputs, out], target=target)
-    source = LLVMSource(emit_llvm(func, vector_bytes=target.vector_bytes), cpu, "", triple=triple)
-    return list(innermost_loops(source.made("asm").decode()))
+    return list(innermost_loops(assembly(func, target, triple)))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -134,3 +140,34 @@ def test_no_vector_of_an_unrolled_loop_goes_to_the_stack(cpu: str, kernel: str) 
     innermost = loops(cpu, UNROLLED[kernel])
     assert max(map(len, innermost)) > TILE
     assert [line for loop in innermost for line in spills(loop)] == []
+
+
+@pytest.mark.parametrize(
+    ("cpu", "triple", "types", "instruction", "tile"),
+    [
+        ("apple-m1", MAC, ("int8", "int8"), "sdot", 24),
+        ("apple-m1", MAC, ("uint8", "int8"), "sdot", 24),
+        ("apple-m1", MAC, ("uint8", "uint8"), "udot", 24),
+        ("neoverse-n1", ARM, ("int8", "int8"), "sdot", 24),
+        ("neoverse-v1", ARM, ("uint8", "int8"), "usdot", 24),
+        ("neoverse-v1", ARM, ("int8", "uint8"), "udot", 24),
+        ("znver4", X86, ("int8", "int8"), "vpdpbusd", 24),
+        ("alderlake", X86, ("int8", "int8"), "vpdpbusd", 12),
+    ],
+)
+def test_products_of_bytes_are_dot_products(
+    cpu: str, triple: str, types: tuple[str, str], instruction: str, tile: int
+) -> None:
+    with tvm.Target(f"llvm -mcpu={cpu} -num-cores=1") as target:
+        inputs = [
+            te.placeholder((96, 128), types[0], "A"),
+            te.placeholder((128, 64), types[1], "B"),
+        ]
+        out = topi.matmul(*inputs, out_dtype="int32")
+        func = tvm.lower(topi.schedule(out), [*inputs, out])
+    products = [
+        [m[1] for line in loop if (m := PRODUCT.match(line))]
+        for loop in innermost_loops(assembly(func, target, triple))
+    ]
+    longest = max(products, key=len)  # which LLVM may have unrolled
+    assert longest == [instruction] * max(tile, len(longest) // tile * tile)

@@ -10,7 +10,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, topi
-from minitvm.base import LoweringError
+from minitvm.base import LoweringError, host
 from minitvm.te import Tensor
 from minitvm.topi.int8 import tile_shape
 from tests.covering import covering
@@ -20,7 +20,9 @@ NARROW = "llvm -num-cores=1 -mattr=-avx512f"
 LLVM = ["llvm -num-cores=1", "llvm -num-cores=2", NARROW, WITHOUT]
 TARGETS = [*LLVM, "python"]
 M, N, K = 37, 45, 30  # a tail in each
-has_vnni = pytest.mark.skipif(not tvm.Target().dot4_lanes, reason="this CPU has no VNNI")
+has_vnni = pytest.mark.skipif(
+    "avx2" not in host().features or not tvm.Target().dot4, reason="needs VNNI"
+)
 Array = np.ndarray[Any, Any]
 
 
@@ -29,8 +31,10 @@ def random(*shape: int, dtype: str = "int8") -> Array:
     return np.random.default_rng(0).integers(ends.min, ends.max + 1, shape).astype(dtype)
 
 
-def operands(m: int = M, n: int = N, k: int = K, dtype: str = "int8") -> list[Tensor]:
-    return [te.placeholder((m, k), dtype, "A"), te.placeholder((k, n), "int8", "B")]
+def operands(
+    m: int = M, n: int = N, k: int = K, dtype: str = "int8", right: str = "int8"
+) -> list[Tensor]:
+    return [te.placeholder((m, k), dtype, "A"), te.placeholder((k, n), right, "B")]
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -70,6 +74,20 @@ def test_numba_computes_it_too() -> None:
     x, y = random(M, K), random(K, N)
     got = run(product(a, b), [a, b], [x, y], "numba -num-cores=1")
     np.testing.assert_array_equal(got, exact(x, y))
+
+
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", "python"])
+@pytest.mark.parametrize("cpu", ["apple-m1", "neoverse-v1"])
+@pytest.mark.parametrize("right", ["int8", "uint8"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_the_formulas_for_other_cpus_are_right(
+    dtype: str, right: str, cpu: str, target: str
+) -> None:
+    a, b = operands(dtype=dtype, right=right)
+    x, y = random(M, K, dtype=dtype), random(K, N, dtype=right)
+    with tvm.Target(f"llvm -mcpu={cpu}"):
+        c = product(a, b)
+    np.testing.assert_array_equal(run(c, [a, b], [x, y], target), exact(x, y))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -202,9 +220,14 @@ def test_the_tile_fits_the_registers(attributes: str, shape: tuple[int, int]) ->
     assert tile_shape(tvm.Target(f"llvm -mattr={attributes}")) == shape
 
 
-def test_unsigned_rows_of_whole_fours_are_read_where_they_are() -> None:
-    a, b = operands(k=32, dtype="uint8")
-    assert [s.name for s in te.create_schedule(product(a, b).op).stages] == [
+@pytest.mark.parametrize(
+    ("cpu", "dtype"), [("znver4", "uint8"), ("apple-m1", "int8"), ("neoverse-v1", "uint8")]
+)
+def test_rows_of_whole_fours_are_read_where_they_are(cpu: str, dtype: str) -> None:
+    a, b = operands(k=32, dtype=dtype)
+    with tvm.Target(f"llvm -mcpu={cpu}"):
+        c = product(a, b)
+    assert [s.name for s in te.create_schedule(c.op).stages] == [
         "A",
         "B",
         "C_groups",

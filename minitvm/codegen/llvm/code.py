@@ -23,6 +23,7 @@ from minitvm.base import (
     UINT32,
     UINT64,
     BuildError,
+    Dot4,
     DType,
 )
 
@@ -93,10 +94,10 @@ def vector(values: list[int], dtype: DType = INT64) -> Value:
 class Module:
     """One LLVM module: declarations, helpers, and the functions finished so far."""
 
-    def __init__(self, name: str, vector_bytes: int, dot4_lanes: tuple[int, ...]) -> None:
+    def __init__(self, name: str, vector_bytes: int, dot4: tuple[Dot4, ...]) -> None:
         self.name = name
         self.vector_bytes = vector_bytes  # of one register; 0 if this is not known
-        self.dot4_lanes = dot4_lanes  # the widths of the CPU's dot4 instruction, widest first
+        self.dot4 = dot4  # the CPU's instructions for four products of bytes, widest first
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}  # the text of helper functions, by name
         self.functions: list[str] = []

@@ -1,15 +1,17 @@
 """Emit dot4, which adds the products of four pairs of bytes to an int32.
 
-The code is the instruction vpdpbusd if the CPU has it, else shifts and products. Both take the four
+The code is an instruction of the CPU if it has one, else shifts and products. Both take the four
 bytes of an operand as one 32-bit number, whose lowest byte is the first.
 """
 
 from __future__ import annotations
 
-from minitvm.base import INT32, INT64, UINT8
+from minitvm.base import INT32, INT64, UINT8, Dot4, DType
 
-from .code import Code, Value, suffix_of
+from .code import Code, Value, suffix_of, type_of
 from .math import binary, cast
+
+FLIP = Value(str(0x80808080 - (1 << 32)), INT32)  # the highest bit of each of four bytes
 
 
 def together(c: Code, four: list[Value]) -> Value:
@@ -21,22 +23,35 @@ def together(c: Code, four: list[Value]) -> Value:
     return total
 
 
-def dot4(c: Code, acc: Value, a: Value, b: Value) -> Value:
-    """Return `acc` plus the dot product of four unsigned bytes `a` and four signed bytes `b`."""
-    acc, a, b = c.broadcast(acc, a, b)
-    width = next((n for n in c.module.dot4_lanes if acc.lanes % n == 0), 0)
-    if not width:
-        return _by_shifts(c, acc, a, b)
+def dot4(c: Code, types: tuple[DType, DType], acc: Value, a: Value, b: Value) -> Value:
+    """Return `acc` plus the dot product of four bytes `a` and four bytes `b` of these `types`.
+
+    An instruction that takes the other type for `a` serves too. With f = a ^ 128, and -128 or 128,
+    which is the byte 128 in that type, sum(a * b) = sum(f * b) - sum(128 * b).
+    """
+    lanes = max(acc.lanes, a.lanes, b.lanes)
+    known = [d for d in c.module.dot4 if lanes % d.lanes == 0 and d.b is types[1]]
+    if not known:
+        return _by_shifts(c, types, *c.broadcast(acc, a, b))
+    d = next((d for d in known if d.a is types[0]), known[0])
+    if d.a is not types[0]:
+        # a scalar is flipped before it is copied: LLVM 22 never ends if it can swap the two on x86
+        a = binary(c, "bitxor", a, c.splat(FLIP, a.lanes))
+        zero, flip = Value("zeroinitializer", INT32, lanes), c.splat(FLIP, lanes)
+        acc = binary(c, "sub", acc, _by_instruction(c, d, *c.broadcast(zero, flip, b)))
+    return _by_instruction(c, d, *c.broadcast(acc, a, b))
+
+
+def _by_instruction(c: Code, d: Dot4, acc: Value, a: Value, b: Value) -> Value:
+    """Call the instruction for each part of the vectors that fits it."""
     result = Value("poison", INT32, acc.lanes)
-    for first in range(0, acc.lanes, width):
-        part = _instruction(c, *(_part(c, v, first, width) for v in (acc, a, b)))
-        result = _with_part(c, result, part, first)
+    for first in range(0, acc.lanes, d.lanes):
+        start, *factors = (_part(c, v, first, d.lanes) for v in (acc, a, b))
+        if d.operand is not INT32:
+            kind, n = type_of(d.operand, 4 * d.lanes), 4 * d.lanes
+            factors = [c.op(f"bitcast {v} to {kind}", d.operand, n) for v in factors]
+        result = _with_part(c, result, c.call(d.intrinsic, start, start, *factors), first)
     return result
-
-
-def _instruction(c: Code, acc: Value, a: Value, b: Value) -> Value:
-    # LLVM 22 declares a and b as vectors of bytes, but accepts this form too; LLVM 20 requires it
-    return c.call(f"llvm.x86.avx512.vpdpbusd.{32 * acc.lanes}", acc, acc, a, b)
 
 
 def _part(c: Code, v: Value, first: int, width: int) -> Value:
@@ -55,12 +70,18 @@ def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
     return c.call(name, v, v, part, Value(str(first), INT64))
 
 
-def _by_shifts(c: Code, acc: Value, a: Value, b: Value) -> Value:
+def _by_shifts(c: Code, types: tuple[DType, DType], acc: Value, a: Value, b: Value) -> Value:
     for n in range(4):
-        x = binary(c, "bitand", _shifted(c, "lshr", a, 8 * n), Value("255", INT32))
-        y = _shifted(c, "ashr", _shifted(c, "shl", b, 24 - 8 * n), 24)  # sign-extended
+        x, y = (_byte(c, v, n, kind) for v, kind in zip((a, b), types, strict=True))
         acc = binary(c, "add", acc, binary(c, "mul", x, y))
     return acc
+
+
+def _byte(c: Code, four: Value, n: int, kind: DType) -> Value:
+    """Return byte n of 32-bit numbers, zero- or sign-extended."""
+    if kind is UINT8:
+        return binary(c, "bitand", _shifted(c, "lshr", four, 8 * n), Value("255", INT32))
+    return _shifted(c, "ashr", _shifted(c, "shl", four, 24 - 8 * n), 24)
 
 
 def _shifted(c: Code, how: str, v: Value, places: int) -> Value:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import assert_never
 
 from minitvm import tir
-from minitvm.base import BOOL, INT64, BuildError
+from minitvm.base import BOOL, INT64, BuildError, Dot4
 
 from ..common import clean, flat, is_c_function, parameters, refuse_threads
 from . import prefetch
@@ -28,7 +28,7 @@ def emit_llvm(
     *,
     vector_bytes: int = 0,
     parallel_launch: str = "",
-    dot4_lanes: tuple[int, ...] = (),
+    dot4: tuple[Dot4, ...] = (),
 ) -> str:
     """Return LLVM IR text that defines `i32 @name(params...)`, where name is clean(f.name).
 
@@ -40,11 +40,11 @@ def emit_llvm(
     parallel_launch   name of a C function that runs parallel loops ("" makes them serial):
                       void launch(void (*body)(void *closure, int64_t begin, int64_t end),
                                   void *closure, int64_t extent)
-    dot4_lanes        the widths of the CPU's dot4 instructions in int32 lanes, widest first
+    dot4              the CPU's instructions for four products of bytes, widest first
 
     Needs flat buffers (pass `flatten`). Raises BuildError for what LLVM code cannot express.
     """
-    module = Module(clean(f.name), vector_bytes, dot4_lanes)
+    module = Module(clean(f.name), vector_bytes, dot4)
     c = Code(module, parallel_launch)
     declared = [_parameter(c, p, set(f.outputs)) for p in parameters(f)]
     statement(c, f.body)

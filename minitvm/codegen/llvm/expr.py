@@ -200,8 +200,9 @@ def value(c: Code, e: tir.Index) -> Value:
             return _if_then_else(c, cond, a, b)
         case tir.Call() if tir.is_opaque(e):
             return _c_function(c, e)
-        case tir.Call(name, (acc, *factors)) if name == tir.DOT4:
-            return dot4(c, value(c, acc), _four(c, factors[:4]), _four(c, factors[4:]))
+        case tir.Call(name, (acc, *factors)) if name in tir.DOT4:
+            a, b = _four(c, factors[:4]), _four(c, factors[4:])
+            return dot4(c, tir.DOT4[name], value(c, acc), a, b)
         case tir.Call(name, args):
             return intrinsic(c, name, [value(c, a) for a in args])
         case _ if tir.is_index(e):

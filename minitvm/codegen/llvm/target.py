@@ -17,7 +17,7 @@ def _emit(func: tir.PrimFunc, target: Target) -> str:
         func,
         vector_bytes=target.vector_bytes,
         parallel_launch=launch,
-        dot4_lanes=target.dot4_lanes,
+        dot4=target.dot4,
     )
 
 

@@ -29,7 +29,7 @@ TYPED = {  # intrinsics that need to know their type
 }
 
 HELPERS = {
-    tir.DOT4: DOT4_HELPER,
+    **dict.fromkeys(tir.DOT4, DOT4_HELPER),
     "clz": CLZ_HELPER,
     "wrap_add": '''
 def wrap_add(a, b):

@@ -41,7 +41,7 @@ INTRINSICS = {
     "floor": "np.floor({})", "ceil": "np.ceil({})", "trunc": "np.trunc({})",
     "round": "np.rint({})", "abs": "abs({})", "clz": "clz({}, {bits})", "fmod": "np.fmod({}, {})",
     "isnan": "np.isnan({})", "isfinite": "np.isfinite({})", "isinf": "np.isinf({})",
-    tir.DOT4: "dot4({}, ({}, {}, {}, {}), ({}, {}, {}, {}))",
+    **dict.fromkeys(tir.DOT4, "dot4({}, ({}, {}, {}, {}), ({}, {}, {}, {}))"),
 }  # fmt: skip
 
 DOT4_HELPER = '''
@@ -60,7 +60,7 @@ def clz(x, bits):
     return np.int32(bits)
 '''
 HELPERS = {
-    tir.DOT4: DOT4_HELPER,
+    **dict.fromkeys(tir.DOT4, DOT4_HELPER),
     "clz": CLZ_HELPER,
     tir.IN_BOUNDS: '''
 def assert_in_bounds(i, n):
