@@ -30,7 +30,8 @@ from minitvm.base import ArgumentError, BuildError, Target, dtype, host, process
 MAGIC, FORMAT = b"minitvm function", 4
 EXPORTED = "a file that f.export(path) has written"
 AGAIN = "build the function on this machine, and export it again"
-PORTABLE = "build it on this machine, or for many CPUs: target='llvm -mcpu=x86-64-v3'"
+MANY = "generic" if platform.machine().lower() in ("arm64", "aarch64") else "x86-64-v3"
+PORTABLE = f"build it on this machine, or for many CPUs: target='llvm -mcpu={MANY}'"
 PAIRS: dict[str, Callable[[tir.Index, tir.Index], tir.Index]] = {
     "*": tir.mul,
     "//": tir.floordiv,

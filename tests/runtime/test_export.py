@@ -227,6 +227,16 @@ def test_another_machine_is_refused_with_the_reason(
     assert says in refusal(lambda: tvm.load(path))
 
 
+def test_the_cpu_that_the_message_proposes_is_of_this_architecture(
+    file: Path, tmp_path: Path
+) -> None:
+    here = json.loads(file.read_bytes().split(b"\n", 3)[2])["machine"]
+    path = altered(file, tmp_path, machine=here | {"cpu": "z80"})
+    cpu = re.search(r"target='llvm -mcpu=(.*)'", refusal(lambda: tvm.load(path)))
+    assert cpu is not None
+    assert features(cpu[1], "")  # which are empty for a CPU that LLVM does not know
+
+
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has no owners and modes")
 COPY = "\n  try: if you trust it, a copy of your own: cp FILE mine.mtvm; chmod 600 mine.mtvm"
 
