@@ -13,7 +13,7 @@ from minitvm.base import FLOAT32, host, processor
 from minitvm.codegen import clean, emit_llvm, emit_python
 from minitvm.tir import Buffer, PrimFunc, Var
 
-CONVERTS_FLOAT16 = {"f16c", "avx512fp16", "fullfp16"}
+CONVERTS_FLOAT16 = {"f16c", "avx512fp16", "neon"}
 LAUNCH = "test_parallel_launch"
 WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 LAUNCHER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
