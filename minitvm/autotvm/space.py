@@ -309,13 +309,7 @@ def _option(knob: Knob, entity: Entity) -> int:
 
 def _gene(name: str, entities: tuple[Entity, ...]) -> tune.Gene:
     """Return the gene of a knob: sizes of loops, numbers, or options without an order."""
-    splits = [e for e in entities if isinstance(e, SplitEntity)]
-    if splits and len({len(e.size) for e in splits}) == 1:
-        return tune.sizes_gene(name, [e.size for e in splits])
-    values = [e.json for e in entities]
-    if len(values) > 1 and all(type(v) is int for v in values) and values == sorted(set(values)):
-        return tune.number_gene(name, values)
-    return tune.choice_gene(name, values)
+    return tune.gene_of(name, [e.size if isinstance(e, SplitEntity) else e.json for e in entities])
 
 
 class Measured(Protocol):

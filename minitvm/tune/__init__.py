@@ -112,6 +112,7 @@ from .space import (
     Space,
     choice_gene,
     first_of_each,
+    gene_of,
     number_gene,
     sizes_gene,
     split_gene,

@@ -24,7 +24,7 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import TVMError
 
 from .sketch import Hole, Sketch
-from .space import Gene, Ints, Mask, Rows, Space, choice_gene, number_gene, sizes_gene
+from .space import Ints, Mask, Rows, Space, gene_of
 from .task import Candidate
 
 MOST_SKETCHES = 64  # if more combinations of options change steps, the template is called
@@ -245,7 +245,7 @@ class _Part:
     @property
     def space(self) -> Space:
         genes = tuple(
-            g if len(kept) == len(g) else kept_of(g, kept)
+            g if len(kept) == len(g) else gene_of(g.name, [g.options[n] for n in kept], g.kind)
             for g, kept in zip(self.whole.genes, self.options, strict=True)
         )
         return Space(genes, None if self.whole.allowed is None else self.allowed)
@@ -262,16 +262,6 @@ class _Part:
         """Return a sketch that calls the template for each row."""
         args, start = self.first.args, self.first.taken.initial
         return CalledSketch(self.name, args, start, (), (), self.space, self.make)
-
-
-def kept_of(gene: Gene, kept: Sequence[int]) -> Gene:
-    """Return a gene with some of its options."""
-    options = [gene.options[n] for n in kept]
-    if gene.kind == "split":
-        return sizes_gene(gene.name, options)
-    if gene.kind == "number":
-        return number_gene(gene.name, options)
-    return choice_gene(gene.name, options)
 
 
 def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Sketch | None:

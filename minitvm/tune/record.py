@@ -81,8 +81,6 @@ def record_of(task: Task, trial: Trial, *, batch: int = 0) -> Record:
     """Return the record of a trial on this machine."""
     sketch = task.sketches[trial.candidate.sketch]
     row = trial.candidate.row
-    genes = zip(sketch.space.genes, row, strict=True)
-    values = {gene.name: gene.options[option] for gene, option in genes}
     steps = json.loads(schedule.to_json(sketch.filled(row)))
     return Record(
         task.key,
@@ -90,7 +88,7 @@ def record_of(task: Task, trial: Trial, *, batch: int = 0) -> Record:
         machine_facts(task.target),
         sketch.name,
         row,
-        json.loads(_plain(values)),
+        json.loads(_plain(sketch.space.options(row))),
         tuple(steps),
         trial.result,
         task.flops,

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +109,24 @@ def choice_gene(name: str, options: Sequence[Any]) -> Gene:
     values = np.arange(len(options), dtype=np.int64)[:, None]
     near: list[list[int]] = [[] for _ in options]
     return Gene(name, "choice", tuple(options), values, *_lists(near))
+
+
+def gene_of(name: str, options: Sequence[Any], kind: GeneKind | None = None) -> Gene:
+    """Return a gene of a kind, by default the one that the options have.
+
+    Tuples of numbers of the same length are loop sizes; ascending numbers are numbers.
+    """
+    genes = {"split": sizes_gene, "number": number_gene, "choice": choice_gene}
+    return genes[kind or _kind_of(options)](name, options)
+
+
+def _kind_of(options: Sequence[Any]) -> GeneKind:
+    tuples = [cast("tuple[Any, ...]", o) for o in options if isinstance(o, tuple)]
+    sizes = [t for t in tuples if all(type(n) is int for n in t)]
+    if len(sizes) == len(options) and len({len(t) for t in sizes}) == 1:
+        return "split"
+    ascending = len(options) > 1 and all(type(o) is int for o in options)
+    return "number" if ascending and list(options) == sorted(set(options)) else "choice"
 
 
 def _inner_sizes(extent: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -295,11 +313,14 @@ class Space:
             found.append(option)
         return tuple(found)
 
+    def options(self, row: Sequence[int]) -> dict[str, Any]:
+        """Return the option of each gene by the name of the gene."""
+        return {gene.name: gene.options[n] for gene, n in zip(self.genes, row, strict=True)}
+
     def text(self, row: Sequence[int]) -> str:
         """Format a row for people: "tile_i 8x4x16, unroll 64"."""
         shown = list[str]()
-        for gene, option in zip(self.genes, row, strict=True):
-            value = gene.options[option]
+        for gene, value in zip(self.genes, self.options(row).values(), strict=True):
             sizes = gene.kind == "split"
             shown.append(f"{gene.name} {'x'.join(map(str, value)) if sizes else value}")
         return ", ".join(shown)

@@ -22,7 +22,7 @@ from minitvm.base import ArgumentError, Target
 
 from .builder import Program
 from .policy import every_row
-from .space import Gene, Rows, Space, choice_gene, number_gene, sizes_gene
+from .space import Gene, Rows, Space, gene_of
 from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
@@ -109,14 +109,7 @@ def load_table(name: str | Path) -> Table:
 
 
 def _gene(given: Mapping[str, Any]) -> Gene:
-    name, options = given["name"], list[Any](map(_frozen, given["options"]))
-    match given["kind"]:
-        case "split":
-            return sizes_gene(name, options)
-        case "number":
-            return number_gene(name, options)
-        case _:
-            return choice_gene(name, options)
+    return gene_of(given["name"], [_frozen(o) for o in given["options"]], given["kind"])
 
 
 def _frozen(option: Any) -> Any:
