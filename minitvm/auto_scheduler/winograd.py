@@ -7,7 +7,7 @@ each other, so this rule takes all steps at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -41,15 +41,23 @@ def plan(state: State, stage: str, target: Target) -> Iterator[tuple[State, int]
 def _planned(output: te.ComputeOp, target: Target) -> tune.Sketch:
     """Return the sketch of all plans for the convolution that `output` is or reads."""
     (result,) = _results(output)
-    options = topi.winograd_options(result, target)
-    block, tile = tune.number_gene("block", options.blocks), tune.sizes_gene("tile", options.tiles)
-    space = tune.Space((block, tile))
+    seen = dict[str, topi.Options]()
+
+    def known(options: topi.Options) -> Any:
+        seen[options.stage] = options
+        return options.known
+
+    topi.schedule(output.output(0), target, choose=known)
+    fields = seen[result.name].fields
+    space = tune.Space(tuple(tune.gene_of(name, values) for name, values in fields.items()))
 
     def make(row: Sequence[int]) -> tune.Made:
-        one = np.array([row], np.int32)
-        block, rows, columns = (int(n) for gene in range(2) for n in space.values(one, gene)[0])
-        chosen = replace(options.known, block=block, rows=rows, columns=columns)
-        return tune.Made(topi.schedule(output.output(0), target, winograd=chosen), ())
+        values = space.options(row)
+
+        def chosen(options: topi.Options) -> Any:
+            return options.plan(values) if options.stage == result.name else options.known
+
+        return tune.Made(topi.schedule(output.output(0), target, choose=chosen), ())
 
     sketch = tune.traced("winograd", space, make, np.random.default_rng(0))
     assert sketch is not None  # plans differ in numbers only

@@ -4,11 +4,7 @@ from typing import Any as _Any
 
 from minitvm.base import name_missing as _name_missing
 
-from . import (
-    dispatch,
-    nn,
-    stages,  # pyright: ignore[reportUnusedImport]  templates of autotvm use it
-)
+from . import dispatch, nn
 from .conv import conv2d, conv2d_transpose
 from .conv_nd import conv1d, conv3d
 from .convolution import (
@@ -51,6 +47,7 @@ from .flops import flops  # pyright: ignore[reportUnusedImport]
 from .layout_transform import layout_transform
 from .linear import batch_matmul, dense, matmul
 from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax
+from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes
 from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
 from .reduction import max, mean, min, prod, sum
 from .schedule import schedule
@@ -58,7 +55,6 @@ from .select import take, where
 from .shape import concatenate, pad, reshape, strided_slice, transpose
 from .tensor_intrin import gemm_intrin
 from .winograd import WINOGRAD, conv2d_winograd  # pyright: ignore[reportUnusedImport]
-from .winograd_schedule import winograd_options  # pyright: ignore[reportUnusedImport]
 
 __all__ = [
     "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm",

@@ -15,7 +15,8 @@ from minitvm.base import Target
 
 from .blocks import PAGE
 from .layouts import Layout
-from .tile import Tile, parts
+from .options import Options, options_of
+from .tile import AHEAD, Tile, parts, register_tiles
 
 # Times in vector multiply-adds. Where a core can start two of them and two loads in one cycle, half
 # of the loads cost nothing; a vector from L2 or from beyond takes longer.
@@ -25,6 +26,7 @@ CROWDED = 1.2  # pixels in a set of L1, relative to its lines: 9 in 8 and 14 in 
 MASKED = 4.0  # factor of a tile whose last vector is partly outside the result
 FEW_PIXELS = 256  # with fewer, reading the weights from memory takes over 5 % of the time
 LOAD_L2, LOAD_FAR = 1.5, 4.0  # a vector of weights from L2, and from L3 or memory
+DISTANCES = (0, 8, 16, 32, 64)  # terms ahead of which a search may request weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,82 @@ class Sizes:
     apart: int
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parameters of a schedule for a convolution.
+
+    tile        (rows, columns, several, unit) of a tile, which has several * unit channels; a unit
+                is a vector, or a block of NCHWc
+    lanes       the length of a vector
+    outside     whether the loop over panels of weights is outside the loop over rows of tiles
+    pad         when the image is padded: "before" the loops, a row of tiles at a time ("rows"), or
+                "never", by a test in each access
+    ahead       the terms between a request for weights and their use; 0 for no requests
+    next_panel  whether each panel of weights is requested during the one before
+    parallel    whether the outermost loop runs in parallel
+    """
+
+    tile: tuple[int, int, int, int]
+    lanes: int
+    outside: bool
+    pad: str
+    ahead: int
+    next_panel: bool
+    parallel: bool
+
+    @property
+    def shape(self) -> Tile:
+        """The tile in vectors."""
+        high, wide, several, unit = self.tile
+        return Tile(high, wide, several * unit // self.lanes, self.lanes)
+
+
+def plan_of(
+    z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int, threads: bool
+) -> Plan:
+    """Choose all parameters; `pad` is that of an image that needs padding."""
+    tile = plan(z, layout, per_group, target, lanes)
+    unit = layout.block if layout.block and tile.channels >= layout.block else tile.lanes
+    outside, ask = panels_outside(z, tile, target, threads), requested(z, target)
+    return Plan(
+        (tile.high, tile.wide, tile.channels // unit, unit),
+        tile.lanes,
+        outside,
+        "before" if outside else "rows",
+        max(1, AHEAD // (tile.channels * z.item)) if ask else 0,
+        ask and outside and not threads and next_panel_fits(z, tile, target),
+        threads,
+    )
+
+
+def plan_options(
+    name: str, known: Plan, z: Sizes, layout: Layout, per_group: int, target: Target
+) -> Options:
+    """Return what a search may choose for a convolution whose default plan is `known`."""
+    lanes, unit, ask = known.lanes, known.tile[3], known.ahead > 0
+    tiles = [
+        (high, wide, vectors * lanes // unit, unit)
+        for high, wide, vectors in register_tiles(z.high, z.wide, -(-z.outputs // lanes), target)
+        if _is_panel(vectors * lanes, z, layout, per_group)
+        and (vectors * lanes < layout.block) == (known.shape.channels < layout.block)
+    ]
+    return options_of(
+        name,
+        known,
+        tile=tiles,
+        outside=(False, True),
+        pad=() if known.pad == "never" else ("before", "never", "rows"),
+        ahead=DISTANCES if ask else (),
+        next_panel=(False, True) if ask else (),
+    )
+
+
+def _is_panel(channels: int, z: Sizes, layout: Layout, per_group: int) -> bool:
+    """Return whether a tile may have `channels`: whole blocks or a part of one, in one group."""
+    whole = not layout.block or not (channels % layout.block and layout.block % channels)
+    return whole and (per_group == z.outputs or not per_group % channels)
+
+
 def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -> Tile:
     """Choose the tile with the least `cost` among the tiles that fit in the registers.
 
@@ -61,9 +139,7 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
     lanes = min(lanes, 1 << (z.outputs.bit_length() - 1))
     best, least = Tile(1, 1, 1, lanes), math.inf
     for length, vectors in product((lanes, max(1, lanes // 2)), range(1, 5)):
-        channels = vectors * length
-        whole = not layout.block or not (channels % layout.block and layout.block % channels)
-        if not whole or (per_group < z.outputs and per_group % channels):
+        if not _is_panel(vectors * length, z, layout, per_group):
             continue
         pixels = max(1, target.tile_rows(vectors))
         for high in range(1, min(z.high, pixels) + 1):

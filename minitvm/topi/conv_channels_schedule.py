@@ -5,26 +5,33 @@ The weights are packed, and tiles, chosen by conv_channels_plan.py, stay in regi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .blocks import block_side, transpose_in_registers
-from .conv_channels_plan import Sizes, next_panel_fits, panels_outside, plan, requested
+from .conv_channels_plan import Sizes, plan_of, plan_options
 from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
 from .layouts import Layout, layout_of
+from .options import Choose
 from .stages import axes_of, has_iterations, reduce_axes_of, reduction_length
-from .tile import AHEAD, Tile
+from .tile import Tile
 
 
 def schedule_channels(
-    s: te.Schedule, conv: te.StageView, out: te.StageView, target: Target
+    s: te.Schedule,
+    conv: te.StageView,
+    out: te.StageView,
+    target: Target,
+    choose: Choose | None = None,
 ) -> set[str]:
     """Schedule conv2d in NHWC or NCHWc; return the names of the scheduled stages.
 
     out: the elementwise stage that reads the convolution, or the convolution itself.
+    choose: returns the plan.
 
     pack the weights into panels of the tile's channels
     for n, yo in parallel:              rows of tiles
@@ -47,37 +54,42 @@ def schedule_channels(
     z, layout = _sizes(op), layout_of("conv2d", described.layout)
     if z is None:
         return set()
-    lanes, total = target.lanes(op.dtypes[0]), op.output(0)
-    tile = plan(z, layout, z.outputs // described.groups, target, lanes)
+    total, per_group = op.output(0), z.outputs // described.groups
     image, kernel = _operands(op)
-    packed, padded = s[s.cache_read(kernel, "global", [total])], s[image]
+    padded = s[image]
+    threads = target.num_cores > 1 and has_iterations(op, WORTH_THREADS)
+    p = plan_of(z, layout, per_group, target, target.lanes(op.dtypes[0]), threads)
+    if _is_copy(padded):
+        p = replace(p, pad="never")
+    if choose is not None:
+        p = choose(plan_options(conv.name, p, z, layout, per_group, target))
+    tile = p.shape
+    packed = s[s.cache_read(kernel, "global", [total])]
     _pack(s, kernel, packed, layout, tile.channels, target)
     acc = s[s.cache_write(total, "local")] if conv.name == out.name else conv
     acc.set_scope("local")
     n, panels, yo, xo, inner = _tiles(out, layout, tile)
-    threads = target.num_cores > 1 and has_iterations(op, WORTH_THREADS)
-    outside = panels_outside(z, tile, target, threads)
-    out.reorder(*((*panels, n, yo) if outside else (n, yo, *panels)), xo, *inner)
+    out.reorder(*((*panels, n, yo) if p.outside else (n, yo, *panels)), xo, *inner)
     for axis in inner[:-1]:
         out.unroll(axis)
     out.vectorize(inner[-1])
     acc.compute_at(out, xo)
     term = _sum(acc, layout, tile, op)
-    if requested(z, target):
-        acc.prefetch(packed.op.output(0), term, max(1, AHEAD // (tile.channels * z.item)))
-        if outside and not threads and next_panel_fits(z, tile, target):
-            out.prefetch(packed.op.output(0), panels[-1], 1)
+    if p.ahead:
+        acc.prefetch(packed.op.output(0), term, p.ahead)
+    if p.next_panel:
+        out.prefetch(packed.op.output(0), panels[-1], 1)
     row = yo
-    if threads:
-        row = out.fuse(*panels, n, yo) if outside else out.fuse(n, yo)
+    if p.parallel:
+        row = out.fuse(*panels, n, yo) if p.outside else out.fuse(n, yo)
         out.parallel(row)
-    if _is_copy(padded):
+    if p.pad == "never":
         padded.compute_inline()
     else:
-        _pad(padded, target, parallel=threads and outside)
-        if not outside:
+        _pad(padded, target, parallel=p.parallel and p.pad == "before")
+        if p.pad == "rows":
             padded.compute_at(out, row)
-            if not threads:  # a row is copied only once
+            if not p.parallel:  # a row is copied only once
                 padded.store_at(out, n)
     return {conv.name, out.name, acc.name, packed.name, image.name}
 

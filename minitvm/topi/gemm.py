@@ -21,6 +21,7 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import DType, Target, divisors
 
 from .blocks import PAGE, block_side, transpose_by_blocks
+from .options import Choose, Options, options_of
 from .stages import axes_of, reduce_axes_of
 from .tile import AHEAD
 
@@ -30,6 +31,12 @@ PACK_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it sa
 WORTH_THREADS = 1 << 21  # multiply-adds; fewer are finished before a second thread starts
 STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
 DOTS = 8  # sums that a product with few rows and a transposed b computes at a time
+
+# what a search may choose
+TALLEST, WIDEST = 16, 8  # the rows of a tile, and its columns in vectors
+SHALLOWEST = 64  # the rows of b in a packed block
+PANELS = (1, 2, 4, 8, 16)
+FEW = (1, 2, 4, 8, 16)  # strips, and vectors or sums at a time, of a matrix-vector product
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,10 @@ class Plan:
     parallel        whether the outermost loop runs in parallel
     depth           the rows of b in a packed block; 0 for all of them
     panels          the panels in a packed block
+    ahead           the rows of b between a request to the cache and its use; 0 for no requests
+    next_panel      whether each panel is requested during the one before
+    In a product with few rows, b is read in strips of `depth` rows, or transposed, `columns` at a
+    time; nothing else is used.
     """
 
     rows: int
@@ -51,6 +62,8 @@ class Plan:
     parallel: bool
     depth: int = 0
     panels: int = 1
+    ahead: int = 0
+    next_panel: bool = False
 
 
 def plan(
@@ -132,23 +145,70 @@ def blocked(
 
 
 def schedule_product(
-    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, out: te.StageView, target: Target
+    s: te.Schedule,
+    stage: te.StageView,
+    op: te.ComputeOp,
+    out: te.StageView,
+    target: Target,
+    choose: Choose | None = None,
 ) -> set[str]:
     """Schedule the matrix product `stage`; return the names of the scheduled stages.
 
-    out: the epilogue of the product, or the product itself.
+    out: the epilogue of the product, or the product itself. choose: returns the plan.
     """
     before = {v.name for v in s.stages}
     right = _right_operand(op)
     if right is None:
         return set()
     b, transposed = right
-    product, rows = op.output(0), op.shape[-2]
-    few = isinstance(rows, int) and rows <= MATVEC_ROWS and len(op.shape) == 2
-    if few and schedule_matvec(s, product, transposed, target):
+    constant = b.op in schedule.constants(s.state)
+    p = _plan_for(op, transposed, constant, target)
+    if choose is not None:
+        p = choose(_options(stage.name, p, op, transposed, constant, target))
+    if _is_matvec(op, transposed, target):
+        schedule_matvec(s, op.output(0), transposed, p)
         return {stage.name}
-    schedule_matmul(s, product, out.op.output(0), b, transposed, target)
+    schedule_matmul(s, op.output(0), out.op.output(0), b, transposed, p, target)
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
+
+
+def _is_matvec(op: te.ComputeOp, transposed: bool, target: Target) -> bool:
+    """Return whether `op` has so few rows that reading b takes all the time.
+
+    If b is transposed, its rows must be a few vectors long, and their length constant.
+    """
+    rows, k = op.shape[-2], op.reduce_axis[0].extent
+    few = isinstance(rows, int) and rows <= MATVEC_ROWS and len(op.shape) == 2
+    return few and (not transposed or (isinstance(k, int) and k >= 2 * target.lanes(op.dtypes[0])))
+
+
+def _options(
+    name: str, p: Plan, op: te.ComputeOp, transposed: bool, constant: bool, target: Target
+) -> Options:
+    """Return what a search may choose for the product `op`, whose default plan is `p`."""
+    *_, m, n = (size if isinstance(size, int) else 1 << 10 for size in op.shape)
+    k = op.reduce_axis[0].extent
+    if _is_matvec(op, transposed, target):
+        if transposed:
+            return options_of(name, p, columns=FEW)
+        return options_of(name, p, columns=(p.lanes * v for v in FEW), depth=FEW)
+    columns = [p.lanes * v for v in range(1, min(WIDEST, -(-n // p.lanes)) + 1)]
+    return options_of(
+        name,
+        p,
+        rows=range(1, min(TALLEST, m) + 1),
+        columns=columns,
+        pack=(False, True),
+        depth=(0, *(d for d in divisors(k) if SHALLOWEST <= d < k)) if isinstance(k, int) else (),
+        panels=PANELS,
+        ahead=(0, *(_ahead(c, op.dtypes[0]) for c in columns)) if constant else (),
+        next_panel=(False, True) if constant else (),
+    )
+
+
+def _ahead(columns: int, dtype: DType) -> int:
+    """Return how many rows of a panel are AHEAD bytes."""
+    return max(1, AHEAD // (columns * dtype.bytes))
 
 
 def _right_operand(op: te.ComputeOp) -> tuple[te.Tensor, bool] | None:
@@ -169,6 +229,7 @@ def schedule_matmul(
     out: te.Tensor,
     b: te.Tensor,
     b_transposed: bool,
+    p: Plan,
     target: Target,
 ) -> None:
     """Schedule `product`, a reduction over k of a[i, k] * b[k, j].
@@ -188,7 +249,6 @@ def schedule_matmul(
     """
     op = s[product].op
     assert isinstance(op, te.ComputeOp)
-    p = _plan_for(op, target, gather=b_transposed)
     fused, strips = product.op is not out.op, list[te.Axis]()
     if p.depth:
         s[product].split(op.reduce_axis[0], factor=p.depth)
@@ -215,29 +275,40 @@ def schedule_matmul(
     stage.vectorize(j)
     s[tile].compute_at(stage, io)
     k = _inner_product(s, tile, p)
+    if p.ahead:
+        s[tile].prefetch(b if packed is None else packed, k, p.ahead)
+    if p.next_panel:
+        stage.prefetch(b if packed is None else packed, panels[0] if panels else outer)
     if packed is not None:
-        if b.op in schedule.constants(s.state):  # packed before the calls, so it may be in no cache
-            row = p.columns * packed.dtype.bytes
-            s[tile].prefetch(packed, k, max(1, AHEAD // row))
-            fits = isinstance(k.extent, int) and 4 * k.extent * row <= target.l2
-            if fits and not p.parallel and not tir.prove_equal(io.extent, 1):
-                stage.prefetch(packed, panels[0] if panels else outer)
-        else:
+        if b.op not in schedule.constants(s.state):  # a constant is packed before the calls
             s[packed].compute_at(*((stage, strips[0]) if strips else (s[out], outer)))
         _pack(s, b, packed, p.columns, b_transposed, target)
 
 
-def _plan_for(op: te.ComputeOp, target: Target, gather: bool) -> Plan:
-    """Return the plan for the product `op`, with blocks of b if all sizes are constants."""
+def _plan_for(op: te.ComputeOp, transposed: bool, constant: bool, target: Target) -> Plan:
+    """Return the plan for the product `op`, with blocks of b if all sizes are constants.
+
+    A constant b is packed before the calls, so it may be in no cache, and is requested.
+    """
     *batch, m, n = op.shape
     k, dtype = op.reduce_axis[0].extent, op.dtypes[0]
-    batches = reduce(tir.mul, batch, 1)
-    if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int)):
-        return plan((m, n, k), dtype, target, gather)
-    if not isinstance(batches, int):
-        return plan((m, n, k), dtype, target, gather)
-    p = plan((m, n, k), dtype, target, gather, batches, splits=True)
-    return blocked(p, (m, n, k), dtype, target, batches) if p.pack else p
+    if _is_matvec(op, transposed, target):
+        lanes = target.lanes(dtype)
+        columns = DOTS if transposed else 4 * lanes
+        return Plan(MATVEC_ROWS, columns, lanes, pack=False, parallel=False, depth=STRIP)
+    match m, n, k, reduce(tir.mul, batch, 1):
+        case int(), int(), int(), int(batches):
+            p = plan((m, n, k), dtype, target, transposed, batches, splits=True)
+            p = blocked(p, (m, n, k), dtype, target, batches) if p.pack else p
+        case _:
+            p = plan((m, n, k), dtype, target, transposed)
+    if not (constant and p.pack):
+        return p
+    height = p.depth or k
+    panel = height * p.columns * dtype.bytes if isinstance(height, int) else target.l2
+    several = not (isinstance(m, int) and m <= p.rows)  # tiles in a panel
+    fits = 4 * panel <= target.l2 and several and not p.parallel
+    return replace(p, ahead=_ahead(p.columns, dtype), next_panel=fits)
 
 
 def _outer_loop(stage: te.StageView, p: Plan, target: Target) -> te.Axis:
@@ -296,10 +367,8 @@ def _pack(
     transpose_by_blocks(s[block], axes_of(s[block])[-1], s[packed], outer, (k, j), side, target)
 
 
-def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, target: Target) -> bool:
+def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: Plan) -> None:
     """Schedule a product with very few rows, so that b is read from memory once and in order.
-
-    Returns False, and does nothing, if b is transposed and its rows are short or symbolic.
 
     for ko:                             strips of b
       for jo:
@@ -312,20 +381,17 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, targ
       out[i, jo*8 + ji] = sums[ji, 0] + ... + sums[ji, 15]
     """
     (i, j), (k,) = axes_of(s[product]), reduce_axes_of(s[product])
-    lanes = target.lanes(product.dtype)
     if not b_transposed:
-        ko, ki = s[product].split(k, factor=STRIP)
-        jo, ji = s[product].split(j, factor=4 * lanes)
+        ko, ki = s[product].split(k, factor=p.depth)
+        jo, ji = s[product].split(j, factor=p.columns)
         s[product].reorder(i, ko, jo, ki, ji)
         s[product].unroll(ki)
         s[product].vectorize(ji)
-        return True
-    if not isinstance(k.extent, int) or k.extent < 2 * lanes:
-        return False
-    _, ki = s[product].split(k, factor=lanes)
+        return
+    _, ki = s[product].split(k, factor=p.lanes)
     sums = s[s.rfactor(product, ki, factor_axis=2)]
     i, j = axes_of(s[product])
-    jo, ji = s[product].split(j, factor=DOTS)
+    jo, ji = s[product].split(j, factor=p.columns)
     s[product].reorder(jo, i, ji, *reduce_axes_of(s[product]))
     s[product].unroll(ji)
     sums.set_scope("local")
@@ -334,4 +400,3 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, targ
     sums.reorder(row, *reduce_axes_of(sums), column, lane)
     sums.unroll(column)
     sums.vectorize(lane)
-    return True

@@ -12,22 +12,59 @@ rows                a softmax or normalisation is computed row by row, with all 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .kinds import is_elementwise
+from .options import Choose, options_of
 from .stages import axes_of, has_iterations, reduce_axes_of
 
 WORTH_THREADS = 1 << 15  # elements; with fewer, starting threads takes longer than the work
+FEW = (1, 2, 4, 8)  # vectors in which a search may reduce a row, or compute one
 STRIP = 8  # rows that a column reduction adds before it updates the result
 
 
-def schedule_plain(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target) -> None:
-    """Schedule a stage that is computed at root and is neither a product nor a convolution."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parameters of a schedule for rows, as numbers of elements.
+
+    partials   the partial results to which a row is reduced first
+    vector     the results of an elementwise stage that are computed at a time
+    """
+
+    partials: int
+    vector: int
+
+
+def _plan_of(
+    stage: te.StageView, row: tir.Index, target: Target, choose: Choose | None, *fields: str
+) -> Plan | None:
+    """Return the plan that `choose` returns for these fields; `row` is the length of a row."""
+    if choose is None:
+        return None
+    lanes = target.lanes(stage.op.output(0).dtype)
+    several = [n * lanes for n in FEW if isinstance(row, int) and n * lanes <= row]
+    known = Plan(_width(row, lanes), _width(row, lanes))
+    return choose(options_of(stage.name, known, **dict.fromkeys(fields, several)))
+
+
+def schedule_plain(
+    s: te.Schedule,
+    stage: te.StageView,
+    op: te.ComputeOp,
+    target: Target,
+    choose: Choose | None = None,
+) -> None:
+    """Schedule a stage that is computed at root and is neither a product nor a convolution.
+
+    choose: returns the plan of a row reduction.
+    """
     folded = _reduced_row(op)
     if folded is not None and len(op.body) == 1:
-        _attach_partials(s, stage, _reduce_in_vectors(s, stage, op, folded, target))
+        p = _plan_of(stage, folded.extent, target, choose, "partials")
+        _attach_partials(s, stage, _reduce_in_vectors(s, stage, op, folded, target, p))
         outer = _data_loops(stage)
     elif op.axis and (op.reduction is None or _reads_along(op, op.axis[-1])):
         outer = _vectorize(stage, op, target)
@@ -84,7 +121,12 @@ def _reduced_row(op: te.ComputeOp) -> te.Axis | None:
 
 
 def _reduce_in_vectors(
-    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, k: te.Axis, target: Target
+    s: te.Schedule,
+    stage: te.StageView,
+    op: te.ComputeOp,
+    k: te.Axis,
+    target: Target,
+    p: Plan | None,
 ) -> list[te.Tensor]:
     """Reduce a row to several vectors, these to one vector, and then its lanes to one number.
 
@@ -96,7 +138,7 @@ def _reduce_in_vectors(
     for l: out += narrow[l]
     """
     lanes = target.lanes(op.dtypes[0])
-    width = _width(k.extent, lanes)
+    width = _width(k.extent, lanes) if p is None else p.partials
     if isinstance(k.extent, int) and k.extent < 2 * lanes:
         return []
     partials: list[te.Tensor] = []
@@ -124,37 +166,45 @@ def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tens
 
 
 def schedule_row_by_row(
-    s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target, done: Collection[str]
+    s: te.Schedule,
+    out: te.StageView,
+    op: te.ComputeOp,
+    target: Target,
+    done: Collection[str],
+    choose: Choose | None = None,
 ) -> set[str]:
     """Schedule `out` row by row, with the stages that it needs inside its loop over rows.
 
     done: the names of stages that have a schedule already, such as matrix products. Returns the
-    names of all stages that this function has scheduled.
+    names of all stages that this function has scheduled. choose: returns the plan.
     """
     *outer, last = op.axis
     if not outer:
         return set()
     members = _row_members(s, out, op, done)
     row = out.fuse(*outer) if len(outer) > 1 else outer[0]
-    partials = {m.name: _reduce_member(s, m, target) for m in members}
+    p = _plan_of(out, last.extent, target, choose, "partials", "vector")
+    partials = {m.name: _reduce_member(s, m, target, p) for m in members}
     for stage in members:  # readers first
         stage.compute_at(out, row)
         _attach_partials(s, stage, partials[stage.name])
     for stage in (*members, out):
         axes = axes_of(stage)
         if len(axes) == len(op.axis) and not reduce_axes_of(stage):
-            width = _width(last.extent, target.lanes(op.dtypes[0]))
+            width = _width(last.extent, target.lanes(op.dtypes[0])) if p is None else p.vector
             stage.vectorize(stage.split(axes[-1], factor=width)[1])
     if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(row)
     return {v.name for v in s.stages if v.is_attached} | {out.name}
 
 
-def _reduce_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[te.Tensor]:
+def _reduce_member(
+    s: te.Schedule, stage: te.StageView, target: Target, p: Plan | None
+) -> list[te.Tensor]:
     """Call `_reduce_in_vectors` if `stage` reduces rows; return the new stages."""
     assert isinstance(stage.op, te.ComputeOp)
     folded = _reduced_row(stage.op)
-    return [] if folded is None else _reduce_in_vectors(s, stage, stage.op, folded, target)
+    return [] if folded is None else _reduce_in_vectors(s, stage, stage.op, folded, target, p)
 
 
 def _row_members(

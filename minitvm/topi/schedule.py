@@ -23,22 +23,24 @@ from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
+from .options import Choose
 from .shape import INJECTIVE
 from .window import WINDOW
 from .window_schedule import schedule_window
 from .winograd import WINOGRAD, WINOGRAD_PART
-from .winograd_schedule import Plan, schedule_winograd
+from .winograd_schedule import schedule_winograd
 
 LONG = 500  # expression nodes; a formula with this many or more is not inlined
 
 
 def schedule(
-    outs: Any, target: str | Target | None = None, *, winograd: Plan | None = None
+    outs: Any, target: str | Target | None = None, *, choose: Choose | None = None
 ) -> te.Schedule:
     """Return a good schedule of `outs` (a tensor or a list) for `target`, without any search.
 
     target     by default the current one: Target.current()
-    winograd   the parameters of conv2d_winograd, by default those that should be fastest
+    choose     choose(options) returns the plan of a stage, such as a product or a convolution; by
+               default the one that should be fastest, options.known
 
     Inside `with topi.dispatch.using(dispatcher):` a dispatcher may return another schedule.
     Stages are recognised by their formulas, convolutions by their topi operators. Elementwise
@@ -47,7 +49,7 @@ def schedule(
     are vectorized over the last dimension and run in parallel over the others.
     """
     target, outputs = Target(target), check_outputs(outs)
-    if winograd is None and (tuned := dispatched(outputs, target)) is not None:
+    if choose is None and (tuned := dispatched(outputs, target)) is not None:
         return tuned
     s = te.create_schedule(outputs)
     _inline(s)
@@ -59,30 +61,30 @@ def schedule(
         if not isinstance(op, te.ComputeOp) or stage.name in done:
             continue
         if is_product(op):
-            done |= schedule_product(s, stage, op, epilogue_or_self(s, stage, done), target)
+            done |= schedule_product(s, stage, op, epilogue_or_self(s, stage, done), target, choose)
         elif op.tag == DOTS:
             done |= schedule_dots(s, stage, op, target)
         elif op.tag == CONV_ROWS:
             done |= schedule_rows(s, stage, cropped(s, stage, done), target)
         elif op.tag == CONV_CHANNELS:
-            done |= schedule_channels(s, stage, epilogue_or_self(s, stage, done), target)
+            done |= schedule_channels(s, stage, epilogue_or_self(s, stage, done), target, choose)
         elif op.tag == WINOGRAD:
             out = epilogue_or_self(s, stage, done)
-            done |= schedule_winograd(s, stage, out, target, winograd)
+            done |= schedule_winograd(s, stage, out, target, choose)
         elif op.tag == WINDOW:
-            done |= schedule_window(s, stage, epilogue_or_self(s, stage, done), target)
+            done |= schedule_window(s, stage, epilogue_or_self(s, stage, done), target, choose)
         elif op.tag == LAYOUT:
             done |= schedule_layout(s, stage, target)
     for stage in reversed(s.stages):
         op, settled = stage.op, stage.is_inlined or stage.name in done
         if isinstance(op, te.ComputeOp) and op.tag == ROW and not settled:
-            done |= schedule_row_by_row(s, stage, op, target, done)
+            done |= schedule_row_by_row(s, stage, op, target, done, choose)
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
         if not settled and isinstance(stage.op, te.ComputeOp):
             row = transposed_row(stage.op)
             if row is None:
-                schedule_plain(s, stage, stage.op, target)
+                schedule_plain(s, stage, stage.op, target, choose)
             else:
                 done |= schedule_transpose(s, stage, epilogue_or_self(s, stage, done), row, target)
     return s

@@ -17,8 +17,9 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .layouts import NCHW, Layout, layout_of
+from .options import Choose, options_of
 from .stages import axes_of, has_iterations, reduce_axes_of
-from .tile import Tile, parts
+from .tile import Tile, parts, register_tiles
 
 MOST_RESULTS = 8  # more would load less, but from more cache lines at a time
 IN_FLIGHT = 4  # operations that hide the latency of one another; the next tile's help to hide it
@@ -44,6 +45,16 @@ class Sizes:
     channels: int
     windows: tuple[tuple[int, int], tuple[int, int]]
     weighted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parameters of a schedule: (rows, columns, vectors, lanes) of a tile, and the loops over
+    the window that are unrolled: none, that over its columns, or both.
+    """
+
+    tile: tuple[int, int, int, int]
+    unroll: int
 
 
 def plan(z: Sizes, target: Target, lanes: int) -> Tile:
@@ -99,11 +110,16 @@ def _covered(positions: int, kernel: int, stride: int) -> int:
 
 
 def schedule_window(
-    s: te.Schedule, fold: te.StageView, out: te.StageView, target: Target
+    s: te.Schedule,
+    fold: te.StageView,
+    out: te.StageView,
+    target: Target,
+    choose: Choose | None = None,
 ) -> set[str]:
     """Schedule a reduction over windows; return the names of the scheduled stages.
 
     out: the elementwise stage that reads the reduction, or the reduction itself.
+    choose: returns the plan.
 
     for n, yo in parallel:              rows of tiles
       for xo, co:                       tiles
@@ -117,6 +133,12 @@ def schedule_window(
     if z is None:
         return set()
     tile = plan(z, target, target.lanes(op.dtypes[0]))
+    p = Plan((tile.high, tile.wide, tile.vectors, tile.lanes), _unrolled(z, tile))
+    if choose is not None:
+        vectors = -(-z.channels // tile.lanes)
+        tiles = ((*t, tile.lanes) for t in register_tiles(z.high, z.wide, vectors, target))
+        p = choose(options_of(fold.name, p, tile=tiles, unroll=(0, 1, 2)))
+    tile = Tile(*p.tile)
     names = _pack(s, op, layout)
     acc = s[s.cache_write(op.output(0), "local")] if fold.name == out.name else fold
     acc.set_scope("local")
@@ -128,7 +150,7 @@ def schedule_window(
     if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
         out.parallel(out.fuse(*outer[:-2]))
     acc.compute_at(out, outer[-1])
-    _fold(acc, layout, tile)
+    _fold(acc, layout, tile, p.unroll)
     return names | {fold.name, out.name, acc.name}
 
 
@@ -163,7 +185,14 @@ def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axi
     return [*outer, yo, xo, co], [yi, xi, ci]
 
 
-def _fold(acc: te.StageView, layout: Layout, tile: Tile) -> None:
+def _unrolled(z: Sizes, tile: Tile) -> int:
+    """Return how many loops over the window have a body of at most UNROLLED operations."""
+    (ky, _), (kx, _) = z.windows
+    size = tile.high * tile.wide * tile.vectors * kx
+    return (size <= UNROLLED) + (size * ky <= UNROLLED)
+
+
+def _fold(acc: te.StageView, layout: Layout, tile: Tile, unroll: int) -> None:
     """Schedule the loops that compute a tile: one row of the window after the other.
 
     Few pixels and weights are then needed at a time. Loops that are not unrolled are outermost.
@@ -171,14 +200,11 @@ def _fold(acc: te.StageView, layout: Layout, tile: Tile) -> None:
     outer, (*pixels, last) = _tiles(acc, layout, tile)
     vectors, lanes = acc.split(last, factor=tile.lanes)
     ky, kx = reduce_axes_of(acc)
-    size = tile.high * tile.wide * tile.vectors
-    rows, columns = (n if isinstance(n, int) else UNROLLED for n in (ky.extent, kx.extent))
-    if size * columns > UNROLLED:
-        rolled, unrolled = [ky, kx], [vectors, *pixels]
-    elif size * columns * rows > UNROLLED:
-        rolled, unrolled = [ky], [vectors, *pixels, kx]
-    else:
-        rolled, unrolled = list[te.Axis](), [vectors, ky, *pixels, kx]
+    rolled, unrolled = (
+        ([ky, kx], [vectors, *pixels]),
+        ([ky], [vectors, *pixels, kx]),
+        ([], [vectors, ky, *pixels, kx]),
+    )[unroll]
     acc.reorder(*outer, *rolled, *unrolled, lanes)
     acc.vectorize(lanes)
     for axis in unrolled:

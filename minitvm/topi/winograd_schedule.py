@@ -27,6 +27,7 @@ from minitvm.base import Target, divisors
 
 from .convolution import CONVOLUTION, TILE, Convolution
 from .gemm import WORTH_THREADS
+from .options import Choose, Options, options_of
 from .stages import axes_of, reduce_axes_of
 from .tile import AHEAD
 
@@ -41,20 +42,29 @@ class Plan:
     """The parameters of a schedule for conv2d_winograd.
 
     block      the rows of tiles whose V and M are computed together
-    rows       the tiles in one register tile of the products
-    columns    the output channels in one register tile, and in one panel of U
+    tile       (rows, columns) of a register tile of the products: tiles of the image by output
+               channels; a panel of U has as many columns
     ahead      how many iterations of the sum before its use a row of U is requested
     lanes      the length of a vector of output channels; data_lanes: of input channels
     parallel   whether the outermost loop runs in parallel
     """
 
     block: int
-    rows: int
-    columns: int
+    tile: tuple[int, int]
     ahead: int
     lanes: int
     data_lanes: int
     parallel: bool
+
+    @property
+    def rows(self) -> int:
+        """The tiles of the image in one register tile."""
+        return self.tile[0]
+
+    @property
+    def columns(self) -> int:
+        """The output channels in one register tile."""
+        return self.tile[1]
 
 
 def plan(conv: Convolution, tile: int, target: Target) -> Plan:
@@ -72,7 +82,7 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     rows, vectors = _register_tile(block * across, outputs, lanes, target)
     columns = vectors * lanes
     ahead = max(1, AHEAD // (columns * conv.dtype.bytes))
-    return Plan(block, rows, columns, ahead, lanes, data_lanes, parallel)
+    return Plan(block, (rows, columns), ahead, lanes, data_lanes, parallel)
 
 
 def _block_sizes(total: int, batch: int) -> Sequence[int]:
@@ -134,23 +144,8 @@ def _register_tiles(target: Target) -> list[tuple[int, int]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a search may choose for the parameters `block` and (`rows`, `columns`).
-
-    known   the plan that should be fastest; its parameters are among the options
-    """
-
-    known: Plan
-    blocks: tuple[int, ...]
-    tiles: tuple[tuple[int, int], ...]
-
-
-def winograd_options(op: te.ComputeOp, target: Target) -> Options:
-    """Return the options of a search for the schedule of `op`, a result of conv2d_winograd."""
-    conv: Convolution = op.attrs[CONVOLUTION]
-    tile: int = op.attrs[TILE]
-    known = plan(conv, tile, target)
+def _options(name: str, known: Plan, conv: Convolution, tile: int, target: Target) -> Options:
+    """Return what a search may choose for a convolution whose default plan is `known`."""
     batch, _, outputs = conv.sizes
     total = batch * conv.tiles(tile)[0]
     smallest = {
@@ -162,25 +157,27 @@ def winograd_options(op: te.ComputeOp, target: Target) -> Options:
         for rows, vectors in _register_tiles(target)
         if vectors <= widest and rows * vectors >= FEWEST
     ]
-    return Options(
-        known,
-        tuple(sorted({known.block, *smallest.values()})),
-        tuple(sorted({(known.rows, known.columns), *tiles})),
-    )
+    return options_of(name, known, block=smallest.values(), tile=tiles)
 
 
 def schedule_winograd(
-    s: te.Schedule, stage: te.StageView, out: te.StageView, target: Target, p: Plan | None = None
+    s: te.Schedule,
+    stage: te.StageView,
+    out: te.StageView,
+    target: Target,
+    choose: Choose | None = None,
 ) -> set[str]:
     """Schedule all stages of conv2d_winograd; return their names.
 
-    stage: the output transform. out: the elementwise stage that reads it, or `stage` itself. p: the
-    parameters, by default those of `plan`.
+    stage: the output transform. out: the elementwise stage that reads it, or `stage` itself.
+    choose: returns the plan.
     """
     assert isinstance(stage.op, te.ComputeOp)
     conv: Convolution = stage.op.attrs[CONVOLUTION]
     tile: int = stage.op.attrs[TILE]
-    p = p or plan(conv, tile, target)
+    p = plan(conv, tile, target)
+    if choose is not None:
+        p = choose(_options(stage.name, p, conv, tile, target))
     (half_out,) = _reads(stage.op)
     (product,) = _reads(half_out.op)
     v, u = _reads(product.op)

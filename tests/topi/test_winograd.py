@@ -350,9 +350,9 @@ def test_more_cores_favour_the_formula_with_fewer_bytes() -> None:
 
 def test_plans_follow_from_the_machine() -> None:
     machine = tvm.Target(ONE).on(vector_bytes=64, vector_registers=32, l2=1 << 20)
-    assert plan(layer(56, 64, 64), 4, machine) == Plan(2, 14, 32, 32, 16, 16, False)
-    assert plan(layer(28, 128, 128), 4, machine) == Plan(7, 13, 32, 32, 16, 16, False)
-    assert plan(layer(7, 512, 512), 2, machine) == Plan(4, 8, 32, 32, 16, 16, False)
+    assert plan(layer(56, 64, 64), 4, machine) == Plan(2, (14, 32), 32, 16, 16, False)
+    assert plan(layer(28, 128, 128), 4, machine) == Plan(7, (13, 32), 32, 16, 16, False)
+    assert plan(layer(7, 512, 512), 2, machine) == Plan(4, (8, 32), 32, 16, 16, False)
     assert plan(layer(7, 512, 512), 2, machine.on(num_cores=2)).block == 2
 
 
