@@ -33,7 +33,8 @@ from .measure import (
     MeasureResult,
     measure_option,
 )
-from .operators import OPERATORS, Operator, recognised, task_for
+from .operators import OPERATORS, Operator, task_for
+from .recognise import recognised
 from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity, InstantiationError
 from .task import Task
 from .templates import Template, args_to_workload, clear, find_template, template

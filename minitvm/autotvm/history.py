@@ -6,16 +6,17 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from minitvm import te, topi, tune
 from minitvm.base import ArgumentError, Target
 
-from .dispatch import DispatchContext, Workload
+from .dispatch import ApplyConfig, DispatchContext, Workload
 from .measure import MeasureInput, MeasureResult
-from .operators import recognised
+from .operators import scheduled
+from .recognise import recognised
 from .space import Config, ConfigEntity
 from .task import collected
 from .templates import TEMPLATES
@@ -59,15 +60,14 @@ class ApplyHistoryBest(DispatchContext):
         Returns None if the log does not have the workload, or if the default was faster when both
         were measured.
         """
-        found = recognised(outs)
-        if found is None or self._default_is_faster(target, found[0]):
+        workload = recognised(outs)
+        if workload is None or self._default_is_faster(target, workload):
             return None
-        workload, heavy, scheduler = found
         cfg = self.find(target, workload)
         if cfg is None:
             return None
-        with target:
-            return scheduler(cfg, outs, heavy)
+        with target, ApplyConfig(cfg):
+            return scheduled(outs)
 
     def load(self, records: Records) -> None:
         """Add the records of a log."""
@@ -124,16 +124,20 @@ class ApplyHistoryBest(DispatchContext):
 
 
 def config_of(record: tune.Record, target: Target, workload: Workload) -> ConfigEntity | None:
-    """Return the configuration of a record; None, with a warning, if its template has changed."""
+    """Return the configuration of a record; None, with a warning, if its template has changed.
+
+    The space may also differ on another target: it has the default plan for that target.
+    """
     template = TEMPLATES.get(workload[0])
     if template is None:
         return None
-    if f"@{template.code_hash}." not in record.sketch:
-        text = f"template {template.name!r} has changed since {record.task} was tuned: tune again"
-        warnings.warn(text, stacklevel=2)
-        return None
-    space, _ = collected(template, workload[1:], target)
-    return space.entity(row_of(space, record))
+    if f"@{template.code_hash}." in record.sketch:
+        space, _ = collected(template, workload[1:], target)
+        with suppress(ArgumentError):
+            return space.entity(row_of(space, record))
+    text = f"template {template.name!r} has changed since {record.task} was tuned: tune again"
+    warnings.warn(text, stacklevel=2)
+    return None
 
 
 def row_of(space: Any, record: tune.Record) -> tuple[int, ...]:

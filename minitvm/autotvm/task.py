@@ -70,6 +70,10 @@ def create(
     template, to = find_template(task_name), Target(target)
     workload = args_to_workload(args)
     space, first = collected(template, workload, to)
+    for tensor in first.args:
+        if 0 in tensor.shape:
+            why = f"{tensor.name} has no elements"
+            raise ArgumentError(f"template {task_name!r}", why, "sizes of at least 1")
 
     def make(row: tuple[int, ...]) -> tune.Made:
         s, given = instance(template, space.entity(row), workload, to)
@@ -121,8 +125,9 @@ def collected(
         s, tensors = template.instantiate(space, workload)
     space.code_hash = template.code_hash
     if not space.space_map:
-        why = "it defines no knob, so there is nothing to tune"
-        raise ArgumentError(f"template {template.name!r}", why, "get_config().define_split(...)")
+        why = f"for target {target.kind}, it defines no knob, so there is nothing to tune"
+        fix = "get_config().define_split(...), or target llvm"
+        raise ArgumentError(f"template {template.name!r}", why, fix)
     return space, tune.Made(s, tuple(tensors))
 
 

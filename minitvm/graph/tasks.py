@@ -46,8 +46,7 @@ class GraphTask:
     @property
     def workload(self) -> autotvm.Workload | None:
         """The template of AutoTVM for this kernel, and its arguments; None if no template fits."""
-        found = autotvm.recognised([self.args[-1]])
-        return None if found is None else found[0]
+        return autotvm.recognised([self.args[-1]])
 
     @property
     def task(self) -> autotvm.Task | None:

@@ -56,6 +56,28 @@ def test_a_tuned_operator_computes_what_the_default_does(name: str, shape: Any) 
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", "llvm -num-cores=2"])
+@pytest.mark.parametrize(("name", "shape"), OPERATORS)
+def test_the_default_schedule_is_a_configuration(name: str, shape: Any, target: str) -> None:
+    task, seen = autotvm.task_for(name, shape, target), list[topi.Options]()
+
+    def known(options: topi.Options) -> Any:
+        seen.append(options)
+        return options.known
+
+    default = topi.schedule(task.outputs, Target(target), choose=known).steps
+    ((options, fields),) = [(o, o.fields.items()) for o in seen]
+    row = [values.index(getattr(options.known, field)) for field, values in fields]
+    assert task.instantiate(task.config_space.entity(row))[0].steps == default
+
+
+def test_an_operator_that_is_not_tuned_gets_the_default_schedule() -> None:
+    task = autotvm.task_for("dense", (24, 40, 20))
+    with pytest.warns(autotvm.FallbackWarning), task.target:
+        s, _ = task.template(24, 40, 20)
+    assert s.steps == topi.schedule(task.outputs, task.target).steps
+
+
 def test_a_template_that_packs_in_its_formula_has_a_formula_for_each_width() -> None:
     @autotvm.template("test/packed")
     def packed(n: int) -> Any:

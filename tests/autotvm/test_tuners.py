@@ -12,7 +12,7 @@ import pytest
 from minitvm import autotvm, driver, te, topi, tune
 from minitvm.autotvm.annealing import Best, anneal
 from minitvm.autotvm.columns import columns_of
-from minitvm.autotvm.operators import recognised
+from minitvm.autotvm.recognise import recognised
 from minitvm.autotvm.tuner import (
     GATuner,
     GridSearchTuner,
@@ -166,12 +166,16 @@ def test_the_features_of_a_history_are_computed_in_batches(
     assert len(batches) <= len(task.sketches)
 
 
-def test_a_tuned_product_has_any_elementwise_stage_after_it(pretended: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_tuned_product_has_any_elementwise_stage_after_it(
+    constant: bool, pretended: Any, tmp_path: Path
+) -> None:
     task, path = autotvm.task_for("matmul", (32, 32, 32)), tmp_path / "log"
-    fast = pretended(task, lambda cfg: 1e-3 * (3 - cfg["cache"].val) + 1e-4 * (not cfg["pack"].val))
+    fast = pretended(task, lambda cfg: 1e-3 * cfg["columns"].val + 1e-4 * (not cfg["pack"].val))
     log = [autotvm.callback.log_to_file(path)]
     RandomTuner(task, rng=np.random.default_rng(6)).tune(24, callbacks=log, measurer=fast)
-    A, B, R = (te.placeholder((32, 32), name=n) for n in "ABR")
+    A, R = (te.placeholder((32, 32), name=n) for n in "AR")
+    B = te.placeholder((32, 32), name="B", constant=constant)
     bias = te.placeholder((32,), name="bias")
     C = topi.relu(topi.add(topi.add(topi.matmul(A, B), bias), R))
     with autotvm.apply_history_best(path):

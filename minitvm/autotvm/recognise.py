@@ -1,31 +1,22 @@
-"""Recognise from the formulas which operator some stages compute, to give it a tuned schedule."""
+"""Recognise from the formulas which operator some stages compute, to find its tuned schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from minitvm import te, tensor, tir, topi
 
-from ..dispatch import Workload
-from ..space import Config
-from .convolutions import schedule_conv
-from .products import schedule_product
-from .rows import schedule_softmax, schedule_sum
-from .stages import right_load
-from .windows import schedule_windows
+from .dispatch import Workload
 
 FLOAT32 = "float32"  # the only type of templates that have no argument for it
-Scheduler: TypeAlias = Callable[[Config, Sequence[te.Tensor], te.Tensor], te.Schedule]
-Found: TypeAlias = tuple[Workload, te.Tensor, Scheduler] | None
 
 
-def recognised(outs: Sequence[te.Tensor]) -> Found:
-    """Return the workload of `outs`, its heavy tensor, and the function that schedules it, or None.
+def recognised(outs: Sequence[te.Tensor]) -> Workload | None:
+    """Return the workload of `outs` if it is that of a template in operators.py, otherwise None.
 
-    The heavy tensor is the result of a product, of a convolution with constant weights (NHWC, NCHWc
-    or depthwise NHWC), of a sum of rows or of a softmax. Only elementwise stages of its shape may
-    read it.
+    It is a product, a convolution with constant weights (NHWC, NCHWc or depthwise NHWC), a sum of
+    rows or a softmax. Only elementwise stages of its shape may read its result.
     """
     ops = tensor.producers_first(tuple(t.op for t in outs))
     op = _heavy(ops)
@@ -36,13 +27,10 @@ def recognised(outs: Sequence[te.Tensor]) -> Found:
     if any(o.shape != op.shape or o.tag == topi.norm.ROW for o in after):
         return None
     for about in (_product, _convolution, _depthwise, _row_sum, _softmax):
-        found = about(op)
-        if found is not None and all(type(n) in (int, str, bool) for n in found[0]):
-            return found[0], op.output(0), found[1]
+        workload = about(op)
+        if workload is not None and all(type(n) in (int, str, bool) for n in workload):
+            return workload
     return None
-
-
-Known: TypeAlias = tuple[Workload, Scheduler] | None
 
 
 def _heavy(ops: Sequence[tensor.Operation]) -> te.ComputeOp | None:
@@ -55,18 +43,18 @@ def _heavy(ops: Sequence[tensor.Operation]) -> te.ComputeOp | None:
     return sums[0] if len(sums) == 1 else None
 
 
-def _product(op: te.ComputeOp) -> Known:
+def _product(op: te.ComputeOp) -> Workload | None:
     reads = [e.buffer for e in tensor.loads(op)]
     if op.tag != "matmul" or len(op.axis) != 2 or not all(_is_input(t) for t in reads):
         return None
-    load = right_load(op)
+    right = next(e for e in tensor.loads(op) if any(i is op.axis[-1] for i in e.indices))
     workload = (*op.shape, op.reduce_axis[0].extent, str(op.dtypes[0]))
-    if load.indices[-1] is op.axis[-1]:
-        return ("matmul", *workload), schedule_product
-    return ("dense", *workload, _is_constant(load.buffer)), schedule_product
+    if right.indices[-1] is op.axis[-1]:
+        return ("matmul", *workload)
+    return ("dense", *workload, _is_constant(right.buffer))
 
 
-def _convolution(op: te.ComputeOp) -> Known:
+def _convolution(op: te.ComputeOp) -> Workload | None:
     if op.tag != "conv_channels" or not _is_float32(op):
         return None
     image, weight = (e.buffer for e in tensor.loads(op))
@@ -77,11 +65,11 @@ def _convolution(op: te.ComputeOp) -> Known:
         return None
     sizes = about.batch, about.high.size, about.wide.size, about.inputs, about.outputs
     if about.layout == "NHWC":
-        return ("conv2d_nhwc", *sizes, *window), schedule_conv
-    return ("conv2d_nchwc", *sizes, *window, op.shape[-1]), schedule_conv
+        return ("conv2d_nhwc", *sizes, *window)
+    return ("conv2d_nchwc", *sizes, *window, op.shape[-1])
 
 
-def _depthwise(op: te.ComputeOp) -> Known:
+def _depthwise(op: te.ComputeOp) -> Workload | None:
     if op.tag != "window" or not _is_float32(op) or op.attrs["layout"] != "NHWC":
         return None
     reads, window = _reads(op), _window(*op.attrs["windows"])
@@ -95,10 +83,10 @@ def _depthwise(op: te.ComputeOp) -> Known:
         (1, channels),
     ):
         return None
-    return ("depthwise_nhwc", *data.shape, *window), schedule_windows
+    return ("depthwise_nhwc", *data.shape, *window)
 
 
-def _row_sum(op: te.ComputeOp) -> Known:
+def _row_sum(op: te.ComputeOp) -> Workload | None:
     r = op.reduction
     if op.tag != topi.reduction.REDUCTION or r is None or not _is_float32(op):
         return None
@@ -107,15 +95,15 @@ def _row_sum(op: te.ComputeOp) -> Known:
         return None
     if not _is_input(source.buffer) or not _are(source.indices, (*op.axis, *op.reduce_axis)):
         return None
-    return ("sum_rows", *source.buffer.shape), schedule_sum
+    return ("sum_rows", *source.buffer.shape)
 
 
-def _softmax(op: te.ComputeOp) -> Known:
+def _softmax(op: te.ComputeOp) -> Workload | None:
     along, last = op.attrs.get(topi.norm.SOFTMAX), len(op.axis) - 1
     stages = tensor.producers_first((op,))  # x, the maximum, exp, its sum, and their quotient
     if along != [last] or last != 1 or len(stages) != 5 or not _is_float32(op):
         return None
-    return ("softmax", *op.shape), schedule_softmax
+    return ("softmax", *op.shape)
 
 
 def _window(high: Any, wide: Any) -> tuple[int, int, int] | None:
