@@ -58,6 +58,7 @@ simulate a click. `picture()` is the scene for SVG, PNG and saved notebooks, wit
 # pyright: reportUnusedImport=false
 
 from .accelerator import AcceleratorView
+from .amdahl_bar import AmdahlBar
 from .blocks import Block, Nest, nest_of
 from .cache_lens import CacheLens
 from .cache_run import CachedLine, CacheRun, Totals, cache_run, cached_lines, contents, totals
@@ -82,7 +83,7 @@ from .graph_stepper import GraphStepper
 from .grids import Grid, grids_of, order_frames
 from .index_lens import IndexLens
 from .kinds import COLOURS, KINDS, Kind, contrast, ink
-from .layers import AmdahlBar, LayerRoofline, OverlapBars, StallWaterfall
+from .layer_roofline import LayerRoofline
 from .layers_rows import (
     CORTEX_A9,
     Amdahl,
@@ -93,10 +94,10 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
-from .layers_scene import amdahl_bars, layers_roofline, overlap_bars, stall_waterfall
 from .memory_plan import MemoryPlan
 from .nest import nest_ascii, nest_scene, nest_shapes
 from .order import Order, Tick, order_of
+from .overlap_bars import OverlapBars
 from .page import page, table
 from .pass_explorer import PassExplorer
 from .player import NestPlayer
@@ -124,6 +125,7 @@ from .scene import (
 from .shares_scene import shares_scene
 from .sketch_tree import SketchTree
 from .space_map import SpaceMap
+from .stall_waterfall import StallWaterfall
 from .svg import svg
 from .task_allocation import TaskAllocation
 from .timing_lab import TimingLab

@@ -10,7 +10,7 @@ from .kinds import ink
 from .scene import Line, Rect, Scene, Shape, Text, shifted, text_width
 
 Point = tuple[float, float]
-Box = tuple[float, float, float, float]  # left, top, right, bottom
+Area = tuple[float, float, float, float]  # left, top, right, bottom
 Entry = tuple[Sequence[Shape], float, str]  # a sample drawn at the origin, its width, its text
 
 APART = 44  # pixels: the least distance between two labels of an axis
@@ -105,17 +105,17 @@ def axis_titles(x: Scale, y: Scale, below: str, *beside: tuple[float, str]) -> I
 # --- labels --------------------------------------------------------------------------------------
 
 
-def overlap(a: Box, b: Box) -> bool:
+def overlap(a: Area, b: Area) -> bool:
     """Return whether two boxes overlap."""
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def around(x: float, y: float, half: float) -> Box:
+def around(x: float, y: float, half: float) -> Area:
     """Return the square box around (x, y) with sides of `2 * half` pixels."""
     return x - half, y - half, x + half, y + half
 
 
-def label_box(x: float, y: float, text: str, side: int = 1) -> Box:
+def label_box(x: float, y: float, text: str, side: int = 1) -> Area:
     """Return the box of a bold label that starts at x, or with side=-1 ends at x.
 
     y   the base line of the label
@@ -125,7 +125,9 @@ def label_box(x: float, y: float, text: str, side: int = 1) -> Box:
     return left - 3, y - 11, left + wide + 3, y + 3
 
 
-def label_shapes(box: Box, text: str, kind: str = "text", bold: bool = True) -> tuple[Shape, Shape]:
+def label_shapes(
+    box: Area, text: str, kind: str = "text", bold: bool = True
+) -> tuple[Shape, Shape]:
     """Draw a label in a box with an opaque background."""
     left, top, right, bottom = box
     ground = Rect(left, top, right - left, bottom - top, "paper", radius=3)
@@ -135,7 +137,7 @@ def label_shapes(box: Box, text: str, kind: str = "text", bold: bool = True) -> 
 class Labels:
     """Place labels where they cover as little as possible, within a frame."""
 
-    def __init__(self, frame: Box) -> None:
+    def __init__(self, frame: Area) -> None:
         left, top, right, bottom = frame
         far = 1e4
         outside = (
@@ -144,9 +146,9 @@ class Labels:
             (-far, -far, left, far),
             (right, -far, far, far),
         )
-        self.taken: list[tuple[Box, float]] = [(box, OUTSIDE) for box in outside]
+        self.taken: list[tuple[Area, float]] = [(box, OUTSIDE) for box in outside]
 
-    def avoid(self, box: Box, cost: float) -> None:
+    def avoid(self, box: Area, cost: float) -> None:
         """Add a box that labels should not cover; `cost` is the penalty if a label overlaps it."""
         self.taken.append((box, cost))
 
@@ -157,11 +159,11 @@ class Labels:
             x, y = (a + (b - a) * n / pieces for a, b in zip(start, end, strict=True))
             self.avoid(around(x, y, 4), LINE if 0 < n < pieces else end_cost)
 
-    def cost(self, box: Box) -> float:
+    def cost(self, box: Area) -> float:
         """Return the total cost of the boxes that a label in `box` would overlap."""
         return sum(cost for other, cost in self.taken if overlap(box, other))
 
-    def best(self, spots: Iterable[tuple[Box, float]]) -> Box:
+    def best(self, spots: Iterable[tuple[Area, float]]) -> Area:
         """Return the box with the lowest cost plus penalty; each spot is (box, penalty)."""
         return min(spots, key=lambda spot: self.cost(spot[0]) + spot[1])[0]
 

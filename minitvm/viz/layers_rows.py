@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 from minitvm import accel
 from minitvm.base import ArgumentError
@@ -13,6 +14,8 @@ from minitvm.base import ArgumentError
 from .roofline import positive
 
 Units = tuple[accel.Unit, ...]
+MOST = 40  # rows: more would be too small to tell apart
+T = TypeVar("T")
 ALU_NAMES = ("min", "max", "add", "shr", "mul")
 
 
@@ -82,6 +85,18 @@ class LayerRow:
     def bound(self, config: accel.Config) -> float:
         """Return the lower of `roof` and `dram_roof(config)`, as a share of the peak, 0 to 1."""
         return min(self.roof, self.dram_roof(config))
+
+
+def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
+    """Return `rows` as a tuple; raise ArgumentError unless they are 1 to MOST objects of `kind`."""
+    found = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
+    if not found or not all(isinstance(row, kind) for row in found):
+        raise ArgumentError(f"{who}({rows!r:.60})", f"not a list of {kind.__name__}", example)
+    if len(found) > MOST:
+        raise ArgumentError(
+            f"{who} of {len(found)} rows", f"at most {MOST} can be told apart", "fewer rows"
+        )
+    return found
 
 
 def ridge(config: accel.Config) -> float:

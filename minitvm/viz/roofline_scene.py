@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from . import chart
-from .chart import LINE, NAMED, Box, Labels, Scale, around, label_box, label_shapes
+from .chart import LINE, NAMED, Area, Labels, Scale, around, label_box, label_shapes
 from .scene import Group, Line, Polygon, Rect, Scene, Shape, Text, clipped
 
 WIDTH, HEIGHT = 660, 420  # pixels
@@ -167,7 +167,7 @@ def touching(centres: Sequence[tuple[float, float]]) -> list[list[int]]:
     return groups
 
 
-def _spots(name: str, x: float, y: float) -> Iterator[tuple[Box, float]]:
+def _spots(name: str, x: float, y: float) -> Iterator[tuple[Area, float]]:
     """Yield (box, penalty) for a name beside the dot at (x, y), the best places first."""
     for n, (dx, dy, side) in enumerate((*BESIDE, *NEAR)):
         yield label_box(x + dx, y + dy, name, side), n / 100

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .chart import Scale
-from .scene import Rect, Scene, Shape, Text, clipped
-
-WIDTH, ROW, NAMES = 808, 20, 300  # pixels
+from .boxes import column, picture, text
+from .figure import WIDTH
+from .marks import Bar, Mark, Note, Rule
+from .plot import Axis, plot
+from .scene import Scene
 
 
 def shares_scene(shares: Mapping[str, float], title: str) -> Scene:
     """Draw a bar for each named number, in the given order; negative bars extend to the left."""
     most = max(map(abs, shares.values()), default=1.0) or 1.0
     low = -most if min(shares.values(), default=0.0) < 0 else 0.0
-    x = Scale(low, most, NAMES, WIDTH - 80)
-    shapes: list[Shape] = [Text(12, 22, title, bold=True)]
+    marks = list[Mark]()
     for n, (name, share) in enumerate(shares.items()):
-        top = 36 + n * ROW
-        ends = sorted((x.at(0.0), x.at(share)))
         kind = "serial" if share >= 0 else "reduce"
-        label = clipped(name, NAMES - 20, 12)
-        shapes.append(Text(NAMES - 8, top + 12, label, size=12, anchor="end"))
-        shapes.append(Rect(ends[0], top, max(1.0, ends[1] - ends[0]), ROW - 5, kind, name))
-        shapes.append(Text(ends[1] + 6, top + 12, f"{share:.3f}", "soft", 12))
-    return Scene(WIDTH, 36 + ROW * len(shares) + 12, tuple(shapes), title)
+        marks.append(Bar(0, n, share, n + 1, kind, name, inset=3))
+        marks.append(Note(max(0, share), n + 0.5, f"{share:.3f}"))
+    if low:
+        marks.append(Rule(x=0, kind="axis"))
+    x, y = Axis(low, most, hidden=True), Axis(names=[*shares])
+    chart = plot(x, y, marks, WIDTH, 20 * len(shares) + 6) if shares else None
+    return picture(column(text(title, size=13, bold=True), chart), title)

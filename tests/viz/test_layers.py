@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, groupby, pairwise
 
 import pytest
 
@@ -11,7 +11,6 @@ from minitvm.accel import Stall, Unit, parse, serial, simulate, vta_pynq
 from minitvm.base import ArgumentError
 from minitvm.viz.chart import seconds_text
 from minitvm.viz.layers_rows import ridge
-from minitvm.viz.layers_scene import BOTTOM, HEIGHT, LEFT
 from minitvm.viz.scene import Rect, Text
 
 from .accelerator_programs import talk
@@ -52,32 +51,54 @@ def test_a_roofline_as_text(golden) -> None:
     golden(repr(viz.LayerRoofline(ROWS)))
 
 
-def test_a_roofline_as_svg(golden) -> None:
-    golden(viz.LayerRoofline(ROWS).svg())
-
-
 def test_a_waterfall_as_text(golden) -> None:
     golden(repr(viz.StallWaterfall(talk())))
 
 
-def test_a_waterfall_as_svg(golden) -> None:
-    golden(viz.StallWaterfall(talk()).svg())
+def test_the_parts_of_a_waterfall_follow_each_other_and_have_their_share_of_the_width() -> None:
+    fall = viz.StallWaterfall(talk())
+    scene = fall.scene()
+    bars = [s for s in scene.shapes if isinstance(s, Rect) and s.key.startswith("part:")]
+    total = sum(fall.parts.values())
+    full = sum(bar.width for bar in bars)
+    assert [bar.width / full for bar in bars] == pytest.approx(
+        [cycles / total for cycles in fall.parts.values()], abs=0.005
+    )
+    for bar, after in pairwise(bars):
+        assert after.x == pytest.approx(bar.x + bar.width, abs=1)
+        assert after.y > bar.y
+    texts = [s.text for s in scene.shapes if isinstance(s, Text)]
+    assert {"all cycles", *fall.parts, f"{total:,}"} <= {*texts}
 
 
 def test_overlap_as_text(golden) -> None:
     golden(repr(viz.OverlapBars(ROWS)))
 
 
-def test_overlap_as_svg(golden) -> None:
-    golden(viz.OverlapBars(ROWS).svg())
+def test_the_parts_of_a_layer_fill_its_share_of_the_time_of_the_baseline() -> None:
+    layer = next(s for s in viz.OverlapBars(ROWS).scene().shapes if s.key == "layer:0")
+    assert isinstance(layer, viz.Group)
+    baseline, *parts = [s for s in viz.scene.walk_shapes(layer.shapes) if isinstance(s, Rect)]
+    assert [part.kind for part in parts] == ["pale_sky", "pale_orange", "sky", "orange"]
+    assert sum(part.width for part in parts) / baseline.width == pytest.approx(1000 / 1400)
+    assert [s.text for s in viz.scene.walk_shapes(layer.shapes) if isinstance(s, Text)] == [
+        "L", "C", "LC", "CS"
+    ]  # fmt: skip
 
 
 def test_amdahls_law_as_text(golden) -> None:
     golden(repr(viz.AmdahlBar(WORKS)))
 
 
-def test_amdahls_law_as_svg(golden) -> None:
-    golden(viz.AmdahlBar(WORKS).svg())
+def test_each_bar_is_as_long_as_its_time() -> None:
+    bar, a = viz.AmdahlBar(WORKS), viz.amdahl(tuple(WORKS), viz.CORTEX_A9)
+    rects = [s for s in viz.scene.walk_shapes(bar.scene().shapes) if isinstance(s, Rect)]
+    rows = [[*row] for _, row in groupby([r for r in rects if r.height > 20], lambda r: r.y)]
+    wide = [sum(r.width for r in row) for row in rows[:3]]
+    assert [w / wide[0] for w in wide] == pytest.approx(
+        [1, a.together / a.alone, a.limit / a.alone], rel=0.05
+    )
+    assert [row[0].kind for row in rows[:3]] == ["pale_sky", "bind", "pale_pink"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +164,21 @@ def test_every_layer_has_a_name_within_the_axes() -> None:
     scene = resnet().scene()
     bold = [s.text for s in scene.shapes if isinstance(s, viz.Text) and s.bold]
     assert bold[1:] == [row[0] for row in RESNET]
-    assert all(b.x >= LEFT and b.y + b.height <= HEIGHT - BOTTOM for b in labels(scene))
+    axes = [s.points for s in scene.shapes if isinstance(s, viz.Line) and s.kind == "axis"]
+    (left, bottom), (right, _) = max(axes, key=lambda ends: ends[1][0] - ends[0][0])
+    assert all(b.x >= left and b.x + b.width <= right for b in labels(scene))
+    assert all(b.y + b.height <= bottom for b in labels(scene))
+
+
+def test_an_arrow_leads_up_from_a_disc_to_a_square_below_the_roof_of_the_layer() -> None:
+    layers = [s for s in resnet().scene().shapes if s.key.startswith("layer:")]
+    assert len(layers) == len(RESNET)
+    for layer in layers:
+        assert isinstance(layer, viz.Group)
+        _, disc, arrow, square, roof = layer.shapes
+        assert (disc.x, disc.y) == arrow.points[0]
+        assert (square.x + square.width / 2, square.y + square.height / 2) == arrow.points[1]
+        assert roof.y <= square.y <= disc.y
 
 
 def test_an_arrow_starts_at_the_intensity_of_its_baseline() -> None:

@@ -1,0 +1,209 @@
+"""Boxes arrange a picture: rows, columns, tables and text. Only plot.py computes other positions.
+
+    picture(column(
+        spread(text("title", bold=True), text("status", "soft", anchor="end"), 800),
+        row(framed(text("a"), "serial", key="a"), framed(text("b"), "reduce", key="b")),
+        legend({"serial": "a loop", "blue line": "the best so far"}, 800),
+    ), "title for screen readers")
+
+A box knows its size and draws itself anywhere. `None` in a row or a column is left out, so a part
+that is only sometimes there reads `text(note) if note else None`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from .chart import BOLD
+from .kinds import ink
+from .scene import Circle, Group, Line, Rect, Scene, Shape, Text, clipped, text_width, wrapped
+
+MARGIN, SIZE = 10, 12  # pixels around a picture; usual size of text
+Anchor: TypeAlias = Literal["start", "middle", "end"]
+SHARES: Mapping[str, float] = {"start": 0.0, "middle": 0.5, "end": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part of a picture: its size in pixels, and how to draw it with its corner at (x, y)."""
+
+    width: float
+    height: float
+    draw: Callable[[float, float], Iterator[Shape]]
+
+
+def picture(box: Box, title: str, about: str = "") -> Scene:
+    """Return the scene of a box with a margin around it."""
+    size = box.width + 2 * MARGIN, box.height + 2 * MARGIN
+    return Scene(*size, tuple(box.draw(MARGIN, MARGIN)), title, about)
+
+
+# --- arranging -----------------------------------------------------------------------------------
+
+
+def _arranged(parts: Sequence[tuple[Box, float, float]]) -> Box:
+    """Return a box that contains boxes at the given places."""
+
+    def draw(x: float, y: float) -> Iterator[Shape]:
+        for box, dx, dy in parts:
+            yield from box.draw(x + dx, y + dy)
+
+    width = max((dx + box.width for box, dx, _ in parts), default=0.0)
+    return Box(width, max((dy + box.height for box, _, dy in parts), default=0.0), draw)
+
+
+def column(*parts: Box | None, gap: float = 8) -> Box:
+    """Put boxes below each other."""
+    y, placed = 0.0, list[tuple[Box, float, float]]()
+    for box in filter(None, parts):
+        placed.append((box, 0.0, y))
+        y += box.height + gap
+    return _arranged(placed)
+
+
+def row(*parts: Box | None, gap: float = 8, down: float = 0) -> Box:
+    """Put boxes beside each other; `down` is 0 for top, 0.5 for centred, 1 for bottom."""
+    boxes = [box for box in parts if box]
+    x, tall, placed = (
+        0.0,
+        max((b.height for b in boxes), default=0.0),
+        list[tuple[Box, float, float]](),
+    )
+    for box in boxes:
+        placed.append((box, x, (tall - box.height) * down))
+        x += box.width + gap
+    return _arranged(placed)
+
+
+def flow(boxes: Iterable[Box], width: float, gap: float = 18, between: float = 7) -> Box:
+    """Put boxes beside each other like words, in as many rows as `width` requires."""
+    rows, used = [list[Box]()], 0.0
+    for box in boxes:
+        if rows[-1] and used + box.width > width:
+            rows.append([])
+            used = 0.0
+        rows[-1].append(box)
+        used += box.width + gap
+    return column(*(row(*r, gap=gap) for r in rows), gap=between)
+
+
+def spread(left: Box, right: Box, width: float) -> Box:
+    """Put two boxes at both ends of a line."""
+    return row(left, sized(right, width - left.width, across=1), gap=0)
+
+
+def sized(
+    box: Box, width: float = 0, height: float = 0, *, across: float = 0, down: float = 0
+) -> Box:
+    """Return a box that is at least `width` by `height`; `across`, `down` place what is inside."""
+    wide, tall = max(width, box.width), max(height, box.height)
+    dx, dy = (wide - box.width) * across, (tall - box.height) * down
+    return Box(wide, tall, lambda x, y: box.draw(x + dx, y + dy))
+
+
+def padded(box: Box, around: float) -> Box:
+    """Return a box with empty space around it."""
+    size = box.width + 2 * around, box.height + 2 * around
+    return Box(*size, lambda x, y: box.draw(x + around, y + around))
+
+
+def framed(
+    box: Box,
+    kind: str,
+    key: str = "",
+    tip: str = "",
+    *,
+    inset: float = 4,
+    radius: float = 4,
+    width: float = 0,
+) -> Box:
+    """Return a box on a rectangle of `kind` that is at least `width` wide."""
+    inside = padded(sized(box, width - 2 * inset), inset)
+
+    def draw(x: float, y: float) -> Iterator[Shape]:
+        ground = Rect(x, y, inside.width, inside.height, kind, radius=radius)
+        yield Group((ground, *inside.draw(x, y)), key, tip)
+
+    return replace(inside, draw=draw)
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def text(
+    words: str,
+    kind: str = "text",
+    size: float = SIZE,
+    *,
+    bold: bool = False,
+    mono: bool = False,
+    width: float = 0,
+    anchor: Anchor = "start",
+    tip: str = "",
+) -> Box:
+    """Return a line of text, cut to `width` pixels if given; the whole text is then its tip.
+
+    anchor   the point of the box at which the text is held, whatever font a browser has. The box
+             is as wide as the widest usual font needs; except with "start", at least `width`.
+    """
+    bolder = BOLD if bold and not mono else 1
+    shown = clipped(words, width / bolder, size, mono) if width else words
+    wide = text_width(shown, size, mono) * bolder
+    wide = wide if anchor == "start" else max(width, wide)
+    tip = tip or (words if shown != words else "")
+
+    def draw(x: float, y: float) -> Iterator[Shape]:
+        at = x + wide * SHARES[anchor], y + round(size * 0.95)
+        yield Text(*at, shown, kind, size, anchor, bold=bold, mono=mono, tip=tip)
+
+    return Box(wide, round(size * 1.25), draw)
+
+
+def paragraph(words: str, width: float, kind: str = "text", size: float = SIZE) -> Box | None:
+    """Return text in lines of at most `width` pixels; None for no text."""
+    lines = wrapped(words, width, size)
+    return column(*(text(line, kind, size) for line in lines), gap=1) if lines else None
+
+
+# --- samples and legends -------------------------------------------------------------------------
+
+
+FORMS = {  # the width and height of a sample
+    "box": (18, 15),
+    "bar": (6, 15),
+    "square": (8, 8),
+    "dash": (18, 4),
+    "dot": (9, 9),
+    "ring": (12, 12),
+    "line": (26, 0),
+    "arrow": (26, 0),
+}
+
+
+def icon(kind: str, form: str = "box", letters: str = "", key: str = "") -> Box:
+    """Return a sample of a kind, of a form in FORMS; a box may contain letters."""
+    wide, tall = FORMS[form]
+    wide = max(wide, text_width(letters, SIZE) + 6 if letters else 0)
+
+    def draw(x: float, y: float) -> Iterator[Shape]:
+        if form in ("dot", "ring"):
+            yield Circle(x + wide / 2, y + tall / 2, wide / 2, kind, key)
+        elif form in ("line", "arrow"):
+            yield Line(((x, y), (x + wide, y)), kind, key, arrow=form == "arrow")
+        else:
+            yield Rect(x, y, wide, tall, kind, key)
+        if letters:
+            yield Text(x + wide / 2, y + 12, letters, ink(kind), SIZE, "middle")
+
+    return sized(Box(wide, tall, draw), 0, 15, down=0.5)
+
+
+def legend(entries: Mapping[str, str], width: float) -> Box:
+    """Return a legend of {"kind form letters": text}; form is box (default), dot, line, ..."""
+    samples = (icon(*look.split()) for look in entries)
+    return flow(
+        (row(s, text(words), gap=6) for s, words in zip(samples, entries.values(), strict=True)),
+        width,
+    )

@@ -1,0 +1,32 @@
+"""A Figure is a widget whose picture is a box; a click on a part of it shows the part's tip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .boxes import Box, picture
+from .scene import Scene, walk_shapes
+from .visual import Visual
+
+WIDTH = 788  # pixels: the width of most pictures, without margins
+
+
+class Figure(Visual):
+    """A widget that draws a box: a subclass has title(), body() and ascii()."""
+
+    def title(self) -> str:
+        """Return the title, which screen readers read out."""
+        raise NotImplementedError
+
+    def body(self) -> Box:
+        """Return the current picture as a box."""
+        raise NotImplementedError
+
+    def scene(self) -> Scene:
+        """Draw the body."""
+        return picture(self.body(), self.title(), self.ascii())
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Return the tip of what was clicked."""
+        shapes = walk_shapes(self.scene().shapes) if name == "click" else ()
+        return next((s.tip for s in shapes if s.key == value and s.tip), None)
