@@ -109,6 +109,11 @@ def padded(box: Box, around: float) -> Box:
     return Box(*size, lambda x, y: box.draw(x + around, y + around))
 
 
+def indented(box: Box, left: float) -> Box:
+    """Return a box with empty space on its left."""
+    return Box(left + box.width, box.height, lambda x, y: box.draw(x + left, y))
+
+
 def framed(
     box: Box,
     kind: str,

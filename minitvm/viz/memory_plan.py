@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm import graph
 from minitvm.base import ArgumentError, check_flag, check_kind
 
-from .chart import Scale, bottom_axis, legend, side_axis, swatch
-from .controls import Frame, Layout, Select, Toggle, index_in
-from .kinds import ink
-from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
-from .visual import Visual
+from .boxes import Box, column, indented, legend, row, text
+from .controls import Frame, Layout, Select, Toggle
+from .figure import WIDTH, Figure
+from .marks import Bar, Rule
+from .plot import EDGE, Axis, plot
 
-WIDTH, MARGIN = 808, 12  # pixels
-LEFT, GAP, HIGH = 58, 22, 270  # pixels: x of the axis, gap between two plans, height of a plan
+GAP, HEIGHT = 22, 270  # pixels: gap between two plans, height of a plan
 ALL = "all three"
 TOLD = 15  # most tensors in the text
 
@@ -47,7 +45,7 @@ def called(node: graph.Node) -> str:
     return node.body.name if node.op == graph.KERNEL else node.op
 
 
-class MemoryPlan(Visual):
+class MemoryPlan(Figure):
     """Show when the tensors of a network exist, and where in memory three plans put them.
 
     Each box is an intermediate tensor. It extends over the calls during which the tensor is kept,
@@ -98,61 +96,56 @@ class MemoryPlan(Visual):
 
     # --- what is shown ---
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """Return the sizes of the three plans, and the most memory in use at once."""
         each = ", ".join(
             f"{name} {size_text(p.bytes)}" for name, p in zip(self.names, self.plans, strict=True)
         )
         return f"{len(self.tensors)} tensors: {each}; in use at once {size_text(self.bound)}"
 
-    def scene(self) -> Scene:
+    def body(self) -> Box:
         """Draw the tensors at their offsets in the chosen plans, all plans to the same scale."""
         shown = [n for n, name in enumerate(self.names) if self.plan in (ALL, name)]
         most = max(*(self.plans[n].bytes for n in shown), self.bound, 1)
-        wide = (WIDTH - LEFT - MARGIN - GAP * (len(shown) - 1)) / len(shown)
-        top = 62.0
-        memory = Scale(0, most, top + HIGH, top)
-        shapes: list[Shape] = [Text(MARGIN, 22, self._title(), bold=True)]
-        shapes += side_axis(memory, LEFT, memory.ticks(), size_text)
-        for k, n in enumerate(shown):
-            left = LEFT + k * (wide + GAP)
-            shapes += self._panel(n, Scale(0, len(self.net.calls), left, left + wide), memory)
-        middle = LEFT + (WIDTH - LEFT - MARGIN) / 2
-        shapes.append(Text(middle, top + HIGH + 38, "calls", size=12, anchor="middle"))
-        bound = [Line(((0, -4), (18, -4)), "red")]
-        samples = [
-            swatch("pale_sky", "a tensor, from the call that computes it to its last reader"),
-            (bound, 18, "the most in use at once (x 1)"),
-        ]
+        memory = Axis(0, most, label=size_text)
+        free = WIDTH - memory.side(HEIGHT) - EDGE - GAP * (len(shown) - 1)
+        plans = (self._panel(n, memory, free / len(shown), n == shown[0]) for n in shown)
+        samples = {"pale_sky": "a tensor, from the call that computes it to its last reader"}
         if any(tensor.over[n] for tensor in self.tensors for n in shown):
-            samples.insert(1, swatch("bind", "in the memory of an input"))
-        key, bottom = legend(samples, top + HIGH + 62, WIDTH - MARGIN, MARGIN)
-        return Scene(WIDTH, bottom + MARGIN, (*shapes, *key), self._title(), self.ascii())
+            samples["bind"] = "in the memory of an input"
+        samples["red line"] = "the most in use at once (x 1)"
+        return column(
+            text(self.title(), size=13, bold=True, width=WIDTH),
+            row(*plans, gap=GAP - EDGE),
+            legend(samples, WIDTH),
+        )
 
-    def _panel(self, n: int, calls: Scale, memory: Scale) -> Iterator[Shape]:
+    def _panel(self, n: int, memory: Axis, wide: float, is_first: bool) -> Box:
         """Draw the tensors at their offsets in plan `n`."""
-        left, right, base = calls.start, calls.end, memory.start
+        beside = memory.side(HEIGHT) if is_first else 0
         times = f" (x {self.plans[n].bytes / self.bound:.2f})" if self.bound else ""
         head = f"{self.names[n]}: {size_text(self.plans[n].bytes)}{times}"
-        yield Text(left, memory.end - 10, clipped(head, right - left, 12), size=12, bold=True)
-        for number, tensor in enumerate(self.tensors):
-            low = tensor.offsets[n]
-            x = calls.at(tensor.first)
-            wide = calls.at(tensor.last + 1) - x
-            y = memory.at(low + tensor.node.type.bytes)
-            high = memory.at(low) - y
-            kind = "bind" if tensor.over[n] else "pale_sky"
-            inside: list[Shape] = [Rect(x, y, wide, max(high, 1), kind)]
-            label = str(tensor.first)
-            if high > 15 and wide > 9 * len(label):
-                at = x + wide / 2, y + high / 2 + 4
-                inside.append(Text(*at, label, ink(kind), 12, "middle"))
-            yield Group(tuple(inside), f"tensor:{number}", self._told(tensor))
-        yield Line(((left, base), (right, base)), "axis")
-        yield Line(((left, base), (left, memory.end)), "axis")
-        values = Scale(0, calls.high, left, right).ticks(8, least=1)
-        yield from bottom_axis(calls, base, values, lambda value: f"{value:g}", right)
-        y = memory.at(self.bound)
-        yield Line(((left, y), (right, y)), "red")
+        tensors = [
+            Bar(
+                tensor.first,
+                tensor.offsets[n],
+                tensor.last + 1,
+                tensor.offsets[n] + tensor.node.type.bytes,
+                "bind" if tensor.over[n] else "pale_sky",
+                f"tensor:{number}",
+                self._told(tensor),
+                str(tensor.first),
+            )
+            for number, tensor in enumerate(self.tensors)
+        ]
+        calls = Axis(0, len(self.net.calls), "calls", ticks=8, whole=True)
+        memory = memory if is_first else replace(memory, hidden=True)
+        marks = [*tensors, Rule(0, kind="axis"), Rule(y=self.bound, kind="red")]
+        return column(
+            indented(text(head, bold=True, width=wide), beside),
+            plot(calls, memory, marks, wide, HEIGHT, inner=True),
+            gap=4,
+        )
 
     def _told(self, tensor: PlannedTensor) -> str:
         """Describe a tensor: its call, type, lifetime and offsets."""
@@ -211,10 +204,7 @@ class MemoryPlan(Visual):
             self.plan = value
         elif name == "in_place":
             self._planned(value)
-        elif (number := index_in(value, "tensor", len(self.tensors))) is not None:
-            self.selected = f"tensor:{number}"
-            return self._told(self.tensors[number])
-        return None
+        return super().on(name, value)
 
 
 def _lies_over(node: graph.Node, plan: graph.Plan) -> bool:

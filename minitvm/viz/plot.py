@@ -22,7 +22,12 @@ from .chart import Labels, Scale
 from .marks import Bar, Mark, Name, Note, Plane, Rule
 from .scene import Line, Rect, Shape, Text, clipped, text_width
 
-TICK, LABELS, TITLE = 5, 20, 18  # pixels: a tick, and the rows of labels and of the title
+TICK, EDGE, LABELS, TITLE = (
+    5,
+    6,
+    20,
+    18,
+)  # pixels: a tick; half a label at an edge; rows of labels, title
 NAMES = 280  # pixels: longer names beside an axis are cut
 
 
@@ -86,15 +91,28 @@ class Axis:
 
 
 def plot(
-    x: Axis, y: Axis, marks: Iterable[Mark], width: float, height: float, *, y2: Axis | None = None
+    x: Axis,
+    y: Axis,
+    marks: Iterable[Mark],
+    width: float,
+    height: float,
+    *,
+    y2: Axis | None = None,
+    inner: bool = False,
 ) -> Box:
-    """Return a plot with its axes, in `width` by `height` pixels; `y2` is an axis on the right."""
+    """Return a plot with its axes, in `width` by `height` pixels.
+
+    y2      another axis, on the right
+    inner   whether `width` and `height` are those of the area between the axes
+    """
     marks = tuple(marks)
-    left, right = y.side(height), y2.side(height) if y2 else 6.0
+    left, right = y.side(height), y2.side(height) if y2 else EDGE
     below = 0 if x.hidden else LABELS + TITLE * bool(x.title)
+    if inner:
+        width, height = left + width + right, EDGE + height + below
 
     def draw(at: float, top: float) -> Iterator[Shape]:
-        ends = top + height - below, top + 6  # a label at the top needs half a line
+        ends = top + height - below, top + EDGE
         start = at + left
         p = Plane(x.on(start, start + _free(x, marks, width - left - right)), y.on(*ends))
         bands = [m for m in marks if isinstance(m, Bar) and m.y0 is m.y1 is None]

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from minitvm import tune
 from minitvm.base import ArgumentError
 
+from .boxes import Box, column, legend, text
 from .controls import Frame, Layout, Select
-from .scene import Scene
-from .space_map_scene import Tried, map_lines, map_scene
-from .visual import Visual
+from .figure import Figure
+from .marks import Bar, Dot, Mark
+from .plot import Axis, plot
 
+WIDTH, LARGEST, SMALLEST = 640, 46, 18  # pixels: the widest picture, and the side of a cell
 BATCH = 16  # trials per step of the animation
 MOST = 20  # most values of a knob that fit in the table
 
 
-class SpaceMap(Visual):
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A measured candidate: its values of both knobs, GFLOP/s (0 if it failed) and batch."""
+
+    across: int
+    down: int
+    speed: float
+    batch: int
+
+
+class SpaceMap(Figure):
     """Show the best speed for each pair of values of two knobs; play the batches of a search.
 
     task, trials     the tuned task, and its trials in the order of measuring
@@ -75,14 +89,67 @@ class SpaceMap(Visual):
 
     # --- what is shown ---
 
-    def scene(self) -> Scene:
-        """Draw the table of the best speed for each pair of values of both knobs."""
-        names = self._across, self._down
-        return map_scene(self._task.name, names, self._labels(), self._tried())
+    def title(self) -> str:
+        """Return the name of the task and both knobs."""
+        return f"{self._task.name}: {self._across} and {self._down}"
+
+    def body(self) -> Box:
+        """Draw a square for each pair of values of both knobs, as large as its best speed.
+
+        The side of a square is relative to the best speed of all (a Hinton diagram).
+        """
+        columns, rows = ([*labels.values()] for labels in self._labels())
+        x, y = Axis(title=self._across, names=columns), Axis(title=self._down, names=rows)
+        best = best_of_cells(self._tried())
+        most = max(best.values(), default=0.0)
+        side = max(SMALLEST, min(LARGEST, (WIDTH - 90) / len(columns)))
+        samples = {
+            "blue square": f"best speed here; a full square is {most:.3g} GFLOP/s",
+            "orange square": "the best of all",
+            "cell": "not tried; a cross: all failed",
+        }
+        size = side * len(columns), side * len(rows)
+        return column(
+            text(self.title(), size=13, bold=True),
+            plot(x, y, self._cells(best, most, side), *size, inner=True),
+            legend(samples, WIDTH),
+        )
+
+    def _cells(
+        self, best: Mapping[tuple[int, int], float], most: float, side: float
+    ) -> Iterator[Mark]:
+        """Draw the cells, each with a square, or with a cross if all its trials failed."""
+        counts = Counter((t.across, t.down) for t in self._tried())
+        across, down = self._labels()
+        for c, value in enumerate(across):
+            for r, other in enumerate(down):
+                count, speed = counts[value, other], best.get((value, other), 0.0)
+                found = f"best {speed:.4g} GFLOP/s" if speed else "all failed"
+                words = f"{count} trial{'s' * (count > 1)}, {found}" if count else "not tried"
+                tip = f"{self._across} {across[value]}, {self._down} {down[other]}: {words}"
+                yield Bar(c, r, c + 1, r + 1, "cell", f"cell:{c}:{r}", tip, inset=1, gap=2)
+                if speed:
+                    kind = "orange" if speed == most else "blue"
+                    radius = (side / 2 - 4) * speed / most
+                    yield Dot(c + 0.5, r + 0.5, kind, "", tip, radius, "square")
+                elif count:
+                    yield Dot(c + 0.5, r + 0.5, "crossed", "", tip, 0.15 * side, "cross")
 
     def ascii(self) -> str:
-        """Return the table as text."""
-        return "\n".join(map_lines((self._across, self._down), self._labels(), self._tried()))
+        """Return the table as text: percent of the best speed, "." for untried cells."""
+        best, (across, down) = best_of_cells(self._tried()), self._labels()
+        most = max(best.values(), default=0.0) or 1.0
+        wide = max([4, *map(len, across.values())]) + 1
+        head = max([len(self._down), *map(len, down.values())])
+        lines = [f"{self._down:>{head}} | {self._across}: percent of the best speed"]
+        lines.append(" " * head + " |" + "".join(f"{label:>{wide}}" for label in across.values()))
+        for other, label in down.items():
+            cells = [
+                f"{100 * best[value, other] / most:.0f}" if (value, other) in best else "."
+                for value in across
+            ]
+            lines.append(f"{label:>{head}} |" + "".join(f"{c:>{wide}}" for c in cells))
+        return "\n".join(lines[:25])
 
     def layout(self) -> Layout:
         """Return the choice of both knobs, and a frame for each batch."""
@@ -102,6 +169,14 @@ class SpaceMap(Visual):
             self._across = value
         else:
             self._down = value
+
+
+def best_of_cells(tried: Sequence[Tried]) -> dict[tuple[int, int], float]:
+    """Map each measured pair of values (across, down) to its highest speed in GFLOP/s."""
+    best: dict[tuple[int, int], float] = {}
+    for t in tried:
+        best[t.across, t.down] = max(best.get((t.across, t.down), 0.0), t.speed)
+    return best
 
 
 def _frames(

@@ -32,8 +32,15 @@ def test_as_text(golden) -> None:
     golden(repr(viz.MemoryPlan(fused())))
 
 
-def test_as_svg(golden) -> None:
-    golden(viz.MemoryPlan(fused()).svg())
+@pytest.mark.parametrize("n", range(3))
+def test_a_box_is_as_wide_as_its_life_and_as_tall_as_its_size(n: int) -> None:
+    view = viz.MemoryPlan(fused())
+    shown = [boxes(view)[f"tensor:{k}"][n] for k in range(len(view.tensors))]
+    lives = [t.last + 1 - t.first for t in view.tensors]
+    sizes = [t.node.type.bytes for t in view.tensors]
+    call, byte = shown[0].width / lives[0], shown[0].height / sizes[0]
+    assert [box.width for box in shown] == pytest.approx([call * life for life in lives])
+    assert [box.height for box in shown] == pytest.approx([max(1, byte * s) for s in sizes])
 
 
 def test_png_is_small() -> None:

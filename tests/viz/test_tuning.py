@@ -97,8 +97,20 @@ def test_a_map_as_text(golden) -> None:
     golden(repr(viz.SpaceMap(task(), trials())))
 
 
-def test_a_map_as_svg(golden) -> None:
-    golden(viz.SpaceMap(task(), trials()).svg())
+def test_the_side_of_a_square_is_the_best_speed_of_its_cell() -> None:
+    shapes = viz.SpaceMap(task(), trials()).scene().shapes
+    squares = {s.tip: s for s in shapes if isinstance(s, viz.Rect) and s.tip and not s.key}
+    speeds = [float(tip.split("best ")[1].split()[0]) for tip in squares]
+    full = next(s.width for s in squares.values() if s.kind == "orange")
+    assert [s.width / full for s in squares.values()] == pytest.approx(
+        [speed / max(speeds) for speed in speeds], abs=0.01
+    )
+    cells = [s.tip for s in shapes if s.key.startswith("cell:")]
+    assert len(cells) == 7 * 7
+    assert sum("best" in tip for tip in cells) == len(squares)
+    crosses = {s.tip for s in shapes if s.kind == "crossed"}
+    assert crosses == {tip for tip in cells if tip.endswith("all failed")}
+    assert len(crosses) == 2
 
 
 def test_the_knobs_of_a_map_can_be_chosen() -> None:
