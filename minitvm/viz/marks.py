@@ -208,7 +208,7 @@ class Note(Mark):
 class Name(Mark):
     """Text near (x, y): names are placed last, where they cover as little as possible.
 
-    At x=None it is above the right end of a line at y, at y=None beside the upper end of a line.
+    At x=None it is above or below a line at y, at y=None beside the upper end of a line.
 
     aside      pixels from the point
     optional   left out if it would cover anything
@@ -231,19 +231,20 @@ class Name(Mark):
 
     def _spots(self, words: str, p: Plane) -> Iterator[tuple[Area, float]]:
         """Yield the places for the name, each with a penalty."""
-        _, top, right, _ = p.area
+        left, top, right, _ = p.area
         x, y = p.at(self.x, self.y)
         sides, below = (1, -1), (4,) if self.optional else (4, 18, -10, 32, -24, 46)
+        places = [x]
         if self.x is None:
-            x, sides, below = right, (-1,), (-5, 14, 28, -19, 42)
+            sides, below = (-1,), (-5, 14)
+            places = [right - n / 8 * (right - left) for n in range(8)]
         elif self.y is None:
             y, below = top, (14, 30, 46)
-        for dy in below:
-            for side in sides:
-                yield (
-                    label_box(x + side * self.aside, y + dy, words, side),
-                    abs(dy) / 14 + (side < 0) / 8,
-                )
+        for n, x in enumerate(places):
+            for dy in below:
+                for side in sides:
+                    penalty = n / 4 + abs(dy) / 14 + (side < 0) / 8
+                    yield label_box(x + side * self.aside, y + dy, words, side), penalty
 
 
 @dataclass(frozen=True, slots=True)

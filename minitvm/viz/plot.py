@@ -22,12 +22,8 @@ from .chart import Labels, Scale
 from .marks import Bar, Mark, Name, Note, Plane, Rule
 from .scene import Line, Rect, Shape, Text, clipped, text_width
 
-TICK, EDGE, LABELS, TITLE = (
-    5,
-    6,
-    20,
-    18,
-)  # pixels: a tick; half a label at an edge; rows of labels, title
+TICK, EDGE = 5, 6  # pixels: of a tick; around a plot, for half a label
+LABELS, TITLE = 20, 18  # pixels: the rows of labels and of the title
 NAMES = 280  # pixels: longer names beside an axis are cut
 
 

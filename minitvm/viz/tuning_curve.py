@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
 
 from minitvm import tune
 from minitvm.base import ArgumentError
 
-from .chart import text_lines
-from .controls import Button, Layout
-from .scene import Scene, wrapped
-from .tuning_scene import TrialPoint, best_so_far, tuning_lines, tuning_scene
-from .visual import Visual
+from .boxes import Box, column, legend, paragraph, spread, text
+from .figure import WIDTH
+from .live import Live
+from .marks import Bar, Dot, Mark, Path, Rule
+from .plot import Axis, plot
 
-PAUSE = 0.3  # the least number of seconds between two drawings
-WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
 BATCH = 16  # trials per batch if the batches are not given
+MOST = 1200  # most drawn trials; if there are more, every second, third, ... is drawn
+BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-class TuningCurve(Visual):
+class Trial(NamedTuple):
+    """One trial.
+
+    speed   GFLOP/s; 0 if the trial failed
+    batch   the number of the batch it was measured in, from 0
+    error   the kind of the failure; "" if the trial succeeded
+    about   the text shown at the mouse pointer: the candidate, after the message of a failure
+    """
+
+    speed: float
+    batch: int
+    error: str
+    about: str
+
+
+class TuningCurve(Live):
     """Watch a search: each trial's speed, the best so far, the batches, and what failed.
 
     search   a tune.Search; the Start button starts it, Stop ends it after the current batch
@@ -34,20 +49,17 @@ class TuningCurve(Visual):
 
     def __init__(self, search: tune.Search, levels: Mapping[str, float] | None = None) -> None:
         self._prepare(search.task, levels)
-        self._search: tune.Search | None = search
+        self._search = search
         super().__init__()
         search.listen(self._hear)
 
     def _prepare(self, task: tune.Task, levels: Mapping[str, float] | None) -> None:
-        self._task = task
-        self._levels = _checked(levels or {})
-        self._points: list[TrialPoint] = []
-        self._batch = 0
-        self._planned = 0
-        self._status = "not started"
-        self._busy, self._ended = False, False
-        self._shown, self._pause = 0.0, PAUSE
-        self._drawing = threading.Lock()
+        for name, value in (levels or {}).items():
+            if not value > 0:
+                raise ArgumentError(f"level {name!r}: {value!r}", "not a speed in GFLOP/s", "150.0")
+        self._task, self._levels, self._trials = task, dict(levels or {}), list[Trial]()
+        self._batch, self._planned, self._status = 0, 0, "not started"
+        self._ended = False
 
     @classmethod
     def from_trials(
@@ -64,43 +76,37 @@ class TuningCurve(Visual):
         """
         curve = cls.__new__(cls)
         curve._prepare(task, levels)
-        curve._search = None
+        curve.recorded = True
         every = list(trials)
         for n, trial in enumerate(trial for trial in every if not trial.final):
-            batch = n // BATCH if batches is None else batches[n]
-            curve._points.append(_point(task, trial, batch))
+            curve._trials.append(_trial(task, trial, n // BATCH if batches is None else batches[n]))
         best = tune.best_trial(every)
         speed = 0.0 if best is None else tune.rate(task, best.seconds)
-        curve._status = f"{len(curve._points)} trials, best {speed:.4g} GFLOP/s"
+        curve._status = f"{len(curve._trials)} trials, best {speed:.4g} GFLOP/s"
         curve._judge(best)
-        Visual.__init__(curve)
+        Live.__init__(curve)
         return curve
 
     # --- events of the search ---
 
     def _hear(self, event: tune.Event) -> None:
-        """Record an event and redraw; a trial just after the last drawing is not drawn at once."""
+        """Record an event and redraw."""
         match event:
             case tune.Started(earlier=earlier, trials=trials):
-                self._points = [_point(self._task, t, 0) for t in earlier]
+                self._trials = [_trial(self._task, t, 0) for t in earlier]
                 self._batch, self._planned = int(bool(earlier)), trials or 0
-                self._status, self._busy = "measuring", True
+                self._status, self.running = "measuring", True
             case tune.Round(number=number):
                 self._batch = number
                 return
             case tune.Measured(trial=trial):
-                self._points.append(_point(self._task, trial, self._batch))
+                self._trials.append(_trial(self._task, trial, self._batch))
                 self._status = self._progress(event)
             case tune.Finished(outcome=outcome):
                 self._status = str(outcome).split(": ", 1)[1]
-                self._busy, self._ended = False, True
+                self.running, self._ended = False, True
                 self._judge(outcome.found)
-        start = time.perf_counter()
-        if isinstance(event, tune.Measured) and start - self._shown < self._pause:
-            return
-        self.refresh()
-        self._shown = time.perf_counter()
-        self._pause = max(PAUSE, 4 * (self._shown - start))  # draw for at most a fifth of the time
+        self.show_soon(at_once=not isinstance(event, tune.Measured))
 
     def _judge(self, best: tune.Trial | None) -> None:
         """Draw the speeds of the best candidate and of the default beside it as levels."""
@@ -111,93 +117,100 @@ class TuningCurve(Visual):
 
     def _progress(self, event: tune.Measured) -> str:
         """Return the number of trials, the best speed, and the time taken or left, as text."""
-        done = (
-            f"{event.number} of {self._planned} trials"
-            if self._planned
-            else f"{event.number} trials"
-        )
-        best = f"best {best_so_far(self._points)[-1]:.4g} GFLOP/s"
+        best = f"best {self._best()[-1]:.4g} GFLOP/s"
         if not self._planned:
-            return f"{done}, {best}, {event.elapsed:.0f} s"
+            return f"{event.number} trials, {best}, {event.elapsed:.0f} s"
         left = event.elapsed / event.number * (self._planned - event.number)
-        return f"{done}, {best}, about {left:.0f} s left"
+        return f"{event.number} of {self._planned} trials, {best}, about {left:.0f} s left"
+
+    def can_start(self) -> bool | None:
+        """Return whether the search has not begun; None for recorded trials."""
+        return None if self.recorded else not self.running and not self._ended
+
+    def start(self) -> None:
+        """Start the search."""
+        self._search.start()
+
+    def stop(self) -> None:
+        """End the search when the programs under way are measured."""
+        self._search.stop()
 
     # --- what is shown ---
 
-    def refresh(self) -> None:
-        """Draw everything again; only one thread draws at a time."""
-        with self._drawing:
-            super().refresh()
+    def _best(self) -> list[float]:
+        """Return the highest speed up to each trial, after a first 0."""
+        return list(accumulate((t.speed for t in self._trials), max, initial=0.0))
 
-    def scene(self) -> Scene:
-        """Draw all trials so far."""
-        return tuning_scene(
-            _title(self._task), self._points, self._levels, self._status, self._planned
-        )
+    def _failures(self) -> str:
+        """Return how many trials failed and why: "5 failed: 3 crash, 2 memory"; "" if none did."""
+        kinds = Counter(t.error for t in self._trials if t.error)
+        each = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
+        return f"{kinds.total()} failed: {each}" if kinds else ""
 
-    def picture(self) -> Scene:
-        """Draw recorded trials; for a live search, which differs each time, draw a description."""
-        if self._search is None:
-            return self.scene()
-        lines = [part for line in self._plan() for part in wrapped(line, WIDTH - 2 * MARGIN)]
-        shapes = text_lines(lines[:1], MARGIN, 22, size=13, bold=True)
-        shapes += text_lines(lines[1:], MARGIN, 22 + LINE, size=13, step=LINE)
-        height = 22 + LINE * (len(lines) - 1) + MARGIN
-        return Scene(WIDTH, height, tuple(shapes), f"tuning of {_title(self._task)}")
+    def title(self) -> str:
+        """Return the name of the task with its workload."""
+        return " ".join(["tuning of", self._task.name, *map(str, self._task.workload)])
 
-    def _plan(self) -> list[str]:
+    def plan(self) -> list[str]:
+        """Say what appears here while the search runs."""
         return [
-            f"tuning of {_title(self._task)}",
+            self.title(),
             "a live search: its trials appear here while it runs, and Stop ends it",
             "viz.TuningCurve.from_trials(task, trials) shows recorded trials",
         ]
 
-    def ascii(self) -> str:
-        """Return recorded trials as text; for a live search, return only a description."""
-        if self._search is not None:
-            return "\n".join(self._plan())
-        lines = tuning_lines(_title(self._task), self._points, self._levels, self._status)
-        return "\n".join(lines[:25])
-
-    def layout(self) -> Layout:
-        """Return the buttons Start and Stop; no controls for recorded trials."""
-        if self._search is None:
-            return Layout()
-        tip = "end the search when the programs under way are measured; all trials are kept"
-        idle = not self._busy and not self._ended
-        return Layout(
-            controls=(
-                Button("start", "start", idle, "start the search"),
-                Button("stop", "stop", self._busy, tip),
-            )
+    def body(self) -> Box:
+        """Draw all trials so far."""
+        top = 1.08 * (max([*self._levels.values(), *self._best()]) or 1)
+        trials = Axis(0, max(self._planned, len(self._trials), 1), "trials", ticks=8, whole=True)
+        speeds = Axis(0, top, "GFLOP/s", ticks=5, grid=True)
+        samples = {"sky dot": "a trial", "blue line": "the best so far"}
+        samples |= {"red bar": "a failed trial"} if self._failures() else {}
+        status = text(self._status, "soft", anchor="end")
+        return column(
+            spread(text(self.title(), size=13, bold=True), status, WIDTH),
+            plot(trials, speeds, self._marks(top), WIDTH, 290),
+            legend({**samples, "faint": "every second batch"}, WIDTH),
+            paragraph(self._failures(), WIDTH),
         )
 
-    def on(self, name: str, value: Any) -> str | None:
-        """Start or stop the search."""
-        assert self._search is not None
-        if name == "start":
-            self._search.start()
-        elif name == "stop":
-            self._search.stop()
-            return "stopping when the programs under way are measured"
-        return None
+    def _marks(self, top: float) -> Iterator[Mark]:
+        start, best = 0, self._best()
+        for batch, group in groupby(self._trials, lambda t: t.batch):
+            end = start + len(list(group))
+            if batch % 2:
+                yield Bar(start, None, end, None, "faint")
+            start = end
+        for n in range(0, len(self._trials), -(-len(self._trials) // MOST) or 1):
+            t, key = self._trials[n], f"trial:{n}"
+            tip = f"trial {n + 1}: {t.error or f'{t.speed:.4g} GFLOP/s'}"
+            tip = ", ".join(filter(None, [tip, t.about]))
+            if t.error:
+                yield Path([(n + 1, 0), (n + 1, top / 27)], "red", key, tip)
+            else:
+                yield Dot(n + 1, t.speed, "sky", key, tip)
+        rises = [(n, s) for n, (before, s) in enumerate(pairwise(best), 1) if s > before]
+        if rises:
+            yield Path([*rises, (len(self._trials), best[-1])], "blue", "best", steps=True)
+        for name, value in self._levels.items():
+            yield Rule(y=value, text=f"{name}: {value:.3g}", key=f"level:{name}")
+
+    def lines(self) -> list[str]:
+        """Return the run as text: a bar for the best speed after each batch, and the failures."""
+        lines = [f"{self.title()}: {self._status}"]
+        lines += [f"{name}: {value:.3g} GFLOP/s" for name, value in self._levels.items()]
+        if most := self._best()[-1]:
+            batches = zip((t.batch for t in self._trials), self._best()[1:], strict=True)
+            ends = [[*group][-1][1] for _, group in groupby(batches, lambda pair: pair[0])]
+            bars = "".join(BLOCKS[round(8 * s / most)] for s in ends[-60:])
+            lines.append(f"best after each batch  |{bars}|  {most:.3g} GFLOP/s")
+        return [*lines, *filter(None, [self._failures()])]
 
 
-def _title(task: tune.Task) -> str:
-    return " ".join([task.name, *map(str, task.workload)])
-
-
-def _point(task: tune.Task, trial: tune.Trial, batch: int) -> TrialPoint:
+def _trial(task: tune.Task, trial: tune.Trial, batch: int) -> Trial:
     n, row = trial.candidate
     about = task.sketches[n].space.text(row)
     if trial.result.error:
         detail = trial.result.detail.strip().splitlines()
-        return TrialPoint(0.0, batch, trial.result.error, "; ".join([*detail[:1], about]))
-    return TrialPoint(tune.rate(task, trial.seconds), batch, "", about)
-
-
-def _checked(levels: Mapping[str, float]) -> dict[str, float]:
-    for name, value in levels.items():
-        if not value > 0:
-            raise ArgumentError(f"level {name!r}: {value!r}", "not a speed in GFLOP/s", "150.0")
-    return dict(levels)
+        return Trial(0.0, batch, trial.result.error, "; ".join([*detail[:1], about]))
+    return Trial(tune.rate(task, trial.seconds), batch, "", about)

@@ -1,6 +1,7 @@
 """TuningCurve and SpaceMap: recorded trials as pictures and text, and a search while it runs."""
 
 import threading
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -61,8 +62,27 @@ def test_a_curve_as_text(golden) -> None:
     golden(repr(viz.TuningCurve.from_trials(task(), trials(), {"FMA peak": 60.0})))
 
 
-def test_a_curve_as_svg(golden) -> None:
-    golden(viz.TuningCurve.from_trials(task(), trials(), {"FMA peak": 60.0}).svg())
+def test_a_trial_is_a_dot_at_its_number_and_speed_or_a_red_stroke() -> None:
+    shapes = viz.TuningCurve.from_trials(task(), trials(), {"FMA peak": 60.0}).scene().shapes
+    marks = [s for s in shapes if s.key.startswith("trial:")]
+    level = next(s for s in shapes if s.key == "level:FMA peak")
+    assert len(marks) == 40
+    dots = {n: dot for n, dot in enumerate(marks) if isinstance(dot, viz.Circle)}
+    bottom = {s.points[0][1] for s in marks if isinstance(s, viz.Line) and s.kind == "red"}.pop()
+    pixels = (bottom - level.points[0][1]) / 60.0  # of one GFLOP/s
+    speeds = [float(dot.tip.split(": ")[1].split()[0]) for dot in dots.values()]
+    assert [(bottom - dot.y) / pixels for dot in dots.values()] == pytest.approx(speeds, abs=0.01)
+    assert {n for n in range(40) if n not in dots} == {3, 11, 19, 27, 35}
+    ways = {round((b.x - a.x) / (n - m), 3) for (m, a), (n, b) in pairwise(dots.items())}
+    assert len(ways) == 1
+
+
+def test_the_line_of_the_best_rises_at_each_record() -> None:
+    shapes = viz.TuningCurve.from_trials(task(), trials()).scene().shapes
+    dots = [s for s in shapes if isinstance(s, viz.Circle) and s.key]
+    records = list(accumulate((dot.y for dot in dots), min))
+    corners = next(s for s in shapes if s.key == "best").points
+    assert [y for _, y in corners][::2] == [*dict.fromkeys(records), records[-1]]
 
 
 def test_a_curve_tells_what_failed_and_why() -> None:
