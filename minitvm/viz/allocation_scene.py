@@ -5,29 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import zip_longest
+from typing import NamedTuple
 
 from minitvm import auto_scheduler
 
-from .chart import (
-    Point,
-    Scale,
-    axis_titles,
-    bottom_axis,
-    legend,
-    seconds_text,
-    side_axis,
-    swatch,
-    text_lines,
-)
-from .scene import Line, Rect, Scene, Shape, Text, clipped
+from .boxes import SIZE, Anchor, Box, column, indented, legend, row, sized, spread, text
+from .chart import seconds_text
+from .figure import WIDTH
+from .marks import Bar, Dot, Mark, Note, Path
+from .plot import Axis, plot
+from .scene import clipped
 
-WIDTH, MARGIN, LEFT, RIGHT = 808, 10, 232, 596  # pixels
-TOP, HEIGHT = 40, 150  # of the curve
-LANE, INSIDE = 34, 26  # pixels from lane to lane, and the drawn height of a lane
-COLUMNS = (RIGHT + 52, RIGHT + 128, RIGHT + 136)  # x: ends of trials, latency; start of gradient
+NAME, ROUNDS, NUMBER, GRADIENT = 222, 364, 62, 68  # pixels: the widths of the columns
+HEIGHT, LANE, INSET = 156, 34, 4  # pixels: of the curve, of a lane, above and below its rounds
 MOST_LANES = 20
 LAST = 1e-3  # a gradient of at most this share of the largest one is drawn in grey
+KINDS = {"turn": "grey", "gradient": "pale_sky", "random": "unroll"}
+REASONS = {
+    "turn": "in turn",
+    "gradient": "its gradient was the lowest",
+    "random": "drawn at random (epsilon)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ class Lane:
     calls: float
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """The range of a round on the axis of trials, from `start` to `end`."""
 
     round: auto_scheduler.TaskRound
@@ -48,15 +47,149 @@ class Slot:
     before: float  # seconds: the latency of the round's task before the round
 
 
-def slots(rounds: Sequence[auto_scheduler.TaskRound], earlier: int) -> list[Slot]:
-    """Return the range of trials of each round; the first one begins after `earlier` trials."""
-    found, start = list[Slot](), earlier
-    latencies = dict[int, float]()
-    for each in rounds:
-        end = sum(each.trials)
-        found.append(Slot(each, start, end, latencies.get(each.task, math.inf)))
-        latencies[each.task], start = each.latencies[each.task], end
-    return found
+@dataclass(frozen=True)
+class Progress:
+    """The rounds of several tasks so far.
+
+    planned   the horizontal axis shows at least this many trials
+    earlier   the number of trials that were known before the first round
+    """
+
+    lanes: Sequence[Lane] = ()
+    rounds: Sequence[auto_scheduler.TaskRound] = ()
+    status: str = "not started"
+    planned: int = 0
+    earlier: int = 0
+
+    @cached_property
+    def slots(self) -> list[Slot]:
+        """The range of trials of each round; the first begins after `earlier` trials."""
+        slots, start = list[Slot](), self.earlier
+        latencies = dict[int, float]()
+        for each in self.rounds:
+            end = sum(each.trials)
+            slots.append(Slot(each, start, end, latencies.get(each.task, math.inf)))
+            latencies[each.task], start = each.latencies[each.task], end
+        return slots
+
+    def gains(self) -> list[float]:
+        """Return the gain expected from another round of each task, as a share of the largest."""
+        now = self.rounds[-1].gradients if self.rounds else ()
+        most = -min(now, default=0.0)
+        return [max(0.0, -g / most) for g in now] if most > 0 else [0.0] * len(self.lanes)
+
+    def slowest(self) -> list[int]:
+        """Return, in increasing order, the numbers of the MOST_LANES tasks that take most time."""
+        now = self.rounds[-1].latencies if self.rounds else (0.0,) * len(self.lanes)
+        taken = [lane.calls * each for lane, each in zip(self.lanes, now, strict=True)]
+        return sorted(sorted(range(len(taken)), key=lambda n: -taken[n])[:MOST_LANES])
+
+    # --- as a picture ---
+
+    def box(self) -> Box:
+        """Draw the latency of all tasks over the trials, and a lane for each task."""
+        left = len(self.lanes) - len(self.slowest())
+        samples = {kind: REASONS[why] for why, kind in KINDS.items()}
+        samples |= {"pale_sky": "lowest gradient", "unroll": "at random"}
+        return column(
+            spread(
+                text(f"{len(self.lanes)} tasks", size=13, bold=True),
+                text(self.status, "soft", anchor="end"),
+                WIDTH,
+            ),
+            self._curve(),
+            row(*self._columns(), gap=0),
+            text(f"{left} more tasks, which take less time") if left else None,
+            legend({**samples, "blue line": "latency, from 0 to that of the first round"}, WIDTH),
+        )
+
+    def _trials(self, title: str = "") -> Axis:
+        last = self.slots[-1].end if self.slots else 0
+        end = max(self.planned, last, self.earlier + 1)
+        return Axis(self.earlier, end, title, ticks=8, whole=True, hidden=not title)
+
+    def _curve(self) -> Box:
+        """Draw the weighted latency over the trials, as soon as all tasks have been measured."""
+        slots = [slot for slot in self.slots if math.isfinite(slot.round.latency)]
+        points = [(slot.end, 1e3 * slot.round.latency) for slot in slots]
+        values = [value for _, value in points] or [1.0]
+        low, high = 0.94 * min(values), 1.04 * max(values)
+        y = Axis(low, high, "ms", log=True, ticks=5, label="{:.4g}".format, grid=True)
+        marks: list[Mark] = [Path(points, "blue", "latency", steps=True)]
+        for slot, at in zip(slots, points, strict=True):
+            latency = seconds_text(slot.round.latency, 4)
+            tip = f"{slot.end} trials, round {slot.round.number}: {latency}"
+            marks.append(Dot(*at, "touch", f"total:{slot.round.number}", tip, 3, "square"))
+        if points:
+            marks.append(Note(*points[-1], f"{values[-1]:.4g} ms", bold=True))
+        words = column(text("weighted latency"), text("of the network"), gap=2)
+        curve = plot(self._trials("trials of all tasks"), y, marks, ROUNDS, HEIGHT, inner=True)
+        return row(sized(words, NAME - y.side(HEIGHT)), curve, gap=0, down=0.4)
+
+    def _columns(self) -> Iterator[Box]:
+        """Yield the names, the rounds and the numbers of the tasks."""
+        order, now = self.slowest(), self.rounds[-1] if self.rounds else None
+        names = (clipped(self.lanes[n].name, NAME - 70, SIZE) for n in order)
+        words = [f"{name} x {self.lanes[n].calls:g}" for name, n in zip(names, order, strict=True)]
+        tips = [self.lanes[n].name for n in order]
+        yield _texts("task, calls", words, NAME, tips=tips)
+        marks = [mark for at, n in enumerate(order) for mark in self._lane(n, at)]
+        yield _plot("rounds", self._trials(), len(order), marks, ROUNDS)
+        if now is None:
+            return
+        yield _texts("trials", [f"{now.trials[n]}" for n in order], NUMBER, "end")
+        latencies = [now.latencies[n] for n in order]
+        words = [seconds_text(t) if math.isfinite(t) else "" for t in latencies]
+        yield _texts("latency", words, NUMBER, "end")
+        marks = [self._gradient(now, n, at) for at, n in enumerate(order) if now.gradients]
+        gradient = _plot("gradient", Axis(hidden=True), len(order), marks, GRADIENT)
+        yield indented(gradient, 10)
+
+    def _lane(self, n: int, at: int) -> Iterator[Mark]:
+        """Draw the rounds of a task, and its latency, in the row `at`."""
+        slots = [slot for slot in self.slots if slot.round.task == n]
+        yield Path(
+            [(None, at + 1 - INSET / LANE), (self._trials().high, at + 1 - INSET / LANE)], "grid"
+        )
+        for slot in slots:
+            key = f"round:{slot.round.number}"
+            kind = KINDS[why(slot.round)]
+            yield Bar(slot.start, at, slot.end, at + 1, kind, key, told(slot), inset=INSET)
+        latencies = [(slot.end, slot.round.latencies[n]) for slot in slots]
+        known = [(end, t) for end, t in latencies if math.isfinite(t)]
+        if known and known[0][1]:
+            known.append((self.slots[-1].end, known[-1][1]))
+            tall = (1 - 2 * INSET / LANE) / known[0][1]
+            points = [(end, at + 1 - INSET / LANE - tall * t) for end, t in known]
+            yield Path(points, "blue", f"latency:{n}", steps=True)
+
+    def _gradient(self, now: auto_scheduler.TaskRound, n: int, at: int) -> Mark:
+        share = self.gains()[n]
+        change = f"{now.gradients[n]:.3g}"
+        tip = f"before round {now.number}, a round was expected to change the objective by {change}"
+        kind = "serial" if share > LAST else "grey"
+        return Bar(0, at, share, at + 1, kind, f"gradient:{n}", tip, inset=2 * INSET)
+
+    # --- as text ---
+
+    def lines(self, most: int = 25) -> list[str]:
+        """Return a line of text for each task with its trials, latency and gradient."""
+        lines = [f"{len(self.lanes)} tasks: {self.status}"]
+        if not self.rounds:
+            return lines
+        last, shares = self.rounds[-1], self.gains()
+        columns = f"{'calls':>5} {'trials':>6} {'rounds':>6} {'latency':>9}  gradient"
+        lines.append(f"{'task':30} {columns}")
+        order = self.slowest()[: most - 3]
+        for n in order:
+            count = sum(each.task == n for each in self.rounds)
+            bar = "#" * round(10 * shares[n])
+            lines.append(
+                f"{self.lanes[n].name[:30]:30} {self.lanes[n].calls:5g} {last.trials[n]:6} "
+                f"{count:6} {seconds_text(last.latencies[n]):>9}  {bar}".rstrip()
+            )
+        left = len(self.lanes) - len(order)
+        return lines + [f"... {left} more tasks"] * bool(left)
 
 
 def why(each: auto_scheduler.TaskRound) -> str:
@@ -66,176 +199,35 @@ def why(each: auto_scheduler.TaskRound) -> str:
     return "gradient" if each.gradients[each.task] == min(each.gradients) else "random"
 
 
-def gains(rounds: Sequence[auto_scheduler.TaskRound], count: int) -> list[float]:
-    """Return the gain expected from another round of each task, as a share of the largest."""
-    now = rounds[-1].gradients if rounds else ()
-    most = -min(now, default=0.0)
-    return [max(0.0, -g / most) for g in now] if most > 0 else [0.0] * count
-
-
-def allocation_scene(
-    lanes: Sequence[Lane],
-    rounds: Sequence[auto_scheduler.TaskRound],
-    status: str = "",
-    planned: int = 0,
-    earlier: int = 0,
-) -> Scene:
-    """Draw the rounds of several tasks.
-
-    planned   the horizontal axis shows at least this many trials
-    earlier   the number of trials that were known before the first round
-    """
-    placed = slots(rounds, earlier)
-    end = max(planned, placed[-1].end if placed else 0, earlier + 1)
-    x = Scale(earlier, end, LEFT, RIGHT)
-    order = _drawn(lanes, rounds)
-    below = TOP + HEIGHT + 76
-    shapes: list[Shape] = [
-        Text(MARGIN, 20, f"{len(lanes)} tasks", bold=True),
-        Text(WIDTH - MARGIN, 20, status, "soft", 12, anchor="end"),
-        *_curve(placed, x),
-        *_heads(below - 10),
-    ]
-    shares = gains(rounds, len(lanes))
-    for row, n in enumerate(order):
-        y = below + row * LANE
-        shapes += _lane(n, lanes[n], placed, x, y)
-        shapes += _numbers(n, rounds, shares[n], y)
-    base, left = below + LANE * len(order), len(lanes) - len(order)
-    more = [f"{left} more tasks, which take less time"] * bool(left)
-    shapes += text_lines(more, MARGIN, base + 12)
-    entries = [
-        swatch("grey", "in turn", wide=14),
-        swatch("pale_sky", "lowest gradient", wide=14),
-        swatch("unroll", "at random", wide=14),
-        ([Line(((0, -5), (18, -5)), "blue")], 18.0, "latency, from 0 to that of the first round"),
-    ]
-    drawn, bottom = legend(entries, base + 20 + 18 * len(more), WIDTH - MARGIN, MARGIN)
-    return Scene(WIDTH, bottom + 12, (*shapes, *drawn), "rounds of tasks", status)
-
-
-def _drawn(lanes: Sequence[Lane], rounds: Sequence[auto_scheduler.TaskRound]) -> list[int]:
-    """Return, in increasing order, the numbers of the MOST_LANES tasks that take most time."""
-    if len(lanes) <= MOST_LANES:
-        return [*range(len(lanes))]
-    now = rounds[-1].latencies if rounds else (0.0,) * len(lanes)
-    taken = [w.calls * g for w, g in zip(lanes, now, strict=True)]
-    return sorted(sorted(range(len(lanes)), key=lambda n: -taken[n])[:MOST_LANES])
-
-
-def _curve(placed: Sequence[Slot], x: Scale) -> Iterator[Shape]:
-    """Draw the weighted latency over the trials, as soon as all tasks have been measured."""
-    known = [s for s in placed if math.isfinite(s.round.latency)]
-    values = [1e3 * s.round.latency for s in known] or [1.0]
-    y = Scale(0.94 * min(values), 1.04 * max(values), TOP + HEIGHT, TOP, log=True)
-    for value in y.ticks(5):
-        yield Line(((LEFT, y.at(value)), (RIGHT, y.at(value))), "grid")
-    yield from side_axis(y, LEFT, y.ticks(5), lambda v: f"{v:.4g}")
-    yield from bottom_axis(x, y.start, x.ticks(8, least=1), lambda v: f"{v:g}")
-    yield Line(((LEFT, TOP), (LEFT, y.start), (RIGHT, y.start)), "axis")
-    yield from axis_titles(x, y, "trials of all tasks", (LEFT - 58, "ms"))
-    yield Text(MARGIN, TOP + 60, "weighted latency", size=12)
-    yield Text(MARGIN, TOP + 77, "of the network", size=12)
-    if known:
-        yield Text(RIGHT + 10, y.at(values[-1]) + 4, f"{values[-1]:.4g} ms", size=12, bold=True)
-    corners = _steps([(x.at(s.end), y.at(1e3 * s.round.latency)) for s in known])
-    if corners:
-        yield Line(corners, "blue", "latency")
-    for s in known:
-        end, at = x.at(s.end), y.at(1e3 * s.round.latency)
-        tip = f"{s.end} trials, round {s.round.number}: {seconds_text(s.round.latency, 4)}"
-        yield Rect(end - 3, at - 3, 6, 6, "touch", f"total:{s.round.number}", tip)
-
-
-def _steps(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Return the corners of a line that runs level to each point, then jumps; () if no points."""
-    corners = list(points[:1])
-    for (_, above), point in pairwise(points):
-        corners += [(point[0], above), point]
-    return tuple(corners)
-
-
-def _heads(y: float) -> Iterator[Shape]:
-    trials, latency, gradient = COLUMNS
-    yield Text(MARGIN, y, "task, calls", "soft", 12)
-    yield Text(LEFT, y, "rounds", "soft", 12)
-    yield Text(trials, y, "trials", "soft", 12, anchor="end")
-    yield Text(latency, y, "latency", "soft", 12, anchor="end")
-    yield Text(gradient, y, "gradient", "soft", 12)
-
-
-def _lane(n: int, lane: Lane, placed: Sequence[Slot], x: Scale, y: float) -> Iterator[Shape]:
-    """Draw the name of a task, its rounds, and its latency."""
-    calls = f" x {lane.calls:g}"
-    name = clipped(lane.name, LEFT - MARGIN - 16 - 7 * len(calls), 12)
-    yield Text(MARGIN, y + 17, name + calls, size=12, tip=lane.name)
-    yield Line(((LEFT, y + INSIDE), (RIGHT, y + INSIDE)), "grid")
-    own = [s for s in placed if s.round.task == n]
-    kinds = {"turn": "grey", "gradient": "pale_sky", "random": "unroll"}
-    for s in own:
-        left, right = x.at(s.start), x.at(s.end)
-        kind, key = kinds[why(s.round)], f"round:{s.round.number}"
-        yield Rect(left, y, max(1.0, right - left), INSIDE, kind, key, _told(s))
-    known = [(s.end, s.round.latencies[n]) for s in own if math.isfinite(s.round.latencies[n])]
-    if not known or not known[0][1]:
-        return
-    first = known[0][1]
-    points = [(x.at(end), y + INSIDE * (1 - g / first)) for end, g in known]
-    points.append((x.at(placed[-1].end), points[-1][1]))
-    yield Line(_steps(points), "blue", f"latency:{n}")
-
-
-def _told(slot: Slot) -> str:
+def told(slot: Slot) -> str:
     """Describe what a round did, and why its task was chosen."""
     each = slot.round
-    now = each.latencies[each.task]
-    chosen = {
-        "turn": "in turn",
-        "gradient": "its gradient was the lowest",
-        "random": "drawn at random (epsilon)",
-    }[why(each)]
-    changed = seconds_text(now, 4)
+    changed = seconds_text(each.latencies[each.task], 4)
     if math.isfinite(slot.before):
         changed = f"{seconds_text(slot.before, 4)} -> {changed}"
-    return f"round {each.number}, {slot.end - slot.start} trials: {changed}; {chosen}"
+    reason = REASONS[why(each)]
+    return f"round {each.number}, {slot.end - slot.start} trials: {changed}; {reason}"
 
 
-def _numbers(
-    n: int, rounds: Sequence[auto_scheduler.TaskRound], share: float, y: float
-) -> Iterator[Shape]:
-    """Draw the trials, the latency and the gradient of a task after the last round."""
-    if not rounds:
-        return
-    trials, latency, gradient = COLUMNS
-    now = rounds[-1]
-    yield Text(trials, y + 17, f"{now.trials[n]}", size=12, anchor="end")
-    if math.isfinite(now.latencies[n]):
-        text = seconds_text(now.latencies[n])
-        yield Text(latency, y + 17, text, size=12, anchor="end")
-    if now.gradients:
-        wide = max(1.0, share * (WIDTH - MARGIN - gradient))
-        tip = f"before round {now.number}, a round was expected to change the objective by "
-        tip += f"{now.gradients[n]:.3g}"
-        kind = "serial" if share > LAST else "grey"
-        yield Rect(gradient, y + 4, wide, INSIDE - 8, kind, f"gradient:{n}", tip)
+def _texts(
+    head: str,
+    words: Sequence[str],
+    width: float,
+    anchor: Anchor = "start",
+    tips: Sequence[str] = (),
+) -> Box:
+    """Return a column with its head and a line of text for each lane."""
+    lines = (
+        text(each, width=width, anchor=anchor, tip=tip)
+        for each, tip in zip_longest(words, tips, fillvalue="")
+    )
+    lanes = (sized(line, width, LANE, down=0.5) for line in lines)
+    return column(text(head, "soft", width=width, anchor=anchor), *lanes, gap=0)
 
 
-def allocation_lines(
-    lanes: Sequence[Lane], rounds: Sequence[auto_scheduler.TaskRound], status: str, most: int = 25
-) -> list[str]:
-    """Return the rounds as text: a line for each task with its trials, latency and gradient."""
-    lines = [f"{len(lanes)} tasks: {status}"]
-    if not rounds:
-        return lines
-    last, shares = rounds[-1], gains(rounds, len(lanes))
-    lines.append(f"{'task':30} {'calls':>5} {'trials':>6} {'rounds':>6} {'latency':>9}  gradient")
-    order = _drawn(lanes, rounds)
-    for n in order[: most - 3]:
-        count = sum(each.task == n for each in rounds)
-        bar = "#" * round(10 * shares[n])
-        lines.append(
-            f"{lanes[n].name[:30]:30} {lanes[n].calls:5g} {last.trials[n]:6} {count:6} "
-            f"{seconds_text(last.latencies[n]):>9}  {bar}".rstrip()
-        )
-    left = len(lanes) - len(order[: most - 3])
-    return lines + [f"... {left} more tasks"] * bool(left)
+def _plot(head: str, x: Axis, count: int, marks: Sequence[Mark], width: float) -> Box:
+    """Return a column with its head and a plot with a row for each lane."""
+    lanes = Axis(names=[""] * count, hidden=True)
+    return column(
+        text(head, "soft"), plot(x, lanes, marks, width, LANE * count) if count else None, gap=0
+    )

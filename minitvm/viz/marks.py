@@ -197,11 +197,12 @@ class Note(Mark):
     x: float
     y: float
     text: str
+    bold: bool = False
 
     def draw(self, p: Plane) -> Iterator[Shape]:
         """Draw the text."""
         x, y = p.at(self.x, self.y)
-        yield Text(x + 8, y + 4, self.text, "soft", SIZE)
+        yield Text(x + 8, y + 4, self.text, "text" if self.bold else "soft", SIZE, bold=self.bold)
 
 
 @dataclass(frozen=True, slots=True)

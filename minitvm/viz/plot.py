@@ -102,13 +102,14 @@ def plot(
     inner   whether `width` and `height` are those of the area between the axes
     """
     marks = tuple(marks)
-    left, right = y.side(height), y2.side(height) if y2 else EDGE
+    edge = 0 if x.hidden and y.hidden else EDGE
+    left, right = y.side(height), y2.side(height) if y2 else edge
     below = 0 if x.hidden else LABELS + TITLE * bool(x.title)
     if inner:
-        width, height = left + width + right, EDGE + height + below
+        width, height = left + width + right, edge + height + below
 
     def draw(at: float, top: float) -> Iterator[Shape]:
-        ends = top + height - below, top + EDGE
+        ends = top + height - below, top + edge
         start = at + left
         p = Plane(x.on(start, start + _free(x, marks, width - left - right)), y.on(*ends))
         bands = [m for m in marks if isinstance(m, Bar) and m.y0 is m.y1 is None]

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from minitvm import auto_scheduler, te, tune, viz
 from minitvm.auto_scheduler import TaskRound
 from minitvm.base import ArgumentError, MeasureError, Target
 from minitvm.schedule import Split
-from minitvm.viz.allocation_scene import Lane, allocation_lines, allocation_scene, gains, why
+from minitvm.viz.allocation_scene import Lane, Progress, why
+from minitvm.viz.boxes import picture
 
 
 def task(n: int) -> tune.Task:
@@ -75,8 +77,27 @@ def test_rounds_as_text(golden) -> None:
     golden(repr(recorded()))
 
 
-def test_rounds_as_svg(golden) -> None:
-    golden(recorded().svg())
+def test_a_round_is_as_wide_as_its_trials_and_a_gradient_as_its_gain() -> None:
+    shapes = drawn(rounds()).shapes
+    found = {s.key: s for s in shapes if isinstance(s, viz.Rect) and s.key}
+    bars = [found[f"round:{n}"] for n in (1, 2, 3, 4)]
+    ends = [bar.x + bar.width for bar in bars]
+    assert [bar.x for bar in bars[1:]] == pytest.approx(ends[:-1])
+    assert bars[0].y == bars[2].y > bars[1].y == bars[3].y
+    assert found["gradient:0"].width / found["gradient:1"].width == pytest.approx(0.5)
+    lines = [s for s in shapes if s.key.startswith("latency")]
+    assert [line.points[-1][0] for line in lines] == pytest.approx([ends[-1]] * 3)
+
+
+def test_the_latency_falls_from_round_to_round() -> None:
+    shapes = recorded().scene().shapes
+    line = next(s for s in shapes if s.key == "latency")
+    points = [s for s in shapes if s.key.startswith("total:")]
+    assert [(p.x + p.width / 2, p.y + p.height / 2) for p in points] == [*line.points[::2]]
+    assert all(before.y < after.y for before, after in pairwise(points))
+    assert {"0.8333 ms", "3 tasks", "83.3 µs"} <= {
+        s.text for s in shapes if isinstance(s, viz.Text)
+    }
 
 
 def test_a_round_says_what_it_did_and_why() -> None:
@@ -104,15 +125,20 @@ def rounds() -> list[TaskRound]:
     ]
 
 
+def drawn(given: list[TaskRound]) -> viz.Scene:
+    """Draw rounds of two tasks after 16 earlier trials."""
+    return picture(Progress([Lane("a", 1), Lane("b", 1)], given, earlier=16).box(), "rounds")
+
+
 def test_a_random_round_is_marked() -> None:
     assert [why(r) for r in rounds()] == ["turn", "turn", "gradient", "random"]
-    scene = allocation_scene([Lane("a", 1), Lane("b", 1)], rounds(), earlier=16)
+    scene = drawn(rounds())
     kinds = {s.key: s.kind for s in scene.shapes if isinstance(s, viz.Rect)}
     assert [kinds[f"round:{n}"] for n in (1, 2, 3, 4)] == ["grey", "grey", "pale_sky", "unroll"]
 
 
 def test_earlier_trials_are_left_of_the_axis() -> None:
-    scene = allocation_scene([Lane("a", 1), Lane("b", 1)], rounds(), earlier=16)
+    scene = drawn(rounds())
     bars = [s for s in scene.shapes if isinstance(s, viz.Rect) and s.key.startswith("round:")]
     places = {s.key: (s.x, s.width) for s in bars}
     assert len({round(width, 6) for _, width in places.values()}) == 1  # 8 trials each
@@ -123,13 +149,14 @@ def test_earlier_trials_are_left_of_the_axis() -> None:
 
 
 def test_gains_are_shares_of_the_largest() -> None:
-    assert gains(rounds(), 2) == [0.5, 1.0]
-    assert gains([], 2) == [0.0, 0.0]
-    assert gains(rounds()[:1], 2) == [0.0, 0.0]
+    lanes = [Lane("a", 1), Lane("b", 1)]
+    assert Progress(lanes, rounds()).gains() == [0.5, 1.0]
+    assert Progress(lanes, []).gains() == [0.0, 0.0]
+    assert Progress(lanes, rounds()[:1]).gains() == [0.0, 0.0]
 
 
 def test_a_latency_that_is_not_known_is_not_drawn() -> None:
-    svg = viz.svg(allocation_scene([Lane("a", 1), Lane("b", 1)], rounds()[:1]))
+    svg = viz.svg(drawn(rounds()[:1]))
     assert "latency:0" not in svg
     assert "total:" not in svg
     assert "latency:1" in svg
@@ -139,11 +166,12 @@ def test_of_many_tasks_those_that_take_longest_are_drawn() -> None:
     lanes = [Lane(f"t{n}", 1) for n in range(50)]
     latencies = tuple(1e-3 * (n + 1) for n in range(50))
     one = TaskRound(1, 49, (), (8,) * 50, latencies, 1.0, 1.0, 1.0)
-    svg = viz.svg(allocation_scene(lanes, [one]))
+    progress = Progress(lanes, [one], "done")
+    svg = viz.svg(picture(progress.box(), ""))
     assert "30 more tasks, which take less time" in svg
     assert "t49 x 1" in svg
     assert "t29 x 1" not in svg
-    lines = allocation_lines(lanes, [one], "done")
+    lines = progress.lines()
     assert len(lines) <= 25
     assert lines[-1] == "... 30 more tasks"
 
