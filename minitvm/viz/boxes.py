@@ -18,7 +18,19 @@ from typing import Literal, TypeAlias
 
 from .chart import BOLD
 from .kinds import ink
-from .scene import Circle, Group, Line, Rect, Scene, Shape, Text, clipped, text_width, wrapped
+from .scene import (
+    Circle,
+    Group,
+    Line,
+    Polygon,
+    Rect,
+    Scene,
+    Shape,
+    Text,
+    clipped,
+    text_width,
+    wrapped,
+)
 
 MARGIN, SIZE = 10, 12  # pixels around a picture; usual size of text
 Anchor: TypeAlias = Literal["start", "middle", "end"]
@@ -166,24 +178,31 @@ def text(
     return Box(wide, round(size * 1.25), draw)
 
 
-def paragraph(words: str, width: float, kind: str = "text", size: float = SIZE) -> Box | None:
+def paragraph(
+    words: str, width: float, kind: str = "text", size: float = SIZE, *, bold: bool = False
+) -> Box | None:
     """Return text in lines of at most `width` pixels; None for no text."""
-    lines = wrapped(words, width, size)
-    return column(*(text(line, kind, size) for line in lines), gap=1) if lines else None
+    lines = wrapped(words, width / (BOLD if bold else 1), size)
+    return column(*(text(line, kind, size, bold=bold) for line in lines), gap=1) if lines else None
 
 
 # --- samples and legends -------------------------------------------------------------------------
 
 
+CORNERS: Mapping[str, tuple[tuple[float, float], ...]] = {  # of points, in units of the radius
+    "triangle": ((0, -1.3), (-1, 1), (1, 1)),
+    "rhombus": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+    "wedge": ((0, 1.3), (-1, -1), (1, -1)),
+}
 FORMS = {  # the width and height of a sample
     "box": (18, 15),
     "bar": (6, 15),
     "square": (8, 8),
     "dash": (18, 4),
-    "dot": (9, 9),
     "ring": (12, 12),
     "line": (26, 0),
     "arrow": (26, 0),
+    **dict.fromkeys((*CORNERS, "disc", "dot"), (9, 9)),
 }
 
 
@@ -193,8 +212,10 @@ def icon(kind: str, form: str = "box", letters: str = "", key: str = "") -> Box:
     wide = max(wide, text_width(letters, SIZE) + 6 if letters else 0)
 
     def draw(x: float, y: float) -> Iterator[Shape]:
-        if form in ("dot", "ring"):
+        if form in ("disc", "dot", "ring"):
             yield Circle(x + wide / 2, y + tall / 2, wide / 2, kind, key)
+        elif form in CORNERS:
+            yield outline(form, x + wide / 2, y + tall / 2, wide / 3, kind, key)
         elif form in ("line", "arrow"):
             yield Line(((x, y), (x + wide, y)), kind, key, arrow=form == "arrow")
         else:
@@ -203,6 +224,14 @@ def icon(kind: str, form: str = "box", letters: str = "", key: str = "") -> Box:
             yield Text(x + wide / 2, y + 12, letters, ink(kind), SIZE, "middle")
 
     return sized(Box(wide, tall, draw), 0, 15, down=0.5)
+
+
+def outline(
+    form: str, x: float, y: float, radius: float, kind: str, key: str = "", tip: str = ""
+) -> Polygon:
+    """Draw a point of a form in CORNERS, with its centre at (x, y)."""
+    corners = tuple((x + radius * a, y + radius * b) for a, b in CORNERS[form])
+    return Polygon(corners, kind, key, tip)
 
 
 def legend(entries: Mapping[str, str], width: float) -> Box:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .boxes import column, paragraph, picture, text
+from .boxes import Box, column, paragraph, picture, text
 from .controls import Button, Layout
 from .figure import WIDTH, Figure
 from .scene import Scene
@@ -97,13 +97,13 @@ class Live(Figure):
 
     def picture(self) -> Scene:
         """Draw recorded work; for live work, which differs each time, draw the plan."""
-        return self.scene() if self.recorded else self.drawn_plan()
+        return self.scene() if self.recorded else picture(self.plan_box(), self.title())
 
-    def drawn_plan(self) -> Scene:
+    def plan_box(self) -> Box:
         """Draw the plan as text."""
         first, *others = self.plan()
         words = (paragraph(line, WIDTH, size=13) for line in others)
-        return picture(column(text(first, size=13, bold=True), *words, gap=2), self.title())
+        return column(text(first, size=13, bold=True, width=WIDTH), *words, gap=2)
 
     def ascii(self) -> str:
         """Return recorded work as text; for live work, the plan."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from .boxes import SIZE
+from .boxes import SIZE, outline
 from .chart import END, LINE, NAMED, Area, Labels, Point, Scale, around, label_box, label_shapes
 from .kinds import ink
 from .scene import Circle, Group, Line, Polygon, Rect, Shape, Text, clipped, text_width
@@ -53,13 +53,6 @@ class Mark:
         """Make names avoid the mark."""
 
 
-POLYGONS: dict[str, tuple[Point, ...]] = {  # corners, in units of the radius
-    "triangle": ((0, -1.3), (-1, 1), (1, 1)),
-    "rhombus": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
-    "wedge": ((0, 1.3), (-1, -1), (1, -1)),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Dot(Mark):
     """A point: a disc, square, dash, cross, triangle, rhombus or wedge of `radius` pixels."""
@@ -87,8 +80,7 @@ class Dot(Mark):
                 yield Line(((x - r, y - r), (x + r, y + r)), *look)
                 yield Line(((x - r, y + r), (x + r, y - r)), *look)
             case form:
-                corners = POLYGONS[form]
-                yield Polygon(tuple((x + r * a, y + r * b) for a, b in corners), *look)
+                yield outline(form, x, y, r, *look)
 
     def keep_clear(self, labels: Labels, p: Plane) -> None:
         """Make names avoid the point."""

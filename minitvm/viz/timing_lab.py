@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any, cast
 
 from minitvm import runtime
 from minitvm.base import ArgumentError
 
-from .chart import text_lines
-from .controls import Button, Layout
-from .scene import Scene, wrapped
-from .timing_plot import SERIES, timing_lines, timing_scene
+from .boxes import Box
+from .live import Live
+from .timing_plot import SERIES, timing_box, timing_lines
 from .timings import LEAST_SECONDS, Speedup, TimedRun, checked_records, names_in, runs, verdicts_of
-from .visual import Visual
 
-PAUSE = 0.2  # the least number of seconds between two drawings while measuring
 WATCHED = 4.0  # seconds of a live measurement: it can be watched, disturbed and stopped
-WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
 
 
-class TimingLab(Visual):
+class TimingLab(Live):
     """Compare functions on the same arguments: every run, histograms, and which one is faster.
 
     The Start button measures in the background, in turns, until `repeat` rounds are done or Stop is
@@ -66,12 +62,7 @@ class TimingLab(Visual):
         self._repeat, self._warmup = _number("repeat", repeat, 1), _number("warmup", warmup, 0)
         self._seed = _number("seed", seed, 0)
         self._records: list[TimedRun] = []
-        self._recorded = False
-        self._failure: Exception | None = None
         self._halt = threading.Event()
-        self._drawing = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self.running = False
         super().__init__()
 
     @classmethod
@@ -79,7 +70,7 @@ class TimingLab(Visual):
         """Return a lab that shows runs: TimedRun objects, or rows (name, seconds, warmup)."""
         given = checked_records(records)
         lab = cls(dict.fromkeys(names_in(given), _nothing), seed=seed)
-        lab._records, lab._recorded = list(given), True
+        lab._records, lab.recorded = list(given), True
         lab.refresh()
         return lab
 
@@ -102,14 +93,12 @@ class TimingLab(Visual):
 
     def _begin(self, least: float) -> None:
         """Start to measure in runs of at least `least` seconds."""
-        if self._recorded:
+        if self.recorded:
             raise ArgumentError("start", "this lab shows recorded runs only", "TimingLab({...})")
-        if self.running:
-            return
-        self._halt.clear()
-        self._records, self._failure, self.running = [], None, True
-        self._thread = threading.Thread(target=self._measure, args=(least,), daemon=True)
-        self._thread.start()
+        if not self.running:
+            self._halt.clear()
+            self._records = []
+            self.run_in_thread(partial(self._measure, least))
 
     def stop(self) -> None:
         """Stop after the current run, keeping the runs so far."""
@@ -117,72 +106,48 @@ class TimingLab(Visual):
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until the measurement ends, or until `seconds` have passed."""
-        if self._thread is not None:
-            self._thread.join(seconds)
+        self.join(seconds)
 
     def run(self) -> tuple[Speedup, ...]:
         """Measure all rounds and return the verdicts; raise MeasureError if a function fails."""
         self._begin(LEAST_SECONDS)
         self.wait()
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         return self.verdicts
 
     def _measure(self, least: float) -> None:
-        drawn, pause = time.perf_counter(), PAUSE
-        try:
-            plan = self._repeat, self._warmup, self._seed
-            for r in runs(self._functions, self._args, *plan, least=least):
-                self._records.append(r)
-                if self._halt.is_set():
-                    break
-                start = time.perf_counter()
-                if start - drawn > pause:
-                    self.refresh()
-                    drawn = time.perf_counter()
-                    pause = max(PAUSE, 4 * (drawn - start))  # draw for at most a fifth of the time
-        except Exception as e:  # an exception in a thread would be lost; refresh() shows it
-            self._failure = e
-        self.running = False
-        self.refresh()
+        plan = self._repeat, self._warmup, self._seed
+        for r in runs(self._functions, self._args, *plan, least=least):
+            self._records.append(r)
+            if self._halt.is_set():
+                break
+            self.show_soon()
 
     # --- what is shown ---
-
-    def refresh(self) -> None:
-        """Draw everything again; only one thread draws at a time."""
-        with self._drawing:
-            if self._failure is not None:
-                self.message, self.refused = str(self._failure), True
-            super().refresh()
 
     def _status(self) -> str:
         """Return the state of the measurement, such as "measuring: run 12 of 66"."""
         count = len(self._records)
-        if self._recorded:
+        if self.recorded:
             return f"{count} recorded runs"
         total = len(self._functions) * (self._repeat + self._warmup)
         if self.running:
             return f"measuring: run {count} of {total}"
         return f"{count} of {total} runs measured" if count else f"{total} runs to measure"
 
-    def scene(self) -> Scene:
+    def title(self) -> str:
+        """Return what the picture shows."""
+        return "times of rival functions"
+
+    def body(self) -> Box:
         """Draw all runs so far; before the first run, describe what will be measured."""
         if self._records:
-            return timing_scene(self.records, self._seed, self._status())
-        return self._plan()
+            return timing_box(self.records, self._seed, self._status())
+        return self.plan_box()
 
-    def picture(self) -> Scene:
-        """Draw recorded runs; for a live measurement, which differs each time, draw the plan."""
-        return self.scene() if self._recorded else self._plan()
-
-    def _plan(self) -> Scene:
-        lines = [part for line in self._summary() for part in wrapped(line, WIDTH - 2 * MARGIN)]
-        shapes = text_lines(lines[:1], MARGIN, 22, size=13, bold=True)
-        shapes += text_lines(lines[1:], MARGIN, 22 + LINE, size=13, step=LINE)
-        height = 22 + LINE * (len(lines) - 1) + MARGIN
-        return Scene(WIDTH, height, tuple(shapes), "times of rival functions", " ".join(lines))
-
-    def _summary(self) -> list[str]:
+    def plan(self) -> list[str]:
+        """Say what will be measured."""
         names = ", ".join(self._functions)
         return [
             f"time of a call: {names}",
@@ -190,30 +155,13 @@ class TimingLab(Visual):
             "Start in the live widget measures them here and now; lab.run() does so from code",
         ]
 
-    def ascii(self) -> str:
-        """Return recorded runs as histograms with the verdict; for a live lab, only the plan."""
-        lines = timing_lines(self.records, self._seed) if self._recorded else self._summary()
-        return "\n".join(lines[:25])
+    def lines(self) -> list[str]:
+        """Return the histograms of the runs and the verdicts."""
+        return timing_lines(self.records, self._seed) if self._records else self.plan()
 
-    def layout(self) -> Layout:
-        """Return the buttons Start and Stop; a lab with recorded runs has none."""
-        if self._recorded:
-            return Layout()
-        busy = self.running
-        return Layout(
-            controls=(
-                Button("start", "start", not busy, "measure all of them again, in turns"),
-                Button("stop", "stop", busy, "stop after the run under way"),
-            )
-        )
-
-    def on(self, name: str, value: Any) -> str | None:
-        """Start or stop the measurement."""
-        if name == "start":
-            self.start()
-        elif name == "stop":
-            self.stop()
-        return None
+    def can_start(self) -> bool | None:
+        """Return whether no measurement is running; None for recorded runs."""
+        return None if self.recorded else not self.running
 
 
 def held(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,8 @@ from minitvm import te, viz
 from minitvm.base import ArgumentError, MeasureError
 from minitvm.viz import TimedRun, TimingLab, compare_times, timing_lab
 from minitvm.viz.chart import Scale, seconds_text
-from minitvm.viz.timing_plot import histogram
+from minitvm.viz.plot import Axis
+from minitvm.viz.timing_plot import axis_of, histogram
 from minitvm.viz.timings import runs
 
 
@@ -38,8 +39,35 @@ def test_as_text(golden) -> None:
     golden(repr(TimingLab.from_records(recorded())))
 
 
-def test_as_svg(golden) -> None:
-    golden(TimingLab.from_records(recorded()).svg())
+def test_a_run_is_a_point_at_its_time_on_a_logarithmic_axis() -> None:
+    rows = recorded()
+    shapes = {s.key: s for s in TimingLab.from_records(rows).scene().shapes}
+    points = [shapes[f"run:{n}"] for n in range(len(rows))]
+    assert {p.kind for p in points} == {"blue", "orange"}
+    shown = [(p, row[1]) for p, row in zip(points, rows, strict=True) if isinstance(p, viz.Circle)]
+    (first, a), (last, b) = shown[5], shown[-1]
+    octave = (first.y - last.y) / np.log2(b / a)
+    heights = [first.y - p.y for p, _ in shown]
+    assert heights == pytest.approx([octave * np.log2(t / a) for _, t in shown], abs=0.01)
+    slow = [t for p, (_, t, _) in zip(points, rows, strict=True) if p.tip and is_arrow(p)]
+    assert min(slow) > max(t for _, t in shown)
+
+
+def is_arrow(shape: viz.Shape) -> bool:
+    """Whether a shape is the arrow of a run above the axis."""
+    return isinstance(shape, viz.Polygon) and len(shape.points) == 3
+
+
+def test_a_bar_is_as_long_as_its_count() -> None:
+    rows = recorded()
+    scene = TimingLab.from_records(rows).scene()
+    bars = [s for s in scene.shapes if isinstance(s, viz.Rect) and not s.key and s.kind == "blue"]
+    axis = axis_of(TimingLab.from_records(rows).records)
+    seconds = [t for name, t, warmup in rows if name == "naive" and not warmup]
+    counts = [count for _, _, count in histogram(seconds, axis) if count]
+    longest = max(bar.width for bar in bars)
+    assert [bar.width / longest * max(counts) for bar in bars] == pytest.approx(counts)
+    assert [bar.y for bar in bars] == sorted((bar.y for bar in bars), reverse=True)
 
 
 def test_png_is_small() -> None:
@@ -129,8 +157,9 @@ def test_of_very_many_runs_some_are_drawn() -> None:
 
 
 def test_a_histogram_counts_every_run() -> None:
-    scale = Scale(1.0, 16.0, 0, 1, log=True)
-    assert histogram([1.0, 1.5, 3.0, 5.0, 16.0, 99.0], scale, bins=4).tolist() == [2, 1, 1, 2]
+    bins = histogram([1.0, 1.5, 3.0, 5.0, 16.0, 99.0], Axis(1.0, 16.0, log=True), bins=4)
+    assert [count for _, _, count in bins] == [2, 1, 1, 2]
+    assert [low for low, _, _ in bins] == pytest.approx([1, 2, 4, 8])
 
 
 @pytest.mark.parametrize(
