@@ -11,14 +11,24 @@ import numpy as np
 from minitvm import tune
 from minitvm.base import ArgumentError
 
+from .boxes import Box, column, legend, text
 from .controls import CodeLine, Layout, Panel, Select, Slider, index_in
-from .evolution_scene import Drawn, evolution_scene, ranks
-from .scene import Scene
-from .visual import Visual
+from .figure import Figure
+from .marks import Dot, Mark, Path
+from .plot import Axis, plot
 
+WIDTH, HEIGHT = 640, 380  # pixels
 CHILDREN = 60  # drawn children of a generation: half of them the best, half evenly spaced
 EARLIER = 240  # drawn rows of earlier generations
 MAPS = ("score", "features")
+QUANTILES = (0.25, 0.5, 0.75, 0.95)  # of all scores: they separate the classes of dots
+CLASSES = (  # kind and radius of a dot, and which scores it stands for
+    ("grey", 2.5, "lowest quarter"),
+    ("pale_sky", 3.0, "second"),
+    ("sky", 3.5, "third"),
+    ("blue", 4.0, "up to 95 %"),
+    ("orange", 5.0, "best 5 % of all scores"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,7 @@ class Member:
     parent: int | None
 
 
-class EvolutionView(Visual):
+class EvolutionView(Figure):
     """Show the candidates of each generation of a search, and lines from parents to children.
 
     task          the task that the search tunes
@@ -64,8 +74,9 @@ class EvolutionView(Visual):
         self._task, self._generations = task, given[starts[-1] :]
         self._tried = {t.candidate: t for t in trials}
         self.members = members(self._generations)
-        self._scores = np.array([m.score for m in self.members], np.float32)
-        self._ranks = ranks(self._scores)
+        scores = np.array([m.score for m in self.members], np.float32)
+        limits = np.quantile(scores, QUANTILES)
+        self._ranks: list[int] = np.searchsorted(limits, scores, side="right").tolist()
         found = columns or tune.columns_of(task)
         self._places, self._shares = components(features(found, self.members), 2)
         last = len(self._generations) - 1
@@ -80,8 +91,8 @@ class EvolutionView(Visual):
         across, down = self._places[n].tolist()
         return across, down if self._map == "features" else self.members[n].score
 
-    def _shown(self) -> Iterator[Drawn]:
-        """Yield some rows of earlier generations, and some children of the chosen generation."""
+    def _shown(self) -> tuple[list[int], list[int]]:
+        """Return some rows of earlier generations, and some children of the chosen generation."""
         best_first = sorted(range(len(self.members)), key=lambda n: -self.members[n].score)
         earlier = [n for n in best_first if self.members[n].born < max(1, self._now)]
         born = [n for n in best_first if self.members[n].born == self._now > 0]
@@ -90,15 +101,21 @@ class EvolutionView(Visual):
         parents = [p for n in children if (p := self.members[n].parent) is not None]
         tried = [n for n in (*earlier, *born) if self.members[n].candidate in self._tried]
         others = {*_evenly(earlier, EARLIER), *parents, *tried} - {*children}
-        for n in sorted(others):
-            yield self._dot(n, None)
-        for n in children:
-            yield self._dot(n, self.members[n].parent)
+        return sorted(others), children
 
-    def _dot(self, n: int, parent: int | None) -> Drawn:
-        start = None if parent is None else self._on_axes(parent)
-        tried = self.members[n].candidate in self._tried
-        return Drawn(n, self._on_axes(n), self._ranks[n], self._words(n), start, tried)
+    def _marks(self, others: Sequence[int], children: Sequence[int]) -> Iterator[Mark]:
+        """Draw the lines from parents, and then the dots: children, and high scores, on top."""
+        for n in children:
+            parent = self.members[n].parent
+            if parent is not None:
+                yield Path([self._on_axes(parent), self._on_axes(n)], "way")
+        for rows in (others, children):
+            for n in sorted(rows, key=self._ranks.__getitem__):
+                kind, radius, _ = CLASSES[self._ranks[n]]
+                at, tip = self._on_axes(n), self._words(n)
+                yield Dot(*at, kind, f"row:{n}", tip, radius)
+                if self.members[n].candidate in self._tried:
+                    yield Dot(*at, "line", tip=tip, radius=radius + 3)
 
     def _words(self, n: int) -> str:
         """Describe a row, such as "sketch 2: score 11.6, generation 1"."""
@@ -111,21 +128,33 @@ class EvolutionView(Visual):
         speed = trial.result.error or f"{tune.rate(self._task, trial.seconds):.4g} GFLOP/s"
         return f"{name}: score {m.score:.4g}, {born}, measured: {speed}"
 
-    def scene(self) -> Scene:
-        """Draw the map of the chosen generation."""
-        share = [f"{100 * s:.0f} % of the variance" for s in self._shares]
-        second = "score" if self._map == "score" else f"second component, {share[1]}"
-        places = np.array([self._on_axes(n) for n in range(len(self.members))])
-        low, high = places.min(0).tolist(), places.max(0).tolist()
-        ends = (low[0], high[0]), (low[1], high[1])
-        drawn = list(self._shown())
-        names = f"first principal component of the features, {share[0]}", second
-        return evolution_scene(self._title(len(drawn)), names, ends, drawn, self.ascii())
-
-    def _title(self, shown: int) -> str:
+    def title(self) -> str:
+        """Return the number of the generation, and how many rows are drawn."""
+        others, children = self._shown()
         born = sum(m.born == self._now for m in self.members)
         what = f"{born} children" if self._now else f"the start, {born} rows"
-        return f"generation {self._now}: {what}; {shown} rows of {len(self.members)} are drawn"
+        drawn = f"{len(others) + len(children)} rows of {len(self.members)} are drawn"
+        return f"generation {self._now}: {what}; {drawn}"
+
+    def body(self) -> Box:
+        """Draw the map of the chosen generation."""
+        first, second = (f"{100 * s:.0f} % of the variance" for s in self._shares)
+        places = [self._on_axes(n) for n in range(len(self.members))]
+        x = Axis.around(
+            (x for x, _ in places), f"first principal component of the features, {first}"
+        )
+        title = "score" if self._map == "score" else f"second component, {second}"
+        y = Axis.around((y for _, y in places), title)
+        others, children = self._shown()
+        samples = {f"{kind} dot": words for kind, _, words in CLASSES}
+        samples["way line"] = "from a parent to its child"
+        if any(self.members[n].candidate in self._tried for n in (*others, *children)):
+            samples["line ring"] = "measured"
+        return column(
+            text(self.title(), size=13, bold=True),
+            plot(x, y, self._marks(others, children), WIDTH, HEIGHT),
+            legend(samples, WIDTH),
+        )
 
     def ascii(self) -> str:
         """Return a line of text per generation: children, how many beat their parent, scores."""
@@ -178,8 +207,7 @@ class EvolutionView(Visual):
             case "map":
                 self._map = value
             case _:
-                n = index_in(value, "row", len(self.members))
-                return None if n is None else self._words(n)
+                return super().on(name, value)
         return None
 
 

@@ -6,6 +6,7 @@ import pytest
 from minitvm import auto_scheduler, tune, viz
 from minitvm.base import ArgumentError
 from minitvm.viz.evolution_view import components
+from minitvm.viz.scene import walk_shapes
 from tests.auto_scheduler.programs import args_of, matmul
 from tests.tune.fakes import sketch, task
 
@@ -96,8 +97,24 @@ def test_a_population_as_text(golden) -> None:
     golden(repr(view()))
 
 
-def test_a_population_as_svg(golden) -> None:
-    golden(view().svg())
+def test_a_dot_is_as_high_as_the_score_of_its_row() -> None:
+    shown = view()
+    shapes = [*walk_shapes(shown.scene().shapes)]
+    dots = {int(s.key[4:]): s for s in shapes if s.key.startswith("row:")}
+    scores = {n: shown.members[n].score for n in dots}
+    low, high = min(dots, key=scores.get), max(dots, key=scores.get)
+    pixels = (dots[low].y - dots[high].y) / (scores[high] - scores[low])
+    assert [dots[low].y - dot.y for dot in dots.values()] == pytest.approx(
+        [pixels * (score - scores[low]) for score in scores.values()], abs=0.01
+    )
+    assert dots[low].kind == "grey"
+    assert dots[high].kind == "orange"
+    children = {n for n in dots if shown.members[n].born == 2}
+    ways = {s.points for s in shapes if isinstance(s, viz.Line) and s.kind == "way" and s.key == ""}
+    places = {n: (dot.x, dot.y) for n, dot in dots.items()}
+    parents = {n: shown.members[n].parent for n in children}
+    assert len(children) == 60
+    assert {(places[parents[n]], places[n]) for n in children} <= ways
 
 
 def test_children_have_the_parents_that_they_came_from() -> None:
