@@ -29,6 +29,7 @@ from .scene import (
     Text,
     clipped,
     text_width,
+    walk_shapes,
     wrapped,
 )
 
@@ -144,6 +145,46 @@ def framed(
         yield Group((ground, *inside.draw(x, y)), key, tip)
 
     return replace(inside, draw=draw)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An arrow between two framed boxes, found by their keys, with text above its end."""
+
+    start: str
+    end: str
+    text: str = ""
+    tip: str = ""
+
+
+def connected(box: Box, edges: Iterable[Edge], bend: float = 0) -> Box:
+    """Draw arrows from the right of framed boxes to the left of others, below the boxes.
+
+    An arrow to a box that is not level leaves `bend` pixels after its start.
+    """
+    edges = tuple(edges)
+
+    def draw(x: float, y: float) -> Iterator[Shape]:
+        shapes = tuple(box.draw(x, y))
+        frames = {s.key: s.shapes[0] for s in walk_shapes(shapes) if isinstance(s, Group)}
+        for edge in edges:
+            a, b = frames[edge.start], frames[edge.end]
+            if isinstance(a, Rect) and isinstance(b, Rect):
+                yield from _arrow(edge, a, b, bend)
+        yield from shapes
+
+    return replace(box, draw=draw)
+
+
+def _arrow(edge: Edge, a: Rect, b: Rect, bend: float) -> Iterator[Shape]:
+    left, right = (a.x + a.width, a.y + a.height / 2), (b.x, b.y + b.height / 2)
+    turn = left[0] + bend
+    corners = ((turn, left[1]), (turn, right[1])) if left[1] != right[1] else ()
+    yield Line((left, *corners, right), "arrow", arrow=True)
+    if edge.text:
+        words = clipped(edge.text, right[0] - turn - 6, SIZE)
+        middle = (turn + right[0]) / 2, right[1] - 5
+        yield Text(*middle, words, "soft", SIZE, "middle", tip=edge.tip)
 
 
 # --- text ----------------------------------------------------------------------------------------

@@ -8,16 +8,14 @@ from typing import Any
 
 from minitvm import auto_scheduler
 
-from .chart import legend, swatch
+from .boxes import Box, Edge, column, connected, framed, legend, row, text
 from .controls import Layout, Panel, index_in
 from .diff import folded, rows_of, unified
+from .figure import Figure
 from .kinds import ink
-from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
-from .visual import Visual
 
-MARGIN, TOP = 10, 34  # pixels
-ACROSS, DOWN = 256, 46  # pixels from a state to the next one beside it, and below it
-WIDE, HIGH = 112, 26  # pixels: the size of a state
+ACROSS, DOWN, BEND = 144, 20, 10  # pixels: between states, and from a state to where edges bend
+WIDE, LEAST = 112, 410  # pixels: the width of a state, and of a picture
 MOST = 60  # most lines of a program in the panel
 
 
@@ -38,7 +36,7 @@ class Node:
     children: list[int] = field(default_factory=list[int])
 
 
-class SketchTree(Visual):
+class SketchTree(Figure):
     """Show the derivation of sketches as a tree: states are nodes, rules are edges.
 
     A rule that leaves a state unchanged at a stage adds no node. Select a node to see its loops,
@@ -53,47 +51,47 @@ class SketchTree(Visual):
 
     # --- what is shown ---
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """Return the outputs, and the numbers of states and sketches."""
         sketches = sum(n.sketch is not None for n in self.nodes)
         return f"{self._name}: {len(self.nodes)} states, {sketches} of them sketches"
 
-    def scene(self) -> Scene:
+    def body(self) -> Box:
         """Draw the tree from left to right."""
-        places = dict[int, tuple[float, float]]()
-        _place(self.nodes, 0, MARGIN, [TOP], places)
-        shapes: list[Shape] = [Text(MARGIN, 20, self._title(), bold=True)]
-        for n, node in enumerate(self.nodes):
-            if node.parent is not None:
-                shapes += _edge(node, places[node.parent], places[n])
-        for n, node in enumerate(self.nodes):
-            shapes.append(self._box(n, node, places[n]))
-        base = max(y for _, y in places.values()) + HIGH + 30
-        wide = max(x for x, _ in places.values()) + WIDE + MARGIN
-        entries = [
-            swatch("pale_green", "a sketch, with its number", "S0", wide=26),
-            swatch("cell", "a state on the way"),
-            swatch("now", "the selected one"),
-        ]
-        key, last = legend(entries, base, max(wide, 420))
-        return Scene(max(wide, 430), last + 14, (*shapes, *key), self._title(), self.ascii())
+        edges = (
+            Edge(f"node:{node.parent}", f"node:{n}", node.rule, f"at {node.stage}")
+            for n, node in enumerate(self.nodes)
+            if node.parent is not None
+        )
+        tree = connected(self._subtree(0), edges, BEND)
+        samples = {
+            "pale_green box S0": "a sketch, with its number",
+            "cell": "a state on the way",
+            "now": "the selected one",
+        }
+        return column(
+            text(self.title(), size=13, bold=True),
+            tree,
+            legend(samples, max(tree.width, LEAST)),
+            gap=10,
+        )
 
-    def _box(self, n: int, node: Node, at: tuple[float, float]) -> Group:
+    def _subtree(self, n: int) -> Box:
+        """Draw a state, and its children in a column beside it."""
+        node = self.nodes[n]
         kind = "now" if n == self._now else "cell" if node.sketch is None else "pale_green"
-        text = clipped(_label(node), WIDE - 8, 12)
-        shapes = (
-            Rect(*at, WIDE, HIGH, kind, radius=4),
-            Text(at[0] + WIDE / 2, at[1] + 17, text, ink(kind), 12, "middle"),
-        )
-        told = "sketch" if node.sketch is not None else "state"
-        return Group(
-            shapes, f"node:{n}", f"{told} after: {', '.join(node.state.rules) or 'no rule'}"
-        )
+        word = "sketch" if node.sketch is not None else "state"
+        tip = f"{word} after: {', '.join(node.state.rules) or 'no rule'}"
+        label = text(_label(node), ink(kind), width=WIDE - 10, anchor="middle")
+        box = framed(label, kind, f"node:{n}", tip, width=WIDE, inset=5)
+        children = column(*map(self._subtree, node.children), gap=DOWN)
+        return row(box, children if node.children else None, gap=ACROSS)
 
     def ascii(self) -> str:
         """Return the tree as text, children below their parents."""
         lines = list(self._lines(0, 0))
         more = [f"... and {len(lines) - 23} more"] if len(lines) > 24 else []
-        return "\n".join([self._title(), *(lines[:23] if more else lines), *more])
+        return "\n".join([self.title(), *(lines[:23] if more else lines), *more])
 
     def _lines(self, n: int, depth: int) -> Iterator[str]:
         node = self.nodes[n]
@@ -149,25 +147,3 @@ def _label(node: Node) -> str:
     chosen = node.state.choices[-1:] if node.rule else ("start",)
     sketch = () if node.sketch is None else (f"S{node.sketch}",)
     return " ".join((*sketch, *chosen)) or "state"
-
-
-def _place(
-    nodes: list[Node], n: int, x: float, y: list[float], places: dict[int, tuple[float, float]]
-) -> None:
-    """Place a node and its first child in the row y[0], and each other child in a new row."""
-    places[n] = x, y[0]
-    for k, child in enumerate(nodes[n].children):
-        y[0] += DOWN if k else 0
-        _place(nodes, child, x + ACROSS, y, places)
-
-
-def _edge(node: Node, start: tuple[float, float], end: tuple[float, float]) -> Iterator[Shape]:
-    """Draw the edge of a rule: a line from the old state to the new one, and the rule's name."""
-    left, top = start[0] + WIDE, start[1] + HIGH / 2
-    right, low = end[0], end[1] + HIGH / 2
-    bend = left + 10
-    points = ((left, top), (bend, top), (bend, low), (right, low))
-    yield Line(points if low != top else (points[0], points[3]), "arrow", arrow=True)
-    room = right - bend - 6
-    name = clipped(node.rule, room, 12)
-    yield Text((bend + right) / 2, low - 5, name, "soft", 12, "middle", tip=f"at {node.stage}")

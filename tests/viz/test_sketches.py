@@ -52,8 +52,20 @@ def test_a_tree_as_text(golden) -> None:
     golden(repr(viz.SketchTree(product(relu=False))))
 
 
-def test_a_tree_as_svg(golden) -> None:
-    golden(viz.SketchTree(product(relu=False)).svg())
+def test_an_arrow_leads_from_each_state_to_those_that_a_rule_made_of_it() -> None:
+    tree = viz.SketchTree(product(relu=False))
+    shapes = tree.scene().shapes
+    boxes = {s.key: s.shapes[0] for s in shapes if isinstance(s, viz.Group)}
+    arrows = {(s.points[0], s.points[-1]) for s in shapes if isinstance(s, viz.Line) and s.arrow}
+    expected = set()
+    for n, node in enumerate(tree.nodes):
+        box = boxes[f"node:{n}"]
+        assert box.kind == ("pale_green" if node.sketch is not None else "cell" if n else "now")
+        if node.parent is not None:
+            parent = boxes[f"node:{node.parent}"]
+            start = parent.x + parent.width, parent.y + parent.height / 2
+            expected.add((start, (box.x, box.y + box.height / 2)))
+    assert arrows == expected
 
 
 def test_the_nodes_of_a_tree_are_the_states_of_the_derivation() -> None:
