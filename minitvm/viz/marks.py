@@ -55,7 +55,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Dot(Mark):
-    """A point: a disc, square, dash, cross, triangle, rhombus or wedge of `radius` pixels."""
+    """A point: a disc, square, dash, tick, cross, triangle, ... of `radius` pixels."""
 
     x: Value
     y: Value
@@ -76,6 +76,8 @@ class Dot(Mark):
                 yield Rect(x - r, y - r, 2 * r, 2 * r, *look)
             case "dash":
                 yield Rect(x - r, y - 2, 2 * r, 4, *look)
+            case "tick":
+                yield Line(((x, y - r), (x, y + r)), *look)
             case "cross":
                 yield Line(((x - r, y - r), (x + r, y + r)), *look)
                 yield Line(((x - r, y + r), (x + r, y - r)), *look)
@@ -229,7 +231,7 @@ class Name(Mark):
         sides, below = (1, -1), (4,) if self.optional else (4, 18, -10, 32, -24, 46)
         places = [x]
         if self.x is None:
-            sides, below = (-1,), (-5, 14)
+            sides, below = (-1,), (-8, 17)
             places = [right - n / 8 * (right - left) for n in range(8)]
         elif self.y is None:
             y, below = top, (14, 30, 46)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from .boxes import SIZE, Box
 from .chart import Labels, Scale
-from .marks import Bar, Mark, Name, Note, Plane, Rule
+from .marks import Bar, Mark, Name, Note, Path, Plane, Rule
 from .scene import Line, Rect, Shape, Text, clipped, text_width
 
 TICK, EDGE = 5, 6  # pixels: of a tick; around a plot, for half a label
@@ -112,8 +112,8 @@ def plot(
         ends = top + height - below, top + edge
         start = at + left
         p = Plane(x.on(start, start + _free(x, marks, width - left - right)), y.on(*ends))
-        bands = [m for m in marks if isinstance(m, Bar) and m.y0 is m.y1 is None]
-        yield from _shapes(bands, p)
+        areas = [m for m in marks if _is_area(m)]
+        yield from _shapes(areas, p)
         yield from _grid(x, x.marks(p.x), p, level=False)
         yield from _grid(y, y.marks(p.y), p, level=True)
         if not x.hidden:
@@ -122,10 +122,17 @@ def plot(
             yield from _upright(y, y.marks(p.y), p, at, -1)
         if y2:
             yield from _upright(y2, y2.marks(y2.on(*ends)), p, at + width, 1)
-        yield from _shapes([m for m in marks if m not in bands], p)
+        yield from _shapes([m for m in marks if m not in areas], p)
         yield from _names(marks, p)
 
     return Box(width, height, draw)
+
+
+def _is_area(mark: Mark) -> bool:
+    """Return whether a mark lies below the axes: an area, or a bar up to an edge of the plot."""
+    if isinstance(mark, Bar):
+        return None in (mark.x0, mark.y0, mark.x1, mark.y1)
+    return isinstance(mark, Path) and mark.filled
 
 
 def _shapes(marks: Iterable[Mark], p: Plane) -> Iterator[Shape]:

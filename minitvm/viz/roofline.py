@@ -14,13 +14,13 @@ from minitvm import accesses, cachesim, driver, te, testing, tir
 from minitvm.base import ArgumentError, Target, check_kind
 
 from .blocks import arguments
+from .boxes import Box
 from .cache_lens import recorded
 from .cache_run import check_cache, size_text
 from .chart import short
 from .controls import Button, CodeLine, Frame, Layout, Panel, both_ways, index_in, numbered
-from .roofline_scene import Point, roofline_scene
-from .scene import Scene
-from .visual import Visual
+from .figure import Figure
+from .roofline_scene import Point, roofline_box
 
 COPIED = 1 << 26  # bytes of the copied array: more than the caches hold
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -83,7 +83,7 @@ class Dot:
         return self.gflops or machine.attainable(self.intensity.actual)
 
 
-class RooflineDot(Visual):
+class RooflineDot(Figure):
     """Show schedules as dots under a roofline: how fast they are, how fast they could be.
 
     The x axis shows operations per byte moved between a simulated cache and memory, the y axis
@@ -125,16 +125,20 @@ class RooflineDot(Visual):
         self.machine = Machine.measured(threads, repeat)
         self.refresh()
 
-    def scene(self) -> Scene:
+    def title(self) -> str:
+        """Return the name of the machine and its two peak rates."""
+        return f"roofline of {self._rates()}"
+
+    def body(self) -> Box:
         """Draw the roof, and the dots under it."""
         m = self.machine
         points = [
             Point(d.name, d.intensity.actual, d.intensity.ideal, d.height(m), d.gflops is not None)
             for d in self.dots
         ]
-        return roofline_scene(points, m.gflops, m.gbytes, self._title(), self.ascii())
+        return roofline_box(points, m.gflops, m.gbytes, self._rates())
 
-    def _title(self) -> str:
+    def _rates(self) -> str:
         m = self.machine
         return f"{m.name}: {_short(m.gflops)} GFLOP/s, {_short(m.gbytes)} GB/s"
 
@@ -143,7 +147,7 @@ class RooflineDot(Visual):
         head = f"{'':14}{'flop/byte':>10}{'at best':>9}{'GFLOP/s':>9}{'roof':>8}  limit"
         cache = f"bytes moved by a cache of {size_text(self.cache.bytes)}"
         return "\n".join(
-            [self._title(), cache, "", head, *(_row(d, self.machine) for d in self.dots)]
+            [self._rates(), cache, "", head, *(_row(d, self.machine) for d in self.dots)]
         )
 
     def layout(self) -> Layout:
@@ -170,7 +174,7 @@ class RooflineDot(Visual):
         """Measure, or describe a clicked dot."""
         if name == "measure":
             self.measure()
-            return f"measured: {self._title()}"
+            return f"measured: {self._rates()}"
         n = index_in(value, "dot", len(self.dots))
         return None if n is None else _verdict(self.dots[n], self.machine)
 

@@ -1,6 +1,7 @@
 """RooflineDot: where a schedule stands, what its roof is, and what is said about it."""
 
 import io
+import math
 
 import pytest
 from PIL import Image
@@ -57,13 +58,34 @@ def test_as_text(golden) -> None:
     golden(repr(three()))
 
 
-def test_as_svg(golden) -> None:
-    golden(three().svg())
+def test_a_dot_is_as_high_as_its_speed_and_its_line_leads_to_its_ideal() -> None:
+    view = three()
+    shapes = view.scene().shapes
+    dots = [s for s in shapes if s.key.startswith("dot:")]
+    speeds = [d.height(MACHINE) for d in view.dots]
+    intensities = [d.intensity.actual for d in view.dots]
+    assert [dot.kind for dot in dots] == ["blue", "store", "blue"]
+    high = (dots[0].y - dots[2].y) / math.log(speeds[2] / speeds[0])
+    wide = (dots[2].x - dots[0].x) / math.log(intensities[2] / intensities[0])
+    assert dots[0].y - dots[1].y == pytest.approx(high * math.log(speeds[1] / speeds[0]))
+    assert dots[1].x - dots[0].x == pytest.approx(wide * math.log(intensities[1] / intensities[0]))
+    lines = {(s.points[0], s.points[-1]) for s in shapes if isinstance(s, viz.Line)}
+    for d, dot in zip(view.dots, dots, strict=True):
+        ideal = dot.x + wide * math.log(d.intensity.ideal / d.intensity.actual)
+        ends = [b for a, b in lines if a == (dot.x, dot.y) and b[1] == dot.y]
+        assert ends == [(pytest.approx(ideal), dot.y)]
+
+
+def test_the_roof_and_the_areas_have_names() -> None:
+    texts = {s.text for s in three().scene().shapes if isinstance(s, Text)}
+    inside = {s.text for s in viz.scene.walk_shapes(three().scene().shapes) if isinstance(s, Text)}
+    assert {"100 GFLOP/s", "20 GB/s", "naive", "4", "8"} <= texts
+    assert {"memory bound", "arithmetic bound"} <= inside
 
 
 def test_as_png() -> None:
     made = three().png()
-    assert Image.open(io.BytesIO(made)).size == (1320, 840)
+    assert Image.open(io.BytesIO(made)).size == (1294, 820)
     assert len(made) < 15_000
 
 
