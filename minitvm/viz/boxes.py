@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from .chart import BOLD
+from .controls import CodeLine
 from .kinds import ink
 from .scene import (
     Circle,
@@ -28,6 +29,7 @@ from .scene import (
     Shape,
     Text,
     clipped,
+    folded_code,
     text_width,
     walk_shapes,
     wrapped,
@@ -225,6 +227,25 @@ def paragraph(
     """Return text in lines of at most `width` pixels; None for no text."""
     lines = wrapped(words, width / (BOLD if bold else 1), size)
     return column(*(text(line, kind, size, bold=bold) for line in lines), gap=1) if lines else None
+
+
+MOST_PARTS = 4  # most lines for a long line of code
+GROUNDS = {"removed": "pale_red", "added": "pale_green"}
+
+
+def code(lines: Iterable[CodeLine], width: float) -> Box:
+    """Return lines of code; long ones are folded, removed and added ones have a ground."""
+    return column(*(_code_line(line, width) for line in lines), gap=1)
+
+
+def _code_line(line: CodeLine, width: float) -> Box:
+    parts = folded_code(line.text, width - 8, MOST_PARTS) or [""]
+    tip = line.text.strip() if parts[-1].endswith("…") else ""
+    ground = GROUNDS.get(line.note)
+    kind = ink(ground) if ground else "soft" if line.note == "later" else "text"
+    words = column(*(text(part, kind, mono=True, tip=tip) for part in parts), gap=1)
+    box = indented(words, 4)
+    return framed(box, ground, inset=0, radius=0, width=width) if ground else box
 
 
 # --- samples and legends -------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from minitvm import graph
 
+from .boxes import Box
 from .chart import BOLD
 from .graph_rows import Drawn, Slot, label, words
 from .kinds import ink
@@ -42,29 +43,34 @@ def part(net: Drawn, first: int, height: float) -> range:
 
 
 def network(
-    net: Drawn, rows: range, left: float, top: float, width: float, marks: Mapping[graph.Node, str],
-    side: str, outputs: Set[graph.Node],
-) -> tuple[list[Shape], float]:  # fmt: skip
-    """Draw some rows of a network; return the shapes and the y coordinate of their lower edge.
+    net: Drawn, rows: range, width: float, marks: Mapping[graph.Node, str], side: str,
+    outputs: Set[graph.Node],
+) -> Box:  # fmt: skip
+    """Draw some rows of a network.
 
     marks     a node that changed -> the kind of its box
     side      the prefix of the keys: net.nodes[3] has the key "before:3" if side is "before"
     """
     number = {node: n for n, node in enumerate(net.nodes)}
-    ends: dict[Slot, tuple[Point, Point]] = {}
-    shapes: list[Shape] = []
-    y = top + BETWEEN
-    for row in (net.rows[n] for n in rows):
-        tall = max(map(height_of, row), default=0)
-        for slot, x, wide in _across(row, left, width):
-            middle, box = x + wide / 2, height_of(slot)
-            ends[slot] = ((middle, y), (middle, y + (tall if slot.passing else box)))
-            if not slot.passing:
-                kind = marks.get(slot.node, "memory" if slot.node.is_leaf else "pale_sky")
-                key = f"{side}:{number[slot.node]}"
-                shapes.append(_box(slot.node, x, y, wide, kind, key, slot.node in outputs))
-        y += tall + BETWEEN
-    return [*_lines(net, ends), *shapes], y
+    tall = [max(map(height_of, net.rows[n]), default=0) for n in rows]
+
+    def draw(left: float, top: float) -> Iterator[Shape]:
+        ends: dict[Slot, tuple[Point, Point]] = {}
+        boxes: list[Shape] = []
+        y = top + BETWEEN
+        for n, high in zip(rows, tall, strict=True):
+            for slot, x, wide in _across(net.rows[n], left, width):
+                middle, box = x + wide / 2, height_of(slot)
+                ends[slot] = ((middle, y), (middle, y + (high if slot.passing else box)))
+                if not slot.passing:
+                    kind = marks.get(slot.node, "memory" if slot.node.is_leaf else "pale_sky")
+                    key = f"{side}:{number[slot.node]}"
+                    boxes.append(_box(slot.node, x, y, wide, kind, key, slot.node in outputs))
+            y += high + BETWEEN
+        yield from _lines(net, ends)
+        yield from boxes
+
+    return Box(width, BETWEEN + sum(tall) + BETWEEN * len(tall), draw)
 
 
 def _across(row: Iterable[Slot], left: float, width: float) -> list[tuple[Slot, float, float]]:

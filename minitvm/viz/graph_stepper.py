@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from minitvm import graph
-from minitvm.base import ArgumentError, Target, check_kind
+from minitvm.base import Target, check_kind
 
-from .chart import legend, swatch, text_lines
-from .controls import Button, Layout, Slider, both_ways
+from .boxes import Box, column, framed, legend, row, text
+from .controls import Layout, Slider, both_ways
 from .diff import folded, unified
+from .figure import WIDTH
 from .graph_rows import Change, Drawn, change, drawn
 from .graph_scene import network, part
 from .kinds import ink
-from .pass_explorer import LINE, MARGIN, WIDTH, PassBox, about, strip
-from .scene import Line, Rect, Scene, Shape, Text, wrapped
-from .visual import Visual
+from .stepper import Stepper, about
 
-HEIGHT = 660  # pixels: the greatest height of the drawn part of a network
+HEIGHT, GAP = 660, 10  # pixels: greatest height of the drawn part of a network, between two
 MOST_LINES = 25  # most lines of the text
-COLUMN = (WIDTH - 3 * MARGIN) / 2
 UNITS = {"bytes": (1e6, "MB moved"), "multiplications": (1e6, "M multiplications")}
 
 
@@ -45,6 +43,12 @@ class GraphPass:
         """Whether the pass changed the network."""
         return self.before is not self.after and self.before != self.after
 
+    @property
+    def effect(self) -> str:
+        """The change of the number of calls."""
+        before, after = (cost.kernels for cost in self.costs)
+        return f"{before} -> {after} calls"
+
     def saved(self) -> list[tuple[str, str, str]]:
         """Return (value before, value after, unit) of each cost, as strings."""
         found: list[tuple[str, str, str]] = []
@@ -64,7 +68,7 @@ class _View(NamedTuple):
     change: Change
 
 
-class GraphStepper(Visual):
+class GraphStepper(Stepper[GraphPass]):
     """Show a network before and after each pass: what changed, and what that saves.
 
     Each box is a call, with its operators and the shape of its result; parameters are not drawn.
@@ -78,6 +82,8 @@ class GraphStepper(Visual):
                that changed something
     """
 
+    of = "network"
+
     def __init__(
         self,
         net: graph.Graph,
@@ -88,8 +94,6 @@ class GraphStepper(Visual):
         at: str | int | None = None,
     ) -> None:
         check_kind("GraphStepper", net, graph.Graph, fix="net = b.graph(y), of a graph.Builder b")
-        if not passes:
-            raise ArgumentError("GraphStepper(passes=())", "there is no pass", "graph.PASSES")
         seen: list[tuple[str, graph.Graph]] = []
         graph.optimized(
             net,
@@ -101,23 +105,15 @@ class GraphStepper(Visual):
         costs = [graph.counts(net, target)]
         for (_, old), (_, new) in pairwise(seen):
             costs.append(costs[-1] if new is old else graph.counts(new, target))
-        self.stages = tuple(
+        stages = (
             GraphPass(name, about(run), seen[n][1], seen[n + 1][1], (costs[n], costs[n + 1]))
             for n, (name, run) in enumerate(passes)
         )
-        changed = (n for n, stage in enumerate(self.stages, 1) if stage.changed)
-        self._show(next(changed, 1) if at is None else at)
-        super().__init__()
+        super().__init__(tuple(stages), at)
 
-    def _show(self, at: str | int) -> None:
-        names = [stage.name for stage in self.stages]
-        number = names.index(at) + 1 if at in names else at
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise ArgumentError(f"pass {at!r}", "no such pass", f"one of {', '.join(names)}")
-        if not 1 <= number <= len(names):
-            raise ArgumentError(f"pass {at}", f"there are passes 1 to {len(names)}")
-        self._number = int(number)
-        before, after = drawn(self._now.before), drawn(self._now.after)
+    def prepare(self) -> None:
+        """Arrange the network before and after the pass."""
+        before, after = drawn(self.now.before), drawn(self.now.after)
         self._view = _View(before, after, change(before, after))
         self._row = self._first_change()
 
@@ -133,58 +129,40 @@ class GraphStepper(Visual):
 
     # --- what is shown ---
 
-    @property
-    def _now(self) -> GraphPass:
-        return self.stages[self._number - 1]
+    def details(self) -> Box:
+        """Draw the savings of the pass, and the network before and after it."""
+        samples = {
+            "pale_red box -": "removed",
+            "pale_green box +": "added",
+            "pale_sky": "as before",
+        }
+        return column(
+            self._savings(),
+            legend(samples, WIDTH),
+            row(self._side("before"), self._side("after"), gap=GAP),
+        )
 
-    def _title(self) -> str:
-        """Return the title, such as "pass 11 of 11: fuse, 69 -> 24 calls"."""
-        now = self._now
-        before, after = (cost.kernels for cost in now.costs)
-        size = f"{before} -> {after} calls" if now.changed else "nothing changed"
-        return f"pass {self._number} of {len(self.stages)}: {now.name}, {size}"
+    def _savings(self) -> Box:
+        """Draw a cell for each cost; cells of changed costs are coloured."""
+        saved = self.now.saved()
+        wide = (WIDTH - 8 * (len(saved) - 1)) / len(saved)
+        return row(*(_cell(old, new, unit, wide) for old, new, unit in saved))
 
-    def scene(self) -> Scene:
-        """Draw all passes, the savings of the chosen pass, and the network before and after it."""
-        shapes, y = strip([_box(stage) for stage in self.stages], self._number)
-        shapes.append(Text(MARGIN, y + 22, self._title(), bold=True))
-        told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
-        shapes += text_lines(told, MARGIN, y + 42, size=13, step=LINE)
-        y += 42 + LINE * len(told)
-        shapes += _savings(self._now, y)
-        y += 52
-        samples = [
-            swatch("pale_red", "removed", "-"),
-            swatch("pale_green", "added", "+"),
-            swatch("pale_sky", "as before"),
-        ]
-        key, y = legend(samples, y + 14, WIDTH - MARGIN, MARGIN)
-        bottom = y
-        for side, left in (("before", MARGIN), ("after", 2 * MARGIN + COLUMN)):
-            made, low = self._side(side, left, y + 12)
-            shapes += made
-            bottom = max(bottom, low)
-        x = 1.5 * MARGIN + COLUMN
-        shapes.append(Line(((x, y + 12), (x, bottom)), "grid"))
-        return Scene(WIDTH, bottom + MARGIN, (*shapes, *key), self._title(), self.ascii())
-
-    def _side(self, side: str, left: float, top: float) -> tuple[list[Shape], float]:
-        """Draw the network `side` ("before" or "after") the pass; return shapes and lower edge."""
+    def _side(self, side: str) -> Box:
+        """Draw a part of the network "before" or "after" the pass, with its title."""
         before, after, found = self._view
         net, version, first, kind, marked = (
-            (before, self._now.before, self._left_row(), "pale_red", found.removed)
+            (before, self.now.before, self._left_row(), "pale_red", found.removed)
             if side == "before"
-            else (after, self._now.after, self._row, "pale_green", found.added)
+            else (after, self.now.after, self._row, "pale_green", found.added)
         )
         rows = part(net, first, HEIGHT)
-        shown = "" if len(rows) == len(net.rows) else (
-            f": rows {rows.start + 1} to {rows.stop} of {len(net.rows)}"
-        )  # fmt: skip
-        head = Text(left, top + 12, f"{side} {self._now.name}{shown}", size=12, bold=True)
-        marks = dict.fromkeys(marked, kind)
-        outputs = frozenset(version.outputs)
-        shapes, y = network(net, rows, left, top + 18, COLUMN, marks, side, outputs)
-        return [head, *shapes], y
+        of = f": rows {rows.start + 1} to {rows.stop} of {len(net.rows)}"
+        head = f"{side} {self.now.name}{of if len(rows) < len(net.rows) else ''}"
+        marks, outputs = dict.fromkeys(marked, kind), frozenset(version.outputs)
+        wide = (WIDTH - GAP) / 2
+        boxes = network(net, rows, wide, marks, side, outputs)
+        return column(text(head, bold=True, width=wide), boxes, gap=3)
 
     def _left_row(self) -> int:
         """Return the row of the old network to draw beside the first drawn row of the new one."""
@@ -197,9 +175,9 @@ class GraphStepper(Visual):
 
     def ascii(self) -> str:
         """Return the effect of the pass in numbers, and the changed calls as in diff -u."""
-        head = [self._title(), *wrapped(self._now.about, 800, 12)]
-        head += [f"{old} -> {new} {what}" for old, new, what in self._now.saved() if old != new]
-        if not self._now.changed:
+        head = self.head()
+        head += [f"{old} -> {new} {what}" for old, new, what in self.now.saved() if old != new]
+        if not self.now.changed:
             return "\n".join(head)
         lines = unified(folded(self._view.change.rows, MOST_LINES - len(head)))
         return "\n".join([*head, *(line.text for line in lines)])
@@ -209,61 +187,20 @@ class GraphStepper(Visual):
         before, after, found = self._view
         old, new = ({node: n for n, node in enumerate(net.nodes)} for net in (before, after))
         pairs = ((f"before:{old[a]}", f"after:{new[b]}") for a, b in found.same.items())
-        return Layout(
-            controls=(
-                Slider("pass", "pass", 1, len(self.stages), self._number),
-                self._button("back", "previous", -1),
-                self._button("next", "next", 1),
-                Slider("row", "from row", 1, len(after.rows), self._row + 1),
-            ),
-            links=both_ways(pairs),
-            selectable="pass:",
-        )
-
-    # --- what happens ---
+        part = Slider("row", "from row", 1, len(after.rows), self._row + 1)
+        return replace(super().layout(), controls=(*self.controls(), part), links=both_ways(pairs))
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose another pass, by slider, click or button, or another part of the network."""
+        """Choose another pass, or another part of the network."""
         if name == "row":
             self._row = value - 1
-            return None
-        if name == "pass":
-            self._show(value)
-        elif name == "click" and value.startswith("pass:"):
-            self._show(value.removeprefix("pass:"))
-        elif name in ("back", "next") and (number := self._change(-1 if name == "back" else 1)):
-            self._show(number)
-        self.selected = f"pass:{self._now.name}"
-        return None
-
-    def _button(self, name: str, which: str, by: int) -> Button:
-        tip = f"go to the {which} pass that changed the network"
-        return Button(name, f"{which} change", self._change(by) > 0, tip)
-
-    def _change(self, by: int) -> int:
-        """Return the number of the next (by=1) or previous (by=-1) pass with changes; 0 if none."""
-        numbers = range(self._number + by, len(self.stages) + 1 if by > 0 else 0, by)
-        return next((n for n in numbers if self.stages[n - 1].changed), 0)
+        return super().on(name, value)
 
 
-def _box(stage: GraphPass) -> PassBox:
-    before, after = (cost.kernels for cost in stage.costs)
-    return PassBox(stage.name, stage.about, f"{before} → {after} calls" if stage.changed else "")
-
-
-def _savings(now: GraphPass, y: float) -> list[Shape]:
-    """Draw a row of cells, one for each cost; cells of changed costs are coloured."""
-    shapes: list[Shape] = []
-    saved = now.saved()
-    wide = (WIDTH - 2 * MARGIN - 8 * (len(saved) - 1)) / len(saved)
-    for n, (old, new, what) in enumerate(saved):
-        x = MARGIN + n * (wide + 8)
-        same = old == new
-        text, kind = (old, "panel") if same else (f"{old} → {new}", "now")
-        middle, look = x + wide / 2, ink(kind)
-        shapes += [
-            Rect(x, y, wide, 40, kind, radius=4),
-            Text(middle, y + 16, text, look, 12, "middle", bold=not same),
-            Text(middle, y + 32, what, look, 12, "middle"),
-        ]
-    return shapes
+def _cell(old: str, new: str, unit: str, width: float) -> Box:
+    """Draw a cost before and after a pass."""
+    words, kind = (old, "panel") if old == new else (f"{old} → {new}", "now")
+    inside = width - 8
+    number = text(words, ink(kind), bold=old != new, width=inside, anchor="middle")
+    name = text(unit, ink(kind), width=inside, anchor="middle")
+    return framed(column(number, name, gap=1), kind, width=width)

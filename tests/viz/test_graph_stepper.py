@@ -35,8 +35,24 @@ def test_as_text(golden) -> None:
     golden(repr(stepper("fuse")))
 
 
-def test_as_svg(golden) -> None:
-    golden(stepper("fuse").svg())
+def test_an_arrow_leads_from_the_box_of_a_call_to_that_of_its_reader() -> None:
+    view = stepper("fuse")
+    net = graph_rows.drawn(view.now.after)
+    places = {key: rects[0] for key, (_, rects) in boxes(view, "after").items()}
+    lines = {s.points for s in view.scene().shapes if isinstance(s, viz.Line) and s.kind == "arrow"}
+    for a, b in net.lines:
+        if not (a.passing or b.passing):
+            upper, lower = (places[f"after:{net.nodes.index(slot.node)}"] for slot in (a, b))
+            start = upper.x + upper.width / 2, upper.y + upper.height
+            assert (start, (lower.x + lower.width / 2, lower.y)) in lines
+
+
+def test_a_cell_for_each_cost_says_what_the_pass_saved() -> None:
+    view = stepper("fuse")
+    texts = [s.text for s in walk_shapes(view.scene().shapes) if isinstance(s, viz.Text)]
+    for old, new, unit in view.now.saved():
+        at = texts.index(unit)
+        assert texts[at - 1] == (old if old == new else f"{old} → {new}")
 
 
 def test_png_is_small() -> None:

@@ -10,6 +10,7 @@ from minitvm.base import ArgumentError, LoweringError
 from minitvm.lowering import PASSES
 from minitvm.tir import Seq
 from minitvm.viz import diff
+from minitvm.viz.scene import walk_shapes
 
 from .programs import blur, matmul, tiled
 
@@ -24,8 +25,29 @@ def test_as_text(golden) -> None:
     golden(repr(viz.PassExplorer(*tiled(), at="vectorize")))
 
 
-def test_as_svg(golden) -> None:
-    golden(viz.PassExplorer(*blur(), at="partition").svg())
+def test_each_pass_is_a_box_that_says_what_it_changed() -> None:
+    view = viz.PassExplorer(*blur(), at="partition")
+    boxes = [s for s in view.scene().shapes if isinstance(s, viz.Group) and s.key]
+    assert [(box.key, box.tip) for box in boxes] == [
+        (f"pass:{s.name}", s.about) for s in view.stages
+    ]
+    kinds = [box.shapes[0].kind for box in boxes]
+    effects = [box.shapes[2].text for box in boxes]
+    for stage, kind, effect in zip(view.stages, kinds, effects, strict=True):
+        assert kind == ("now" if stage is view.now else "pale_sky" if stage.changed else "faint")
+        sizes = "{} → {} statements".format(*stage.statements)
+        assert effect == (sizes if stage.changed else "=")
+
+
+def test_the_picture_shows_the_code_with_the_changed_lines_marked() -> None:
+    view = viz.PassExplorer(*blur(), at="partition")
+    _, _, *code = view.ascii().splitlines()
+    shapes = [s for s in walk_shapes(view.picture().shapes) if isinstance(s, viz.Rect | viz.Text)]
+    texts = [s.text for s in shapes if isinstance(s, viz.Text) and s.mono]
+    assert texts == code
+    grounds = [s.kind for s in shapes if s.kind in ("pale_red", "pale_green")]
+    signs = [line[0] for line in code if line[0] != " "]
+    assert grounds == [{"-": "pale_red", "+": "pale_green"}[sign] for sign in signs]
 
 
 def test_long_lines_are_folded_in_the_picture_and_whole_in_the_text() -> None:
