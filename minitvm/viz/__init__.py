@@ -64,7 +64,6 @@ from .cache_lens import CacheLens
 from .cache_run import CachedLine, CacheRun, Totals, cache_run, cached_lines, contents, totals
 from .cache_scene import AccessRange, cache_frames, cache_scene, window
 from .compute_at import ComputeAtSlider, PlaceCosts, Refusal, places
-from .compute_at_scene import Row, compute_at_scene
 from .controls import (
     Button,
     CodeLine,
@@ -95,7 +94,7 @@ from .layers_rows import (
     layer_row,
 )
 from .memory_plan import MemoryPlan
-from .nest import nest_ascii, nest_scene, nest_shapes
+from .nest import nest_ascii, nest_scene
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
 from .page import page, table

@@ -12,7 +12,7 @@ that is only sometimes there reads `text(note) if note else None`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -58,8 +58,8 @@ def picture(box: Box, title: str, about: str = "") -> Scene:
 # --- arranging -----------------------------------------------------------------------------------
 
 
-def _arranged(parts: Sequence[tuple[Box, float, float]]) -> Box:
-    """Return a box that contains boxes at the given places."""
+def over(*parts: tuple[Box, float, float]) -> Box:
+    """Draw boxes over each other, each at its (x, y)."""
 
     def draw(x: float, y: float) -> Iterator[Shape]:
         for box, dx, dy in parts:
@@ -75,7 +75,7 @@ def column(*parts: Box | None, gap: float = 8) -> Box:
     for box in filter(None, parts):
         placed.append((box, 0.0, y))
         y += box.height + gap
-    return _arranged(placed)
+    return over(*placed)
 
 
 def row(*parts: Box | None, gap: float = 8, down: float = 0) -> Box:
@@ -89,7 +89,7 @@ def row(*parts: Box | None, gap: float = 8, down: float = 0) -> Box:
     for box in boxes:
         placed.append((box, x, (tall - box.height) * down))
         x += box.width + gap
-    return _arranged(placed)
+    return over(*placed)
 
 
 def flow(boxes: Iterable[Box], width: float, gap: float = 18, between: float = 7) -> Box:
@@ -212,7 +212,7 @@ def text(
     shown = clipped(words, width / bolder, size, mono) if width else words
     wide = text_width(shown, size, mono) * bolder
     wide = wide if anchor == "start" else max(width, wide)
-    tip = tip or (words if shown != words else "")
+    tip = tip or (words.strip() if shown != words else "")
 
     def draw(x: float, y: float) -> Iterator[Shape]:
         at = x + wide * SHARES[anchor], y + round(size * 0.95)
@@ -246,6 +246,34 @@ def _code_line(line: CodeLine, width: float) -> Box:
     words = column(*(text(part, kind, mono=True, tip=tip) for part in parts), gap=1)
     box = indented(words, 4)
     return framed(box, ground, inset=0, radius=0, width=width) if ground else box
+
+
+# --- rectangles ----------------------------------------------------------------------------------
+
+
+def block(kind: str, width: float, height: float) -> Box:
+    """Return a rectangle; without a width, none is drawn."""
+
+    def draw(x: float, y: float) -> Iterator[Shape]:
+        if width:
+            yield Rect(x, y, width, height, kind)
+
+    return Box(width, height, draw)
+
+
+def cells(
+    places: Iterable[tuple[int, int, str, str]], width: float, height: float, gap: float = 0
+) -> Box:
+    """Return a grid of cells, each given by its row, column, key and tip, `gap` pixels apart."""
+    places = tuple(places)
+
+    def draw(x: float, y: float) -> Iterator[Shape]:
+        for n, m, key, tip in places:
+            at = x + m * width, y + n * height
+            yield Rect(*at, width - gap, height - gap, "cell", key, tip)
+
+    columns = 1 + max((m for _, m, _, _ in places), default=-1)
+    return Box(columns * width, (1 + max((n for n, *_ in places), default=-1)) * height, draw)
 
 
 # --- samples and legends -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,13 +14,18 @@ from minitvm import accesses, cachesim, te, tensor
 from minitvm.base import ArgumentError, TVMError
 
 from .blocks import Nest, check_schedule, code_links, nest_of
+from .boxes import Box, block, column, framed, indented, paragraph, row, sized, text
 from .cache_lens import SMALL
 from .cache_run import cache_text, check_cache
-from .compute_at_scene import Row, compute_at_scene, few_digits
 from .controls import CodeLine, Layout, Panel, Slider, index_in
-from .scene import Scene
-from .visual import Visual
+from .figure import Figure
+from .nest import nest_box
+from .scene import Scene, marked
 
+NEST, TABLE = 390, 466  # pixels: the widths of the loops and of the table
+NAME, COST, BAR = 104, 100, 50  # pixels: the widths of columns, and of the longest bar
+COLUMNS = (("bytes kept", "orange"), ("computed", "sky"), ("distance", "pink"))
+ABOUT = "distance: other elements touched from the store to the first use"
 MOST_EVENTS = 10_000_000  # most accesses and iterations of a recorded run
 
 
@@ -53,7 +59,7 @@ class Refusal:
     reason: str
 
 
-class ComputeAtSlider(Visual):
+class ComputeAtSlider(Figure):
     """Move a producer through the loops of its consumer, and compare the costs of each place.
 
     The slider goes from root (compute the whole producer first) through each loop of the consumer
@@ -81,14 +87,46 @@ class ComputeAtSlider(Visual):
         """The schedule with the producer at the chosen place."""
         return self.places[self._now].schedule
 
+    def title(self) -> str:
+        """Return the names of the stages."""
+        return f"{self._producer} for {self._consumer}"
+
     def scene(self) -> Scene:
+        """Draw the body, with the loops of the producer marked."""
+        owners = nest_of(self.schedule).owners.items()
+        return marked(super().scene(), {k: "now" for k, own in owners if own[0] == self._producer})
+
+    def body(self) -> Box:
         """Draw the loops on the left, and the costs of all places as bars on the right."""
-        rows = [_row(p) for p in self.places]
-        refused = [f"{r.name}: {r.reason}" for r in self.refusals]
-        nest = nest_of(self.schedule)
-        marks = {key: "now" for key, owner in nest.owners.items() if owner[0] == self._producer}
-        title = f"{self._producer} for {self._consumer}"
-        return compute_at_scene(nest, marks, rows, self._now, refused, title, self._caption())
+        heads = [("computed at", NAME), *((name, COST) for name, _ in COLUMNS)]
+        head = row(*(sized(text(name, bold=True), wide) for name, wide in heads), gap=0)
+        misses = text("misses", bold=True, width=TABLE - 12 - head.width, anchor="end")
+        refused = (f"not {r.name}: {r.reason}" for r in self.refusals)
+        notes = [*refused, ABOUT, "bars grow with the square root"]
+        table = column(
+            indented(row(head, misses, gap=0), 8),
+            column(*(self._row(n) for n in range(len(self.places))), gap=2),
+            column(*(paragraph(note, TABLE - 8, "soft") for note in notes), gap=1),
+        )
+        loops = nest_box(nest_of(self.schedule), NEST)
+        return column(text(self.title(), size=13, bold=True), row(loops, table, gap=14))
+
+    def _row(self, n: int) -> Box:
+        """Draw one place: its name, three bars with numbers, its misses."""
+        place, now, indent = self.places[n], n == self._now, 8 * min(self.places[n].depth, 4)
+        name = text(place.name, mono=True, bold=now, width=NAME - 4 - indent)
+        most = [max(costs) for costs in zip(*map(_costs_of, self.places), strict=True)]
+        words = _bytes(place.bytes), f"{_factor(place.recompute)}×", few_digits(place.distance)
+        bars = [
+            row(block(kind, BAR * share(cost, high), 13), text(shown), gap=4)
+            for cost, high, shown, (_, kind) in zip(
+                _costs_of(place), most, words, COLUMNS, strict=True
+            )
+        ]
+        costs = row(sized(indented(name, indent), NAME), *(sized(b, COST) for b in bars), gap=0)
+        misses = text(str(place.misses), width=TABLE - 12 - costs.width, anchor="end")
+        parts = indented(row(costs, misses, gap=0), 4)
+        return framed(parts, "line" if now else "paper", f"place:{n}", width=TABLE)
 
     def _caption(self) -> str:
         """Describe the chosen place, such as "blur_x in loop y of out: it keeps 96 bytes, ..."."""
@@ -140,8 +178,24 @@ class ComputeAtSlider(Visual):
         return self._caption()
 
 
-def _row(p: PlaceCosts) -> Row:
-    return Row(p.name, p.depth, p.bytes, float(p.recompute), p.distance, p.misses)
+def _costs_of(p: PlaceCosts) -> tuple[float, float, float]:
+    """Return the costs that have bars."""
+    return float(p.bytes), float(p.recompute), p.distance
+
+
+def share(value: float, most: float) -> float:
+    """Return sqrt(value / most), a bar's relative length, so that small values are visible."""
+    return math.sqrt(value / most) if most else 0.0
+
+
+def few_digits(n: float) -> str:
+    """Return a number with three digits and no exponent: 24312.7 -> 24300, 38.24 -> 38.2"""
+    return f"{n:.3g}" if n < 999.5 else f"{float(f'{n:.3g}'):.0f}"
+
+
+def _bytes(n: int) -> str:
+    """Return a number of bytes as short text: 1152 -> 1152, 65536 -> 64k"""
+    return str(n) if n < 10_000 else f"{n / 1024:.3g}k"
 
 
 def _factor(f: Fraction) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .boxes import Box, picture
-from .scene import Scene, walk_shapes
+from .boxes import Box, column, paragraph, picture
+from .controls import Frame
+from .scene import Scene, marked, walk_shapes
 from .visual import Visual
 
 WIDTH = 788  # pixels: the width of most pictures, without margins
@@ -25,6 +26,13 @@ class Figure(Visual):
     def scene(self) -> Scene:
         """Draw the body."""
         return picture(self.body(), self.title(), self.ascii())
+
+    def stopped(self, frame: Frame) -> Scene:
+        """Draw the picture as a frame shows it, with the caption of the frame below it."""
+        body = self.body()
+        words = (paragraph(line, body.width, "soft") for line in frame.caption.split("\n"))
+        scene = picture(column(body, column(*words, gap=1)), self.title(), self.ascii())
+        return marked(scene, frame.marks)
 
     def on(self, name: str, value: Any) -> str | None:
         """Return the tip of what was clicked."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from minitvm import tir
 
 from .blocks import Nest
+from .boxes import Box, cells, column, over, row, sized, text
 from .controls import Frame
+from .marks import Dot, Mark, Path
 from .order import Element, Order, Tick
-from .scene import Circle, Line, Rect, Shape, Text, clipped
+from .plot import Axis, plot
 
 MOST_CELLS = 32  # per row or column; in a larger tensor a cell stands for several elements
 MOST_GRIDS = 4
 SIDE, SMALL, LARGE = 176, 5, 20  # pixels: the largest grid, the smallest and the largest cell
-TITLE, BETWEEN = 20, 16
+BETWEEN = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,45 +75,35 @@ def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
 # --- drawing -----------------------------------------------------------------------------------
 
 
-def grid_shapes(
-    grids: list[Grid], order: Order, x: float, y: float
-) -> tuple[list[Shape], float, float]:
-    """Draw the grids in two columns; return the shapes, and their right and lower edges."""
-    shapes: list[Shape] = []
-    right, left, bottom, top = x + 2 * SIDE + BETWEEN, x, y, y
-    for n, g in enumerate(grids):
-        if n == 2:
-            left, y = x, bottom + BETWEEN
-        shapes += _one(g, left, y)
-        bottom = max(bottom, y + TITLE + g.rows * g.size)
-        left += SIDE + BETWEEN
-    if grids:
-        shapes += _path(grids[0], order, x, top + TITLE)
-    return shapes, right, bottom
+def grids_box(grids: Sequence[Grid], order: Order) -> Box:
+    """Draw the grids in two columns, with the path of the stores through the first one."""
+    boxes = [_one(g, _path(g, order) if n == 0 else ()) for n, g in enumerate(grids)]
+    rows = (boxes[n : n + 2] for n in range(0, len(boxes), 2))
+    return column(*(row(*each, gap=BETWEEN) for each in rows), gap=BETWEEN)
 
 
-def _one(g: Grid, x: float, y: float) -> list[Shape]:
+def _one(g: Grid, path: Sequence[Mark]) -> Box:
+    """Draw the title and the cells of a tensor, with marks over the cells."""
     shape = ", ".join(str(n) for n in g.buffer.shape)
     title = f"{g.buffer.name} [{shape}]" + (f", {g.each} a cell" if g.each > 1 else "")
-    shown = clipped(title, SIDE + BETWEEN, 12)
-    tip = title if shown != title else ""
-    shapes: list[Shape] = [Text(x, y + 13, shown, size=12, bold=True, tip=tip)]
-    for row, column in dict.fromkeys(g.cells.values()):
-        key = f"cell:{g.buffer.name}/{row}/{column}"
-        at = x + column * g.size, y + TITLE + row * g.size
-        shapes.append(Rect(*at, g.size, g.size, "cell", key))
-    return shapes
+    places = (
+        (r, c, f"cell:{g.buffer.name}/{r}/{c}", "") for r, c in dict.fromkeys(g.cells.values())
+    )
+    grid = cells(places, g.size, g.size)
+    x, y = (Axis(names=("",) * count, hidden=True) for count in (g.columns, g.rows))
+    marks = plot(x, y, path, g.size * g.columns, g.size * g.rows)
+    return sized(
+        column(text(title, bold=True, width=SIDE), over((grid, 0, 0), (marks, 0, 0)), gap=5), SIDE
+    )
 
 
-def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
-    """Draw a line through a tensor's cells in the order in which its last store writes them."""
+def _path(g: Grid, order: Order) -> Sequence[Mark]:
+    """Return a line through a tensor's cells in the order in which its last store writes them."""
     mine = [t for t in order.ticks if t.stmt.buffer is g.buffer]
     last = [t for t in mine if t.stmt is mine[-1].stmt]  # skips the initialisation of a reduction
     seen = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
-    points = tuple((x + (c + 0.5) * g.size, y + (r + 0.5) * g.size) for r, c in seen)
-    if len(points) < 2:
-        return []
-    return [Line(points, "way"), Circle(*points[0], 3, "start")]
+    points = [(c + 0.5, r + 0.5) for r, c in seen]
+    return (Path(points, "way"), Dot(*points[0], "start", radius=3)) if len(points) > 1 else ()
 
 
 # --- frames ------------------------------------------------------------------------------------

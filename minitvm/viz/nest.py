@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from minitvm import schedule, te, tir
 
 from .blocks import Block, Nest, nest_of
+from .boxes import MARGIN, Box, column, framed, over, picture, sized, text
 from .kinds import KINDS, ink
-from .scene import Group, Rect, Scene, Shape, Text, folded_code, text_width
+from .scene import Scene, folded_code, text_width
 
-ROW, STEP, GAP, STRIP = 25, 16, 4, 20  # pixels: bar height, indentation, gap, width of a badge
+STEP, GAP, EDGE, STRIP = 16, 4, 5, 20  # pixels: indentation, gap, around a label, width of a badge
 FILLS = {  # the fill of a loop's block; the badge on its left has the hatch
     "serial": "pale_blue",
     "reduce": "pale_orange",
@@ -21,7 +22,7 @@ FILLS = {  # the fill of a loop's block; the badge on its left has the hatch
     "bind": "pale_sky",
 }
 MOST_LINES = 24
-LINE, MOST_LABEL = 15, 3  # of a statement's label: pixels per line, and the most lines
+MOST_LABEL = 3  # most lines of a statement's label
 
 
 def nest_scene(
@@ -29,56 +30,37 @@ def nest_scene(
 ) -> Scene:
     """Draw a loop nest as nested blocks; a loop's bar has the key "loop:<name>"."""
     nest = program if isinstance(program, Nest) else nest_of(program)
-    shapes, bottom = nest_shapes(nest, 8, 8, width - 16)
     what = ", ".join(f"{b.label} {b.note}" for b in nest.all() if b.key.startswith("loop:"))
-    return Scene(width, bottom + 8, shapes, "loop nest", f"loops, outermost first: {what}")
+    box = nest_box(nest, width - 2 * MARGIN)
+    return picture(box, "loop nest", f"loops, outermost first: {what}")
 
 
-def nest_shapes(nest: Nest, x: float, y: float, width: float) -> tuple[tuple[Shape, ...], float]:
-    """Draw a nest with its upper left corner at (x, y); return the shapes and the lower edge."""
-    shapes: list[Shape] = []
-    bottom = _column(nest.blocks, nest.lines, x, y, width, shapes)
-    return tuple(shapes), bottom
+def nest_box(nest: Nest, width: float) -> Box:
+    """Draw a loop nest as nested blocks, `width` pixels wide."""
+    return _column(nest.blocks, nest.lines, width)
 
 
-def _column(
-    blocks: tuple[Block, ...],
-    lines: tuple[str, ...],
-    x: float,
-    y: float,
-    width: float,
-    shapes: list[Shape],
-) -> float:
-    """Draw blocks below each other: add their shapes to `shapes`; return the lower edge."""
-    for b in blocks:
-        place = len(shapes)
-        end = y + ROW + LINE * (len(_label(b, width)) - 1)
-        if b.inside:
-            end = _column(b.inside, lines, x + STEP, end, width - STEP - GAP, shapes) + GAP
-        shapes.insert(place, _bar(b, lines, x, y, width, end - y))
-        y = end + GAP
-    return y - GAP
+def _column(blocks: tuple[Block, ...], lines: tuple[str, ...], width: float) -> Box:
+    return column(*(_bar(b, lines, width) for b in blocks), gap=GAP)
 
 
-def _bar(
-    b: Block, lines: tuple[str, ...], x: float, y: float, width: float, height: float
-) -> Group:
-    """Draw one block without the blocks nested in it: its outline, badge, label and note."""
-    tip = lines[b.first].strip()
-    fill = FILLS.get(b.kind, b.kind)
-    base = y + 17
-    shapes: list[Shape] = [Rect(x, y, width, height, fill, radius=4)]
-    left = x + _before(b)
-    if b.kind in FILLS and (letter := KINDS[b.kind].letter):
-        middle = x + 2 + STRIP / 2
-        shapes.append(Rect(x + 3, y + 3, STRIP - 2, ROW - 6, b.kind, radius=3))
-        shapes.append(Text(middle, base, letter, ink(b.kind), 12, anchor="middle", bold=True))
-    for n, label in enumerate(_label(b, width)):
-        at, loop = (left, base + LINE * n), b.kind in FILLS
-        shapes.append(Text(*at, label, ink(fill), 12, mono=True, bold=loop))
+def _bar(b: Block, lines: tuple[str, ...], width: float) -> Box:
+    """Draw a block: its outline, badge, label and note, and the blocks nested in it."""
+    fill, is_loop = FILLS.get(b.kind, b.kind), b.kind in FILLS
+    label = (text(t, ink(fill), mono=True, bold=is_loop) for t in _label(b, width))
+    words = column(*label, gap=0)
+    parts = [(words, _before(b), EDGE)]
+    if is_loop and (letter := KINDS[b.kind].letter):
+        badge = text(letter, ink(b.kind), bold=True, width=STRIP - 6, anchor="middle")
+        parts.append((framed(badge, b.kind, inset=2, radius=3), 3, 3))
     if b.note:
-        shapes.append(Text(x + width - 8, base, b.note, ink(fill), 12, anchor="end"))
-    return Group(tuple(shapes), b.key, tip)
+        parts.append((text(b.note, ink(fill), width=width - 8, anchor="end"), 0, EDGE))
+    top = words.height + 2 * EDGE
+    inside = _column(b.inside, lines, width - STEP - GAP)
+    tall = top + inside.height + GAP * bool(b.inside)
+    ground = sized(over(*parts), width, tall)
+    outline = framed(ground, fill, b.key, lines[b.first].strip(), inset=0)
+    return over((outline, 0, 0), (inside, STEP, top))
 
 
 def _before(b: Block) -> float:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm import driver, schedule, te, tensor
 from minitvm.base import LoweringError, ScheduleError, Target, TVMError
 
 from .blocks import Nest, arguments, check_schedule, code_lines, code_links, nest_of
-from .chart import captioned, text_lines
+from .boxes import Box, column, paragraph, row, text
 from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput
-from .grids import Grid, corner_note, grid_shapes, grids_of, order_frames
-from .nest import nest_ascii, nest_shapes
+from .figure import WIDTH, Figure
+from .grids import Grid, corner_note, grids_box, grids_of, order_frames
+from .nest import nest_ascii, nest_box
 from .order import Order, order_of
-from .scene import Scene, Text, clipped, marked, wrapped
-from .visual import Visual
+from .scene import Scene
 
-NEST_WIDTH, MARGIN, TOP, LINE = 400, 10, 34, 17  # pixels
-WIDTH = 808
+NEST, GAP = 400, 20  # pixels: width of the loops, and from there to the tensors
 NO_ORDER = Order((), 0, {})
 ANNOTATIONS = ("vectorize", "unroll", "parallel")
 
@@ -79,7 +78,7 @@ def reordered(leaves: Sequence[str], moved: str, to: str) -> list[str]:
     return [*part, moved] if i < j else [moved, *part]
 
 
-class NestPlayer(Visual):
+class NestPlayer(Figure):
     """Show the loops of a schedule as bars: step through it, reorder, split, annotate, play.
 
     The slider goes through the steps taken so far. After the last one the loops can be changed:
@@ -119,42 +118,35 @@ class NestPlayer(Visual):
 
     # --- what is shown ---
 
-    def _title(self) -> str:
+    def title(self) -> str:
         """Return the title, such as "step 2 of 5: s[C].vectorize(j)"."""
         step, last = self._step, len(self._past) - 1
         what = self.schedule.step_text(step) if step else "nothing done yet"
         return f"step {step} of {last}: {what}"
 
-    def scene(self) -> Scene:
+    def body(self) -> Box:
         """Draw the nest on the left, the tensors on the right."""
-        now, title = self._now, self._title()
-        head = Text(MARGIN, 20, clipped(title, WIDTH - 20, 13, mono=True), mono=True, bold=True)
+        now = self._now
+        head = text(self.title(), size=13, mono=True, bold=True, width=WIDTH)
         if now.nest is None:
-            return _reason_only(title, head, now.error)
-        bars, bottom = nest_shapes(now.nest, MARGIN, TOP, NEST_WIDTH)
-        cells, _, below = grid_shapes(list(now.grids), now.order, NEST_WIDTH + 30, TOP)
-        told = wrapped(now.note, WIDTH - NEST_WIDTH - 40, 12)
-        notes = text_lines(told, NEST_WIDTH + 30, below + 22, "soft")
-        height = max(bottom, below + 10 + LINE * len(notes)) + MARGIN
-        about = nest_ascii(now.nest)
-        return Scene(WIDTH, height, (head, *bars, *cells, *notes), title, about)
+            return column(head, paragraph(now.error, WIDTH, "soft"))
+        note = paragraph(now.note, WIDTH - NEST - GAP, "soft")
+        tensors = column(grids_box(now.grids, now.order), note, gap=10)
+        return column(head, row(nest_box(now.nest, NEST), tensors, gap=GAP))
 
     def picture(self) -> Scene:
         """Draw the scene at a tick halfway through the run, with the accessed elements marked."""
-        scene, frames = self.scene(), self._now.frames
+        frames, half = self._now.frames, self._now.first
         if not frames:
-            return scene
-        half = self._now.first
+            return self.scene()
         seen = {key: "seen" for f in frames[:half] for key in f.marks if key.startswith("cell:")}
-        lines = wrapped(frames[half].caption, WIDTH - 20, 12)
-        there = marked(scene, {**seen, **frames[half].marks})
-        return captioned(there, lines, MARGIN, "soft")
+        return self.stopped(replace(frames[half], marks={**seen, **frames[half].marks}))
 
     def ascii(self) -> str:
         """Return the step and the nest as text."""
         now = self._now
         body = now.error if now.nest is None else nest_ascii(now.nest, 22)
-        return "\n".join(part for part in (self._title(), body, now.note) if part)
+        return "\n".join(part for part in (self.title(), body, now.note) if part)
 
     def layout(self) -> Layout:
         """Return the controls, the frames, the code and the steps."""
@@ -335,9 +327,3 @@ def axes_of(stage: te.StageView) -> dict[str, tensor.Axis]:
     """Return the axes of a stage by their names in the schedule."""
     named = stage.schedule.state.stage(stage.name).names
     return {name: axis for axis, name in named.items()}
-
-
-def _reason_only(title: str, head: Text, error: str) -> Scene:
-    """Draw the title and the reason why there are no loops to draw."""
-    lines = text_lines(wrapped(error, WIDTH - 20, 12), MARGIN, TOP + 14, "soft")
-    return Scene(WIDTH, TOP + 14 + LINE * len(lines), (head, *lines), title, error)

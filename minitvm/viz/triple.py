@@ -11,19 +11,20 @@ from minitvm import codegen, driver, lowering, schedule, te, tensor, tir
 from minitvm.base import BuildError, Target
 
 from .blocks import Nest, arguments, check_schedule, nest_of
+from .boxes import Box, column, picture, row, text
 from .controls import CodeLine, Layout, Panel, Select, numbered
-from .nest import nest_ascii, nest_shapes
-from .scene import Scene, Shape, Text, clipped
-from .visual import Visual
+from .figure import Figure
+from .nest import nest_ascii, nest_box
+from .scene import Scene
 
-NEST_WIDTH, CODE_WIDTH, MARGIN, LINE, TITLE = 400, 470, 10, 17, 24  # pixels
+NEST, CODE = 400, 470  # pixels: widths
 MOST_LINES = 32  # most lines of code in the picture; the widget shows all
 CODES = ("python", "loops", "llvm")
 HEADER = re.compile(r"( *)for \w+ in ")
 LABEL = re.compile(r"[\w.]+?\.(loop|done)(?:\.\d+)?:")  # of LLVM: i_outer.loop:
 
 
-class TripleView(Visual):
+class TripleView(Figure):
     """Show formula, loops and code of a schedule; pointing at a loop lights up its code.
 
     The code is Python by default, or printed loops if Python cannot express them. A control chooses
@@ -59,26 +60,22 @@ class TripleView(Visual):
         self._spans = code_spans(self._lines, names)
         self._code = code
 
-    def scene(self) -> Scene:
+    def title(self) -> str:
+        """Return the title of the loops, which are between panels."""
+        return "the loops"
+
+    def body(self) -> Box:
         """Draw the loops; the formula and the code are in panels beside the picture."""
-        bars, bottom = nest_shapes(self._nest, MARGIN, MARGIN, NEST_WIDTH)
-        about = nest_ascii(self._nest)
-        return Scene(NEST_WIDTH + 2 * MARGIN, bottom + MARGIN, bars, "the loops", about)
+        return nest_box(self._nest, NEST)
 
     def picture(self) -> Scene:
         """Draw the formula, the loops and the code, without panels."""
-        formula = tuple(CodeLine(t.text) for t in self._formula)
-        upper, y = _column("formula", formula, MARGIN, MARGIN, NEST_WIDTH)
-        head = Text(MARGIN, y + TITLE, "loops", bold=True)
-        bars, bottom = nest_shapes(self._nest, MARGIN, y + TITLE + 10, NEST_WIDTH)
-        lines = self._lines
-        shown = [CodeLine(t) for t in lines[:MOST_LINES]]
-        if len(lines) > MOST_LINES:
-            shown.append(CodeLine(f"… {len(lines) - MOST_LINES} more lines"))
-        left = NEST_WIDTH + 3 * MARGIN
-        code, below = _column(self._code, tuple(shown), left, MARGIN, CODE_WIDTH)
-        size = (left + CODE_WIDTH + MARGIN, max(bottom, below) + MARGIN)
-        return Scene(*size, (*upper, head, *bars, *code), "formula, loops, code", self.ascii())
+        shown, left = list(self._lines[:MOST_LINES]), len(self._lines) - MOST_LINES
+        shown += [f"… {left} more lines"] * (left > 0)
+        loops = column(text("loops", size=13, bold=True), self.body())
+        formula = _listing("formula", [line.text for line in self._formula], NEST)
+        parts = row(column(formula, loops), _listing(self._code, shown, CODE), gap=20)
+        return picture(parts, "formula, loops, code", self.ascii())
 
     def ascii(self) -> str:
         """Return the formula and the loops as text."""
@@ -233,14 +230,7 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
     return spans if alike else {}  # if a loop is unknown, show no links: they could be wrong
 
 
-def _column(
-    title: str, lines: tuple[CodeLine, ...], x: float, y: float, width: float
-) -> tuple[list[Shape], float]:
-    """Draw lines below a title, cut at `width` pixels; return the shapes and their lower edge."""
-    shapes: list[Shape] = [Text(x, y + 12, title, bold=True)]
-    y += TITLE + 8
-    for n, line in enumerate(lines):
-        text = clipped(line.text, width, 12, mono=True)
-        tip = line.text.strip() if text != line.text else ""
-        shapes.append(Text(x, y + LINE * n, text, size=12, mono=True, tip=tip))
-    return shapes, y + LINE * (len(lines) - 1) + 4
+def _listing(title: str, lines: Sequence[str], width: float) -> Box:
+    """Draw lines of code below a title, cut at `width` pixels."""
+    code = (text(line, mono=True, width=width) for line in lines)
+    return column(text(title, size=13, bold=True), column(*code, gap=2), gap=5)

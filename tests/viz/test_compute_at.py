@@ -8,7 +8,8 @@ from PIL import Image
 
 from minitvm import te, viz
 from minitvm.base import ArgumentError, ScheduleError
-from minitvm.viz.compute_at_scene import few_digits
+from minitvm.viz.compute_at import few_digits, share
+from minitvm.viz.scene import walk_shapes
 
 from .programs import matmul
 
@@ -40,14 +41,26 @@ def test_as_text(golden) -> None:
     golden(repr(slider()))
 
 
-def test_as_svg(golden) -> None:
+def test_a_place_has_a_bar_for_each_cost() -> None:
     view = slider()
     view.event("place", 2)
-    golden(view.svg())
+    rows = [s for s in view.scene().shapes if s.key.startswith("place:")]
+    assert [row.shapes[0].kind for row in rows] == ["line" if n == 2 else "paper" for n in range(6)]
+    for kind, costs in (
+        ("orange", [p.bytes for p in view.places]),
+        ("sky", [float(p.recompute) for p in view.places]),
+        ("pink", [p.distance for p in view.places]),
+    ):
+        wide = [sum(s.width for s in row.shapes if s.kind == kind) for row in rows]
+        assert wide == pytest.approx([max(wide) * share(cost, max(costs)) for cost in costs])
+    texts = [[s.text for s in row.shapes if isinstance(s, viz.Text)] for row in rows]
+    assert texts[0] == ["root", "1152", "1×", "554", "73"]
 
 
-def test_a_refusal_as_svg(golden) -> None:
-    golden(viz.ComputeAtSlider(*relu_of_matmul()).svg())
+def test_a_refusal_is_below_the_table() -> None:
+    shapes = viz.ComputeAtSlider(*relu_of_matmul()).scene().shapes
+    texts = " ".join(s.text for s in walk_shapes(shapes) if isinstance(s, viz.Text))
+    assert "not inline: it is a reduction, which cannot stand inside another formula" in texts
 
 
 @pytest.mark.parametrize(
@@ -60,7 +73,7 @@ def test_distances_are_written_out(value, text) -> None:
 
 def test_as_png() -> None:
     made = slider().png()
-    assert Image.open(io.BytesIO(made)).size[0] == 1800
+    assert Image.open(io.BytesIO(made)).size[0] == 1780
     assert len(made) < 15_000
 
 

@@ -23,8 +23,22 @@ def test_as_text(golden) -> None:
     golden(repr(viz.NestPlayer(*tiled())))
 
 
-def test_as_svg(golden) -> None:
-    golden(viz.NestPlayer(*matmul(4)).svg())
+def test_the_picture_shows_a_tick_halfway_and_the_elements_accessed_before() -> None:
+    player = viz.NestPlayer(*matmul(4))
+    layout = player.layout()
+    frame = layout.frames[layout.first]
+    kinds = {s.key: s.kind for s in player.picture().shapes if s.key.startswith("cell:")}
+    assert len(kinds) == 3 * 4 * 4
+    before = {key for f in layout.frames[: layout.first] for key in f.marks}
+    for key, kind in kinds.items():
+        assert kind == frame.marks.get(key, "seen" if key in before else "cell")
+    texts = [s.text for s in player.picture().shapes if isinstance(s, viz.Text)]
+    assert texts[-2:] == frame.caption.split("\n")
+
+
+def test_the_path_of_the_stores_goes_through_all_elements_of_the_output() -> None:
+    lines = [s for s in viz.NestPlayer(*matmul(4)).scene().shapes if isinstance(s, viz.Line)]
+    assert [len({*line.points}) for line in lines] == [4 * 4]
 
 
 def test_its_png_is_small(player) -> None:

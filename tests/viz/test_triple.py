@@ -19,8 +19,18 @@ def test_as_text(golden) -> None:
     golden(repr(viz.TripleView(*blur())))
 
 
-def test_as_svg(golden) -> None:
-    golden(viz.TripleView(*matmul(8)).svg())
+def test_the_picture_has_the_formula_the_loops_and_the_code() -> None:
+    view = viz.TripleView(*matmul(8))
+    formula, code = view.view["panels"]
+    shapes = view.picture().shapes
+    texts = [s.text for s in shapes if isinstance(s, viz.Text)]
+    assert [text for text in texts if text in ("formula", "loops", "python")] == [
+        "formula", "loops", "python"
+    ]  # fmt: skip
+    assert [line["text"] for line in formula["lines"]] == texts[1 : texts.index("loops")]
+    shown = [s.tip or s.text.strip() for s in shapes if isinstance(s, viz.Text)]
+    assert shown[shown.index("python") + 1 :] == [line["text"].strip() for line in code["lines"]]
+    assert {"loop:i", "loop:j_outer", "loop:j_inner", "loop:k"} <= {s.key for s in shapes}
 
 
 def test_a_loop_lights_up_its_python() -> None:
