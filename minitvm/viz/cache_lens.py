@@ -9,20 +9,19 @@ from typing import Any
 from minitvm import accesses, cachesim, te, tir
 from minitvm.base import ArgumentError
 
+from .boxes import Box
 from .cache_run import (
     CacheRun,
     cache_run,
-    cache_text,
     check_cache,
     footprint_table,
     size_text,
     totals_table,
 )
-from .cache_scene import BINS, MARGIN, WINDOW, AccessRange, cache_frames, cache_scene, window
-from .chart import captioned
+from .cache_scene import BINS, WINDOW, AccessRange, cache_box, cache_frames, title, window
 from .controls import Control, Layout, Panel, Select, Slider, index_in, numbered
-from .scene import Scene, wrapped
-from .visual import Visual
+from .figure import Figure
+from .scene import Scene
 
 SMALL = cachesim.Cache(1024, 64, 2)  # small enough to show completely
 BYTES = tuple(1 << k for k in range(8, 20))
@@ -31,7 +30,7 @@ WAYS = ("1", "2", "4", "8", "16", "all")
 POLICIES = ("lru", "fifo")
 
 
-class CacheLens(Visual):
+class CacheLens(Figure):
     """Show how a cache serves a program: which access hits, which misses, and why.
 
     The sets and ways with their lines are on the left, the tensors as cache lines on the right. The
@@ -66,23 +65,23 @@ class CacheLens(Visual):
         """The simulated cache, as chosen with the controls."""
         return self.run.cache
 
-    def scene(self) -> Scene:
+    def title(self) -> str:
+        """Return the number of accesses, and the cache."""
+        return title(self.run)
+
+    def body(self) -> Box:
         """Draw the empty cache, the tensors, strips and tables; frames add the cached lines."""
-        return cache_scene(self._window)
+        return cache_box(self._window)
 
     def picture(self) -> Scene:
         """Draw the cache after the access in the middle of the window, with its caption."""
-        w, half = self._window, len(self._frames) // 2
-        frame = self._frames[half]
-        there = cache_scene(w, w.start + half, frame.marks)
-        parts = [p for line in frame.caption.split("\n") for p in wrapped(line, there.width - 20)]
-        return captioned(there, parts, MARGIN, "soft", gap=14, below=14)
+        half = len(self._frames) // 2
+        return self.stopped(self._frames[half], cache_box(self._window, self._window.start + half))
 
     def ascii(self) -> str:
         """Return a table of the cache, the totals, and the footprint of every loop."""
         run = self.run
-        head = f"{len(run.trace)} accesses through a cache of {cache_text(run.cache)}"
-        return "\n".join([head, "", *totals_table(run), "", *footprint_table(run)])
+        return "\n".join([self.title(), "", *totals_table(run), "", *footprint_table(run)])
 
     def layout(self) -> Layout:
         """Return the layout: controls for cache and window, the frames, and the program."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from minitvm import cachesim
 from minitvm.accesses import AccessTrace
 
+from .boxes import Box, block, cells, column, flow, framed, legend, over, picture, row, sized, text
 from .cache_run import (
     USED,
     CachedLine,
@@ -21,20 +21,23 @@ from .cache_run import (
     titles,
     totals_table,
 )
-from .chart import legend
 from .controls import Frame
 from .kinds import ink
-from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, marked
+from .marks import Bar, Mark, Path, Rule
+from .plot import EDGE, Axis, plot
+from .scene import Scene, clipped
 
-WIDTH, MARGIN, MIDDLE = 900, 12, 520  # pixels; MIDDLE: where the histogram begins
+WIDTH, HISTOGRAM = 880, 368  # pixels: of the picture, without margins; of the histogram
 WAY, SET, SIDE = 44, 21, 14  # pixels: width and height of a way; side of a tensor's line
+SETS, APART = 52, 40  # pixels: for the names of the sets, from the cache to the tensors
 MOST_COLUMNS, MOST_ROWS = 8, 16  # ways per row; rows
 MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # lines per tensor; tensors; lines per row
 WINDOW, BINS = 200, 200  # accesses per window; bins of the whole run
-STRIP, TALLEST, HISTOGRAM, LINE = 26, 20, 110, 16
-LEFT = 76  # pixels for the names to the left of the strips
-UNDER = 1.5  # pixels between the bars and the base line, so that borders do not hide the line
+STRIP, TALLEST, WIDEST = 26, 20, 10  # pixels: a row of bars, the highest bar, the widest bar
+NAMES = 56  # pixels: longer names of tensors beside the bars are cut
+UNDER = 2.5 / STRIP  # below the bars of a row, so that borders do not hide the base line
 SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_blue")
+SHARE = 26  # pixels: the narrowest bar with its share above it
 LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # outcome: kind, bar height
 
 
@@ -90,56 +93,59 @@ def kind_of(buffer: int) -> str:
 # --- the picture ---------------------------------------------------------------------------------
 
 
-def cache_scene(
-    w: AccessRange, at: int | None = None, marks: Mapping[str, str] | None = None
-) -> Scene:
-    """Draw the cache, the tensors, the accesses, the reuse distances and the footprints.
+def cache_scene(w: AccessRange) -> Scene:
+    """Draw the cache, the tensors, the accesses, the reuse distances and the footprints."""
+    return picture(cache_box(w), title(w.run), str(w.run.replay))
 
-    at      the access after which the cache is drawn; by default its lines are invisible
-    marks   key -> kind: the marks in the frame of access `at`
+
+def title(run: CacheRun) -> str:
+    """Return the number of accesses and the cache as text."""
+    return f"{len(run.trace)} accesses through a cache of {cache_text(run.cache)}"
+
+
+def cache_box(w: AccessRange, at: int | None = None) -> Box:
+    """Draw a window of accesses.
+
+    at   the access after which the cache is drawn; by default its lines are invisible
     """
-    run, trace = w.run, w.run.trace
-    title = f"{len(trace)} accesses through a cache of {cache_text(run.cache)}"
-    shapes: list[Shape] = [Text(MARGIN, 20, title, bold=True)]
-    cache, below = cache_shapes(w, MARGIN, 34, at)
-    beside = MARGIN + 52 + max(2, min(run.ways, MOST_COLUMNS)) * WAY + 40
-    tensors, deepest = tensor_shapes(w, beside, 34)
-    strip, y = strip_shapes(w, MARGIN, max(below, deepest) + 14)
-    shapes += [*cache, *tensors, *strip]
-    if len(trace) > WINDOW:
-        whole, y = overview_shapes(w, MARGIN, y + 8)
-        shapes += whole
-    tables = [*totals_table(run), "", *footprint_table(run)]
-    y += 32
-    for n, text in enumerate(tables):
-        bold = n == 0 or text == USED
-        shapes.append(Text(MARGIN, y + LINE * n, text, size=12, mono=True, bold=bold))
-    bars, bottom = histogram_shapes(run.distances, run.cache.lines, MIDDLE, y - 12)
-    height = max(y + LINE * len(tables), bottom) + 4
-    return marked(Scene(WIDTH, height, (*shapes, *bars), title, str(run.replay)), marks or {})
+    run, cache = w.run, _cache(w, at)
+    beside = max(cache.width, SETS + 2 * WAY) + APART
+    lines = [*totals_table(run), "", *footprint_table(run)]
+    tables = column(
+        *(text(t, mono=True, bold=n == 0 or t == USED) for n, t in enumerate(lines)), gap=1
+    )
+    return column(
+        text(title(run), size=13, bold=True),
+        row(sized(cache, beside), _tensors(w, WIDTH - beside), gap=0),
+        _strip(w),
+        _overview(w) if len(run.trace) > WINDOW else None,
+        row(sized(tables, WIDTH - HISTOGRAM), _histogram(run), gap=0),
+        gap=12,
+    )
 
 
-def cache_shapes(w: AccessRange, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
-    """Draw the sets as rows of ways; return the shapes and the y coordinate of their lower edge."""
+def _cache(w: AccessRange, at: int | None) -> Box:
+    """Draw the sets as rows of ways."""
     run = w.run
     rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
-    left = x + 52
-    shapes: list[Shape] = [Text(x, y + 12, "the cache", size=12, bold=True)]
-    note = _cache_note(w)
-    if note:
-        shapes.append(Text(left + 30, y + 12, note, "soft", 12))
-    top = y + 20
-    for n, s in enumerate(w.sets):
-        base = top + n * rows * SET
-        shapes.append(Text(x, base + 15, f"set {s}", "soft", 12))
-        for way in range(min(run.ways, rows * MOST_COLUMNS)):
-            shapes.append(Rect(*_corner(left, base, way), WAY, SET, "cell"))
-    names = labels(run.trace)
+    sets = (sized(text(f"set {s}", "soft"), SETS, rows * SET) for s in w.sets)
+
+    def place(n: int, way: int) -> tuple[int, int]:
+        down, across = divmod(way, MOST_COLUMNS)
+        return n * rows + down, across
+
+    ways = range(min(run.ways, rows * MOST_COLUMNS))
+    grid = cells(((*place(n, k), "", "") for n in range(len(w.sets)) for k in ways), WAY, SET)
+    lines = list[tuple[Box, float, float]]()
     for k, t in enumerate(w.cached_lines):
         if at is None or t.first <= at < t.last:
-            base = top + w.sets.index(t.set) * rows * SET
-            shapes.append(_line(w, k, names, _corner(left, base, t.way), at is None))
-    return shapes, top + len(w.sets) * rows * SET
+            down, across = place(w.sets.index(t.set), t.way)
+            lines.append((_line(w, k, at is None), across * WAY, down * SET))
+    return column(
+        row(text("the cache", bold=True), text(_cache_note(w), "soft"), gap=12),
+        row(column(*sets, gap=0), over((grid, 0, 0), *lines), gap=0),
+        gap=5,
+    )
 
 
 def _cache_note(w: AccessRange) -> str:
@@ -152,53 +158,32 @@ def _cache_note(w: AccessRange) -> str:
     return ", ".join(notes)
 
 
-def _corner(left: float, top: float, way: int) -> tuple[float, float]:
-    row, column = divmod(way, MOST_COLUMNS)
-    return left + column * WAY, top + row * SET
-
-
-def _line(
-    w: AccessRange, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
-) -> Group:
+def _line(w: AccessRange, k: int, hidden: bool) -> Box:
     """Draw the k-th cached line; if `hidden`, it is invisible until a frame shows it."""
-    t = w.cached_lines[k]
-    buffer, number = w.run.own(t.line)
-    kind = kind_of(buffer)
-    (x, y), text = corner, f"{names[buffer]} {number}"
-    look, letters = ("hidden", "hidden") if hidden else (kind, ink(kind))
-    shown = clipped(text, WAY - 2, 12)
-    return Group(
-        (
-            Rect(x, y, WAY, SET, look),
-            Text(x + WAY / 2, y + 15, shown, letters, 12, anchor="middle"),
-        ),
-        f"t{k}",
-        f"line {number} of {w.run.trace.buffers[buffer].name}",
+    buffer, number = w.run.own(w.cached_lines[k].line)
+    kind = "hidden" if hidden else kind_of(buffer)
+    words = f"{labels(w.run.trace)[buffer]} {number}"
+    label = text(words, kind if hidden else ink(kind), width=WAY, anchor="middle")
+    tip = f"line {number} of {w.run.trace.buffers[buffer].name}"
+    return framed(sized(label, WAY, SET, down=0.5), kind, f"t{k}", tip, inset=0, radius=0)
+
+
+def _tensors(w: AccessRange, width: float) -> Box:
+    """Draw the tensors as grids of cache lines."""
+    left = len(w.shown) - MOST_BUFFERS
+    tensors = [_tensor(w, n) for n in range(min(len(w.shown), MOST_BUFFERS))]
+    more = text(f"and {left} more tensors", "soft") if left > 0 else None
+    return column(flow(tensors, width, between=10), more)
+
+
+def _tensor(w: AccessRange, n: int) -> Box:
+    across = _columns(w, n)
+    places = (
+        (*divmod(k, across), f"{n}/{line}", _elements(w.run, n, line))
+        for k, line in enumerate(w.shown[n])
     )
-
-
-def tensor_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw the tensors as grids of cache lines; return the shapes and their lower edge."""
-    shapes: list[Shape] = []
-    left, top, bottom = x, y, y
-    for n in range(min(len(w.shown), MOST_BUFFERS)):
-        title, columns = _tensor_title(w, n), _columns(w, n)
-        rows = -(-len(w.shown[n]) // columns)
-        width = max(columns * SIDE, len(title) * 7 + 18)
-        if left > x and left + width > WIDTH - MARGIN:
-            left, top = x, bottom + 10
-        shapes.append(Rect(left, top + 2, 12, 12, kind_of(n)))
-        shapes.append(Text(left + 18, top + 12, title, size=12))
-        for k, line in enumerate(w.shown[n]):
-            at = left + k % columns * SIDE, top + 20 + k // columns * SIDE
-            shapes.append(Rect(*at, SIDE, SIDE, "cell", f"{n}/{line}", _elements(w.run, n, line)))
-        left += width + 18
-        bottom = max(bottom, top + 20 + rows * SIDE)
-    if len(w.shown) > MOST_BUFFERS:
-        bottom += 18
-        text = f"and {len(w.shown) - MOST_BUFFERS} more tensors"
-        shapes.append(Text(x, bottom - 2, text, "soft", 12))
-    return shapes, bottom
+    head = row(block(kind_of(n), 12, 12), text(_tensor_title(w, n)), gap=6)
+    return column(head, cells(places, SIDE, SIDE), gap=5)
 
 
 def _tensor_title(w: AccessRange, n: int) -> str:
@@ -230,67 +215,65 @@ def _elements(run: CacheRun, n: int, line: int) -> str:
     return f"line {line} of {b.name}: elements {line * each} .. {last}"
 
 
-def strip_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw a bar for each access in the row of its tensor; return the shapes and lower edge."""
-    trace, outcome = w.run.trace, w.run.replay.outcome
-    shapes: list[Shape] = [
-        Text(x, y + 12, f"accesses {w.start + 1} to {w.stop}", size=12, bold=True)
+def _rows(trace: AccessTrace) -> Axis:
+    """Return an axis with a row for each tensor."""
+    names = [clipped(name, NAMES) for name in titles(trace)[:MOST_BUFFERS]]
+    return Axis(names=names, icons=[kind_of(n) for n in range(len(names))])
+
+
+def _strip(w: AccessRange) -> Box:
+    """Draw a bar for each access in the row of its tensor."""
+    trace, rows = w.run.trace, _rows(w.run.trace)
+    tall, count = STRIP * len(rows.names), w.stop - w.start
+    wide = WIDTH - rows.side(tall)
+    samples = {
+        f"{kind} bar": name if n == 0 else f"miss: {name}"
+        for n, (name, (kind, _)) in enumerate(zip(cachesim.OUTCOMES, LOOKS, strict=True))
+    }
+    marks: list[Mark] = [  # each frame shows the column of one access
+        Bar(n, None, n + 1, None, "hidden", f"a{n}") for n in range(count)
     ]
-    entries = (
-        ([Rect(0, 2 - tall * 0.7, 6, tall * 0.7, kind)], 6, name if n == 0 else f"miss: {name}")
-        for n, (name, (kind, tall)) in enumerate(zip(cachesim.OUTCOMES, LOOKS, strict=True))
-    )
-    shapes += legend(entries, y + 12, WIDTH, x + 200)[0]
-    top = y + 22
-    each = min(10, (WIDTH - x - LEFT - MARGIN) / (w.stop - w.start))
-    rows, gap = min(len(trace.buffers), MOST_BUFFERS), min(1.0, each / 4)
-    for n in range(w.stop - w.start):  # each frame shows the column of one access
-        shapes.append(Rect(x + LEFT + n * each, top, each, rows * STRIP, "hidden", f"a{n}"))
-    shapes += _rows_of(trace, x, top)
-    for n in range(w.start, w.stop):
-        row = int(trace.buffer[n])
-        if row < rows:
-            kind, tall = LOOKS[int(outcome[n])]
-            base = top + (row + 1) * STRIP - 2
-            left = x + LEFT + (n - w.start) * each
-            shapes.append(Rect(left, base - tall, each - gap, tall, kind))
-    return shapes, top + rows * STRIP
+    marks += _base_lines(rows)
+    gap = min(1.0, wide / count / 4)
+    for n in range(count):
+        lane, code = int(trace.buffer[w.start + n]), int(w.run.replay.outcome[w.start + n])
+        if lane < len(rows.names):
+            kind, high = LOOKS[code]
+            base = lane + 1 - UNDER
+            marks.append(Bar(n, base - high / STRIP, n + 1, base, kind, gap=gap))
+    x = Axis(0, max(count, wide / WIDEST), hidden=True)
+    head = text(f"accesses {w.start + 1} to {w.stop}", bold=True)
+    return column(row(head, legend(samples, WIDTH), gap=30), plot(x, rows, marks, WIDTH, tall))
 
 
-def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
-    """Draw the name and the base line of each tensor's row."""
-    for n, name in enumerate(titles(trace)[:MOST_BUFFERS]):
-        base = top + (n + 1) * STRIP - 2
-        yield Rect(x, base - 14, 12, 12, kind_of(n))
-        yield Text(x + 18, base - 4, clipped(name, LEFT - 22, 12), size=12)
-        below = base + UNDER
-        yield Line(((x + LEFT, below), (WIDTH - MARGIN, below)), "axis")
+def _base_lines(rows: Axis) -> list[Mark]:
+    return [Rule(y=n + 1, kind="axis") for n in range(len(rows.names))]
 
 
-def overview_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
+def _overview(w: AccessRange) -> Box:
     """Draw the share of misses over the whole run, a row per tensor, with a frame at the window."""
-    trace, n = w.run.trace, len(w.run.trace)
-    rows, wide = min(len(trace.buffers), MOST_BUFFERS), WIDTH - x - LEFT - MARGIN
-    shares = _shares(w.run, rows)
+    trace, count, rows = w.run.trace, len(w.run.trace), _rows(w.run.trace)
+    shares = _shares(w.run, len(rows.names))
     highest = max(sum(misses) / accesses for _, _, accesses, misses in shares)
-    text = f"the whole run: share of misses in each {-(-n // BINS)} accesses, up to {highest:.0%}"
-    shapes: list[Shape] = [Text(x, y + 12, text, size=12, bold=True)]
-    top, each = y + 22, wide / BINS
-    for k in range(BINS):  # clickable even without misses
-        shapes.append(Rect(x + LEFT + k * each, top, each, rows * STRIP, "paper", f"bin:{k}"))
-    for row, k, accesses, misses in shares:
-        tip = f"{trace.buffers[row].name}: {sum(misses)} of {accesses} accesses miss"
-        at, base = x + LEFT + k * each, top + (row + 1) * STRIP - 2
-        scale = TALLEST / highest / accesses
-        scale *= max(1, 2 / (scale * sum(misses)))  # at least two pixels
-        for count, (kind, _) in zip(misses, LOOKS[1:], strict=True):
-            if count:
-                base -= count * scale
-                shapes.append(Rect(at, base, each, count * scale, kind, f"bin:{k}", tip))
-    shapes += _rows_of(trace, x, top)
-    low, high = (x + LEFT + wide * k / n for k in (w.start, w.stop))
-    shapes.append(Rect(low - 1, top - 2, max(4.0, high - low + 2), rows * STRIP + 4, "line"))
-    return shapes, top + rows * STRIP
+    words = f"the whole run: share of misses in each {-(-count // BINS)} accesses, up to"
+    marks: list[Mark] = [  # clickable even without misses
+        Bar(k, None, k + 1, None, "paper", f"bin:{k}") for k in range(BINS)
+    ]
+    marks += _base_lines(rows)
+    for lane, k, accesses, misses in shares:
+        tip = f"{trace.buffers[lane].name}: {sum(misses)} of {accesses} accesses miss"
+        base, each = lane + 1 - UNDER, TALLEST / highest / accesses
+        each *= max(1, 2 / (each * sum(misses))) / STRIP  # at least two pixels
+        for misses_of_kind, (kind, _) in zip(misses, LOOKS[1:], strict=True):
+            if misses_of_kind:
+                top = base - misses_of_kind * each
+                marks.append(Bar(k, top, k + 1, base, kind, f"bin:{k}", tip))
+                base = top
+    low, high = BINS * w.start / count, BINS * w.stop / count
+    high, bottom = max(high, low + 1), len(rows.names)
+    marks.append(Path([(low, 0), (high, 0), (high, bottom), (low, bottom), (low, 0)]))
+    chart = plot(Axis(0, BINS, hidden=True), rows, marks, WIDTH, STRIP * bottom)
+    return column(text(f"{words} {highest:.0%}", bold=True), chart)
 
 
 def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]]:
@@ -298,45 +281,34 @@ def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]
     edges = np.arange(BINS) * len(run.trace) // BINS
     kinds = [run.replay.outcome == n for n in range(len(LOOKS))]
     found: list[tuple[int, int, int, list[int]]] = []
-    for row in range(buffers):
-        mine = run.trace.buffer == row
+    for lane in range(buffers):
+        mine = run.trace.buffer == lane
         counts = [np.add.reduceat(mine & kind, edges, dtype=np.int64).tolist() for kind in kinds]
         parts = enumerate(zip(*counts, strict=True))
-        found += [(row, k, hits + sum(m), m) for k, (hits, *m) in parts if any(m)]
+        found += [(lane, k, hits + sum(m), m) for k, (hits, *m) in parts if any(m)]
     return found
 
 
-def histogram_shapes(
-    h: cachesim.Histogram, lines: int, x: float, y: float
-) -> tuple[list[Shape], float]:
+def _histogram(run: CacheRun) -> Box:
     """Draw the histogram of reuse distances, with the number of lines in the cache marked."""
-    wide = WIDTH - MARGIN - x
+    h, lines = run.distances, run.cache.lines
     counts = [*h.counts.tolist(), h.cold]
     names = [*(_number(n) for n in h.low.tolist()), "first"]
-    total, each = max(1, sum(counts)), wide / len(counts)
-    base = y + 52 + HISTOGRAM
-    shapes: list[Shape] = [
-        Text(x, y + 10, "reuse distance: other lines used since the last use", size=12, bold=True)
-    ]
-    for k, (count, name) in enumerate(zip(counts, names, strict=True)):
-        cold = k == len(counts) - 1
-        kind = "blue" if cold else "green" if int(h.low[k]) < lines else "orange"
-        tall = HISTOGRAM * count / max(counts)
-        left, middle = x + k * each, x + (k + 0.5) * each
-        tip = f"{name}: {count} of {total} accesses"
+    total, most = max(1, sum(counts)), max(*counts, 1)
+    kinds = ["green" if low < lines else "orange" for low in h.low.tolist()] + ["blue"]
+    wide = (HISTOGRAM - EDGE) / len(counts)
+    marks = list[Mark]()
+    for k, (count, name, kind) in enumerate(zip(counts, names, kinds, strict=True)):
+        share = f"{count / total:.0%}" if count / total >= 0.005 else "<1%"
         if count:
-            shapes.append(Rect(left + 2, base - tall, each - 4, tall, kind, tip=tip))
-        if count and each >= 26:
-            text = f"{count / total:.0%}" if count / total >= 0.005 else "<1%"
-            shapes.append(Text(middle, base - tall - 4, text, size=12, anchor="middle"))
-        if each >= 26 or k % 2 == 0 or cold:
-            shapes.append(Text(middle, base + 15, name, size=12, anchor="middle"))
-    at = x + _position(lines, len(h.low)) * each
-    shapes.append(Line(((x, base + UNDER), (x + wide, base + UNDER)), "axis"))
-    shapes.append(Line(((at, base), (at, y + 22)), "dashed"))
-    side, anchor = (-6, "end") if at > x + wide / 2 else (6, "start")
-    shapes.append(Text(at + side, y + 28, f"the cache: {lines} lines", "soft", 12, anchor))
-    return shapes, base + 20
+            tip = f"{name}: {count} of {total} accesses"
+            above = share if wide >= SHARE else ""
+            marks.append(Bar(k + 0.1, 0, k + 0.9, count, kind, tip=tip, above=above))
+    at = _position(lines, len(h.low))
+    marks.append(Rule(at, text=f"the cache: {lines} lines"))
+    head = text("reuse distance: other lines since the last use", bold=True)
+    x, y = Axis(names=names), Axis(0, 1.5 * most, hidden=True)
+    return column(head, plot(x, y, marks, HISTOGRAM, 176))
 
 
 def _position(lines: int, bins: int) -> float:
@@ -347,9 +319,9 @@ def _position(lines: int, bins: int) -> float:
 
 def _number(n: int) -> str:
     """Return a number as short text: 1024 -> 1k"""
-    for unit, text in ((1 << 20, "M"), (1 << 10, "k")):
+    for unit, letter in ((1 << 20, "M"), (1 << 10, "k")):
         if n >= unit:
-            return f"{n // unit}{text}"
+            return f"{n // unit}{letter}"
     return str(n)
 
 

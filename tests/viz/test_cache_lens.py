@@ -50,8 +50,33 @@ def test_as_text(golden) -> None:
     golden(repr(viz.CacheLens(*matmul(16))))
 
 
-def test_as_svg(golden) -> None:
-    golden(lens().svg())
+def test_the_picture_shows_the_cache_after_an_access_in_the_middle() -> None:
+    view = lens()
+    frame = view.layout().frames[36]
+    shapes = view.picture().shapes
+    lines = {s.key: s for s in shapes if isinstance(s, viz.Group)}
+    assert {key for key in frame.marks if key.startswith("t")} == {*lines}
+    for key, line in lines.items():
+        rect, label = line.shapes
+        assert rect.kind == frame.marks[key]
+        assert line.tip.split()[1] == label.text.split()[1]
+    texts = [s.text for s in shapes if isinstance(s, viz.Text)]
+    assert texts[-2:] == frame.caption.split("\n")
+    assert [line for line in repr(view).split("\n")[2:] if line] == [
+        s.text for s in shapes if isinstance(s, viz.Text) and s.mono and s.text
+    ]
+
+
+def test_an_access_has_a_bar_in_the_colour_of_its_outcome() -> None:
+    view = lens()
+    colours = dict(zip(cachesim.OUTCOMES, ("green", "blue", "orange", "red"), strict=True))
+    outcomes = [cachesim.OUTCOMES[n] for n in view.run.replay.outcome.tolist()]
+    shapes = [s for s in view.scene().shapes if isinstance(s, viz.Rect)]
+    columns = {s.key: s.x for s in shapes if s.kind == "hidden" and s.key}
+    bars = {(s.x, s.kind) for s in shapes if s.kind in colours.values()}
+    assert len(columns) == len(outcomes)
+    for n, outcome in enumerate(outcomes):
+        assert (columns[f"a{n}"], colours[outcome]) in bars
 
 
 def test_the_whole_run_is_drawn_in_parts_that_can_be_clicked() -> None:
