@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from minitvm import graph
@@ -30,6 +29,7 @@ class GraphPass:
     about            the first paragraph of the pass's docstring
     before, after    the network before and after the pass
     costs            the costs of the network before and after the pass
+    changed          whether the pass changed the network
     """
 
     name: str
@@ -37,11 +37,7 @@ class GraphPass:
     before: graph.Graph
     after: graph.Graph
     costs: tuple[graph.Counts, graph.Counts]
-
-    @property
-    def changed(self) -> bool:
-        """Whether the pass changed the network."""
-        return self.before is not self.after and self.before != self.after
+    changed: bool
 
     @property
     def effect(self) -> str:
@@ -102,14 +98,13 @@ class GraphStepper(Stepper[GraphPass]):
             passes=passes,
             watch=lambda name, now: seen.append((name, now)),
         )
-        costs = [graph.counts(net, target)]
-        for (_, old), (_, new) in pairwise(seen):
-            costs.append(costs[-1] if new is old else graph.counts(new, target))
-        stages = (
-            GraphPass(name, about(run), seen[n][1], seen[n + 1][1], (costs[n], costs[n + 1]))
-            for n, (name, run) in enumerate(passes)
-        )
-        super().__init__(tuple(stages), at)
+        stages, cost = list[GraphPass](), graph.counts(net, target)
+        for (_, old), (name, new), (_, run) in zip(seen, seen[1:], passes, strict=False):
+            changed = new is not old and new != old
+            costs = cost, cost if new is old else graph.counts(new, target)
+            stages.append(GraphPass(name, about(run), old, new, costs, changed))
+            cost = costs[1]
+        super().__init__(stages, at)
 
     def prepare(self) -> None:
         """Arrange the network before and after the pass."""

@@ -112,8 +112,7 @@ def plot(
         ends = top + height - below, top + edge
         start = at + left
         p = Plane(x.on(start, start + _free(x, marks, width - left - right)), y.on(*ends))
-        areas = [m for m in marks if _is_area(m)]
-        yield from _shapes(areas, p)
+        yield from _shapes([m for m in marks if _is_area(m)], p)
         yield from _grid(x, x.marks(p.x), p, level=False)
         yield from _grid(y, y.marks(p.y), p, level=True)
         if not x.hidden:
@@ -122,7 +121,7 @@ def plot(
             yield from _upright(y, y.marks(p.y), p, at, -1)
         if y2:
             yield from _upright(y2, y2.marks(y2.on(*ends)), p, at + width, 1)
-        yield from _shapes([m for m in marks if m not in areas], p)
+        yield from _shapes([m for m in marks if not _is_area(m)], p)
         yield from _names(marks, p)
 
     return Box(width, height, draw)
