@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any, cast
@@ -14,10 +13,11 @@ import numpy as np
 from minitvm import tensor
 from minitvm.base import ArgumentError, as_tuple
 
-from .chart import captioned
+from .boxes import Box, column, flow, sized, text
 from .controls import Control, Frame, Layout, Slider, TextInput
+from .figure import WIDTH, Figure
 from .formula import Source, made_from, names_of, source_of
-from .panes import Pane, cell_size, pane_around, pane_head, pane_lines, pane_shapes, pane_size
+from .panes import Pane, pane_around, pane_box, pane_lines
 from .reads import (
     MOST_STEPS,
     Array,
@@ -30,17 +30,16 @@ from .reads import (
     sizes_of,
     terms_of,
 )
-from .scene import Scene, Shape, Text, clipped, marked, wrapped
-from .visual import Visual
+from .scene import Scene
 
-WIDTH, MARGIN, TOP, BETWEEN = 808, 10, 40, 24  # pixels
+BETWEEN = 24  # pixels between tensors
 MOST_FRAMES, MOST_MARKS = 256, 40_000  # most elements to point at; most lit cells in total
 STEPS = MOST_STEPS // 8  # most elements times terms: they take a fraction of a second
 WINDOW = (2, 4, 16, 16)  # most elements of the output shown, in its last four dimensions
 MOST_LINES = 25
 
 
-class IndexLens(Visual):
+class IndexLens(Figure):
     """Show a tensor and its inputs as cells: point at a cell, and the cells it reads light up.
 
     Use the mouse or the arrow keys: left and right for the neighbour, up and down for the next row.
@@ -107,30 +106,23 @@ class IndexLens(Visual):
 
     # --- what is shown ---
 
-    def scene(self) -> Scene:
+    def title(self) -> str:
+        """Return what the picture shows."""
+        return f"what the elements of {self._panes[0].name} read"
+
+    def body(self) -> Box:
         """Draw the formula, the tensor, and its inputs."""
-        text = clipped(f"{self._panes[0].name} = {self._source}", WIDTH - 20, 13, mono=True)
-        shapes: list[Shape] = [Text(MARGIN, 20, text, mono=True)]
-        x, y, bottom = float(MARGIN), float(TOP), float(TOP)
         across = min(3, len(self._panes))
-        room = (WIDTH - 2 * MARGIN - BETWEEN * (across - 1)) / across
-        head = max(map(pane_head, self._panes))
-        for pane in self._panes:
-            size = cell_size(pane, room)
-            width, height = pane_size(pane, size, head)
-            if x > MARGIN and x + width > WIDTH - MARGIN:
-                x, y = float(MARGIN), bottom + BETWEEN
-            shapes += pane_shapes(pane, x, y, size, head)
-            x, bottom = x + width + BETWEEN, max(bottom, y + height)
-        title = f"what the elements of {self._panes[0].name} read"
-        return Scene(WIDTH, bottom + MARGIN, tuple(shapes), title, self._frames[0].caption)
+        width = (WIDTH - BETWEEN * (across - 1)) / across
+        notes = max(len(pane.notes()) for pane in self._panes)
+        panes = (pane_box(pane, width, notes) for pane in self._panes)
+        source = f"{self._panes[0].name} = {self._source}"
+        head = text(source, size=13, mono=True, width=WIDTH)
+        return sized(column(head, flow(panes, WIDTH, BETWEEN, BETWEEN)), WIDTH)
 
     def picture(self) -> Scene:
-        """Draw the scene with one element and its reads marked, and a caption that names them."""
-        frame, scene = self._frames[self._first], self.scene()
-        lines = [part for text in frame.caption.split("\n") for part in wrapped(text, 788, 12)]
-        there = captioned(marked(scene, frame.marks), lines, MARGIN)
-        return replace(there, description=frame.caption)
+        """Draw the tensors with the reads of one element marked, and a caption that names them."""
+        return self.stopped(self._frames[self._first])
 
     def ascii(self) -> str:
         """Return the formula, the reads of one element, and the cells: w written, r read."""

@@ -5,17 +5,18 @@ A large tensor is shown through a window, and a cell may stand for a block of el
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
+from .boxes import Box, cells, column, over, row, sized, text
 from .reads import Array, distinct
-from .scene import Rect, Shape, Text, text_width
 
 LINE, GUTTER, GAP = 16, 26, 10  # pixels: height of a text line, width of row numbers, slice gap
-LARGEST, SMALLEST = 24, 6  # pixels: the side of a cell
+LARGEST, SMALLEST, SMALL = 24, 6, 8  # pixels: the side of a cell
 HEIGHT = 330  # pixels: height of all slices of a pane, unless its cells would be too small
 MOST = (4, 4, 16, 16)  # most cells in the last four dimensions
 MOST_CELLS = 600
@@ -120,18 +121,16 @@ def cell_size(pane: Pane, width: float) -> float:
     return float(max(SMALLEST, min(LARGEST, wide // 1, high // 1)))
 
 
-def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
-    """Return the (width, height) of a pane, including the text above it, `head` pixels high."""
-    width = GUTTER + pane.across * (pane.columns * size + GAP) - GAP
-    down = len(pane.slices) // pane.across
-    height = head + down * (_above(pane) + pane.rows * size + GAP) - GAP
-    words = max(text_width(text, 12) for text in (pane.title(), *pane.notes()))
-    return max(width, words), height
-
-
-def pane_head(pane: Pane) -> float:
-    """Return the height of the text above a pane."""
-    return LINE * (1 + len(pane.notes())) + 4
+def pane_box(pane: Pane, width: float, notes: int) -> Box:
+    """Draw a tensor, with space for `notes` lines below its title; cells have `pane.key(cell)`."""
+    size = cell_size(pane, width)
+    words = column(
+        text(pane.title(), size=13, bold=True), *(text(t, "soft") for t in pane.notes()), gap=1
+    )
+    parts = [_slice(pane, part, size, n % pane.across == 0) for n, part in enumerate(pane.slices)]
+    rows = (parts[n : n + pane.across] for n in range(0, len(parts), pane.across))
+    slices = column(*(row(*each, gap=GAP) for each in rows), gap=GAP)
+    return column(sized(words, 0, LINE * (1 + notes)), slices, gap=4)
 
 
 def _above(pane: Pane) -> float:
@@ -139,55 +138,37 @@ def _above(pane: Pane) -> float:
     return LINE * (2 if len(pane.cells) > 2 else 1)
 
 
-def pane_shapes(pane: Pane, x: float, y: float, size: float, head: float) -> list[Shape]:
-    """Draw a pane's title, notes, slices and coordinates; a cell has the key `pane.key(cell)`."""
-    shapes: list[Shape] = [Text(x, y + 12, pane.title(), bold=True)]
-    for n, note in enumerate(pane.notes(), 1):
-        shapes.append(Text(x, y + 12 + LINE * n, note, "soft", 12))
-    top = y + head
-    for n, part in enumerate(pane.slices):
-        down, right = divmod(n, pane.across)
-        left = x + GUTTER + right * (pane.columns * size + GAP)
-        at = top + down * (_above(pane) + pane.rows * size + GAP) + _above(pane)
-        shapes += _slice(pane, part, left, at, size, right == 0)
-    return shapes
-
-
-def _slice(
-    pane: Pane, part: tuple[int, ...], x: float, y: float, size: float, numbers: bool
-) -> list[Shape]:
-    """Draw one slice with its upper left cell at (x, y), and, if `numbers`, its row numbers."""
-    shapes: list[Shape] = []
+def _slice(pane: Pane, part: tuple[int, ...], size: float, first: bool) -> Box:
+    """Draw one slice with its coordinates; the first one of a row has row numbers on its left."""
+    places = (
+        (r, c, pane.key(cell), _tip(pane, cell))
+        for r in range(pane.rows)
+        for c in range(pane.columns)
+        for cell in [pane.cell(part, r, c)]
+    )
+    grid = cells(places, size, size, 2 if size > SMALL else 1)  # borders of neighbours do not touch
+    left, top = GUTTER if first else 0, _above(pane)
+    parts = [(grid, left, top), *_numbers(pane, left, top, size, first)]
     if part:
-        first = zip(part, pane.low, pane.each, strict=False)
-        where = ", ".join(str(low + c * each) for c, low, each in first)
-        shapes.append(Text(x, y - LINE - 4, f"[{where}]", size=12))
-    if pane.cells:
-        shapes += _numbers(pane, x, y, size, numbers)
-    for row in range(pane.rows):
-        for column in range(pane.columns):
-            cell = pane.cell(part, row, column)
-            at = x + column * size, y + row * size
-            side = size - (2 if size > 8 else 1)  # borders of neighbours do not touch
-            shapes.append(Rect(*at, side, side, "cell", pane.key(cell), tip=_tip(pane, cell)))
-    return shapes
+        starts = zip(part, pane.low, pane.each, strict=False)
+        where = ", ".join(str(low + c * each) for c, low, each in starts)
+        parts.append((text(f"[{where}]"), left, 0))
+    return over(*parts)
 
 
-def _numbers(pane: Pane, x: float, y: float, size: float, rows: bool) -> list[Shape]:
-    """Draw the coordinates of the first and last column and, if `rows`, first and last row."""
-    shapes: list[Shape] = []
-    for column in sorted({0, pane.columns - 1}):
-        at = str(pane.low[-1] + column * pane.each[-1])
-        middle = x + (column + 0.5) * size
-        if column == 0 or pane.columns * size > text_width(at, 12) + 14:
-            shapes.append(Text(middle, y - 4, at, "soft", 12, anchor="middle"))
-    if rows and len(pane.cells) > 1:
-        for row in sorted({0, pane.rows - 1}):
-            if row == 0 or pane.rows * size > 26:
-                at = str(pane.low[-2] + row * pane.each[-2])
-                base = y + (row + 0.5) * size + 4
-                shapes.append(Text(x - 5, base, at, "soft", 12, anchor="end"))
-    return shapes
+def _numbers(
+    pane: Pane, left: float, top: float, size: float, rows: bool
+) -> Iterator[tuple[Box, float, float]]:
+    """Yield the coordinates of the first and last column and, if `rows`, first and last row."""
+    for n in sorted({0, pane.columns - 1}) if pane.cells else ():
+        label = text(str(pane.low[-1] + n * pane.each[-1]), "soft", anchor="middle")
+        if n == 0 or pane.columns * size > label.width + 14:
+            yield label, left + (n + 0.5) * size - label.width / 2, top - LINE
+    for n in sorted({0, pane.rows - 1}) if rows and len(pane.cells) > 1 else ():
+        if n == 0 or pane.rows * size > GUTTER:
+            at = str(pane.low[-2] + n * pane.each[-2])
+            label = text(at, "soft", width=GUTTER - 5, anchor="end")
+            yield label, 0, top + (n + 0.5) * size - LINE / 2
 
 
 def _tip(pane: Pane, cell: tuple[int, ...]) -> str:

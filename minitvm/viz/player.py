@@ -11,7 +11,7 @@ from minitvm import driver, schedule, te, tensor
 from minitvm.base import LoweringError, ScheduleError, Target, TVMError
 
 from .blocks import Nest, arguments, check_schedule, code_lines, code_links, nest_of
-from .boxes import Box, column, paragraph, row, text
+from .boxes import Box, column, paragraph, row, sized, text
 from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput
 from .figure import WIDTH, Figure
 from .grids import Grid, corner_note, grids_box, grids_of, order_frames
@@ -132,7 +132,7 @@ class NestPlayer(Figure):
             return column(head, paragraph(now.error, WIDTH, "soft"))
         note = paragraph(now.note, WIDTH - NEST - GAP, "soft")
         tensors = column(grids_box(now.grids, now.order), note, gap=10)
-        return column(head, row(nest_box(now.nest, NEST), tensors, gap=GAP))
+        return sized(column(head, row(nest_box(now.nest, NEST), tensors, gap=GAP)), WIDTH)
 
     def picture(self) -> Scene:
         """Draw the scene at a tick halfway through the run, with the accessed elements marked."""

@@ -28,8 +28,19 @@ def test_as_text(golden) -> None:
     golden(repr(viz.IndexLens(matmul(4)[1][2], at=(1, 2))))
 
 
-def test_as_svg(golden) -> None:
-    golden(viz.IndexLens(matmul(4)[1][2], at=(1, 2)).svg())
+def drawn(lens: viz.IndexLens) -> dict[str, viz.Rect]:
+    """The cells of a picture."""
+    return {s.key: s for s in lens.picture().shapes if isinstance(s, viz.Rect) and s.key}
+
+
+def test_the_picture_shows_what_one_element_reads() -> None:
+    lens = viz.IndexLens(matmul(4)[1][2], at=(1, 2))
+    found = {key: cell.kind for key, cell in drawn(lens).items() if cell.kind != "cell"}
+    reads = [f"A/1/{k}" for k in range(4)] + [f"B/{k}/2" for k in range(4)]
+    assert found == {"C/1/2": "write", **dict.fromkeys(reads, "read")}
+    texts = [s.text for s in lens.picture().shapes if isinstance(s, viz.Text)]
+    assert texts[-1] == "C[1, 2] reads A[1, 0..3] (4), B[0..3, 2] (4)"
+    assert texts[1:6] == ["C[i, j]  4 × 4", "0", "3", "0", "3"]
 
 
 def test_a_convolution_as_text(golden) -> None:
@@ -37,9 +48,17 @@ def test_a_convolution_as_text(golden) -> None:
     golden(repr(viz.IndexLens(y, inputs, at=(0, 1, 0, 1))))
 
 
-def test_a_convolution_as_svg(golden) -> None:
+def test_the_cells_of_a_tensor_are_slices_beside_and_below_each_other() -> None:
     y, inputs = conv()
-    golden(viz.IndexLens(y, inputs, at=(0, 1, 0, 1)).svg())
+    cells = drawn(viz.IndexLens(y, inputs, at=(0, 1, 0, 1)))
+    places = {key: (cell.x, cell.y) for key, cell in cells.items()}
+    assert len({*places.values()}) == len(places)
+    for key, (x, y) in places.items():
+        name, *at = key.split("/")
+        for d, (right, down) in enumerate(((False, True), (True, False)), len(at) - 2):
+            after = "/".join([name, *at[:d], str(int(at[d]) + 1), *at[d + 1 :]])
+            if after in places:
+                assert (places[after][0] > x, places[after][1] > y) == (right, down)
 
 
 def test_png_is_small() -> None:
