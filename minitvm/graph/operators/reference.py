@@ -13,7 +13,8 @@ from minitvm.base import GraphError
 from ..node import Array
 
 abs, exp, log, negative, sqrt, tanh = np.abs, np.exp, np.log, np.negative, np.sqrt, np.tanh
-transpose, where = np.transpose, np.where
+transpose, where, broadcast_to, clip = np.transpose, np.where, np.broadcast_to, np.clip
+max, mean, min, prod, sum = np.max, np.mean, np.min, np.prod, np.sum
 _erf: Callable[[Array], Array] = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -187,31 +188,18 @@ def along(vector: Array, rank: int, axis: int) -> Array:
     return vector.reshape(shape)
 
 
-def batch_norm(
-    x: Array,
-    gamma: Array,
-    beta: Array,
-    mean: Array,
-    variance: Array,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-) -> Array:
-    """Do what topi.batch_norm does."""
-    g, b, m, v = (along(each, x.ndim, axis) for each in (gamma, beta, mean, variance))
+def batch_norm(x: Array, *vectors: Array, axis: int = 1, epsilon: float = 1e-5) -> Array:
+    """Do what topi.batch_norm does; `vectors` are gamma, beta, mean and variance."""
+    g, b, m, v = (along(each, x.ndim, axis) for each in vectors)
     return ((x - m) / np.sqrt(v + epsilon) * g + b).astype(x.dtype)
 
 
-def layer_norm(
-    x: Array,
-    gamma: Array | None = None,
-    beta: Array | None = None,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-) -> Array:
-    """Do what topi.layer_norm does."""
+def layer_norm(x: Array, *vectors: Array, axis: int = -1, epsilon: float = 1e-5) -> Array:
+    """Do what topi.layer_norm does; `vectors` are gamma and beta, both or the first or none."""
     y = (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + epsilon)
-    y = y if gamma is None else y * along(gamma, x.ndim, axis)
-    return (y if beta is None else y + along(beta, x.ndim, axis)).astype(x.dtype)
+    for vector, apply in zip(vectors, (np.multiply, np.add), strict=False):
+        y = apply(y, along(vector, x.ndim, axis))
+    return y.astype(x.dtype)
 
 
 def softmax(x: Array, axis: int = -1) -> Array:
@@ -224,98 +212,6 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
     """Do what topi.log_softmax does."""
     y = x - x.max(axis, keepdims=True)
     return y - np.log(np.exp(y).sum(axis, keepdims=True))
-
-
-def _two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
-    """Return a function of two operands that may be given by name: add(x, b=2.0)."""
-
-    def apply(a: Any, b: Any) -> Array:
-        return ufunc(a, b)
-
-    return apply
-
-
-add, subtract, multiply, divide = map(_two, (np.add, np.subtract, np.multiply, np.divide))
-maximum, minimum, power = map(_two, (np.maximum, np.minimum, np.power))
-equal, less, greater = map(_two, (np.equal, np.less, np.greater))
-less_equal, greater_equal = map(_two, (np.less_equal, np.greater_equal))
-
-
-def _fold(over: Callable[..., Array]) -> Callable[..., Array]:
-    """Return a reduction over dimensions."""
-
-    def apply(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
-        return over(x, axis=axis, keepdims=keepdims)
-
-    return apply
-
-
-max, mean, min, prod, sum = map(_fold, (np.max, np.mean, np.min, np.prod, np.sum))
-
-
-def identity(x: Array) -> Array:
-    """Return x."""
-    return x
-
-
-def relu(x: Array) -> Array:
-    """Return max(x, 0)."""
-    return np.maximum(x, 0)
-
-
-def leaky_relu(x: Array, alpha: float = 0.01) -> Array:
-    """Return x where x > 0, else alpha * x."""
-    return np.where(x > 0, x, x * alpha)
-
-
-def clip(x: Array, a_min: float, a_max: float) -> Array:
-    """Return x limited to a_min .. a_max."""
-    return np.clip(x, a_min, a_max)
-
-
-def cast(x: Array, dtype: str) -> Array:
-    """Return x converted to `dtype`."""
-    return x.astype(dtype)
-
-
-def erf(x: Array) -> Array:
-    """Return the error function of x."""
-    return _erf(x).astype(x.dtype)
-
-
-def rsqrt(x: Array) -> Array:
-    """Return 1 / sqrt(x)."""
-    return 1 / np.sqrt(x)
-
-
-def silu(x: Array) -> Array:
-    """Return x * sigmoid(x)."""
-    return x * sigmoid(x)
-
-
-def reshape(x: Array, shape: Sequence[int]) -> Array:
-    """Return x with another shape."""
-    return x.reshape(shape)
-
-
-def broadcast_to(x: Array, shape: Sequence[int]) -> Array:
-    """Repeat x along dimensions of size 1, and along new first ones, to this shape."""
-    return np.broadcast_to(x, shape)
-
-
-def concatenate(*tensors: Array, axis: int = 0) -> Array:
-    """Join the tensors along `axis`."""
-    return np.concatenate(tensors, axis)
-
-
-def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x))."""
-    return 1 / (1 + np.exp(-x))
-
-
-def gelu(x: Array) -> Array:
-    """Return x * Phi(x)."""
-    return (x * 0.5 * (1 + _erf(x * 0.5**0.5))).astype(x.dtype)
 
 
 def strided_slice(
@@ -340,3 +236,46 @@ def take(x: Array, indices: Array, axis: int | None = None, mode: str = "clip") 
         return np.take(x, indices, axis, mode="raise" if mode == "index" else "clip")
     except IndexError as e:
         raise GraphError("take", str(e)) from e
+
+
+def _two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
+    """Return a function of two operands that may be given by name: add(x, b=2.0)."""
+
+    def apply(a: Any, b: Any) -> Array:
+        return ufunc(a, b)
+
+    return apply
+
+
+add, subtract, multiply, divide = map(_two, (np.add, np.subtract, np.multiply, np.divide))
+maximum, minimum, power = map(_two, (np.maximum, np.minimum, np.power))
+equal, less, greater = map(_two, (np.equal, np.less, np.greater))
+less_equal, greater_equal = map(_two, (np.less_equal, np.greater_equal))
+
+
+def concatenate(*tensors: Array, axis: int = 0) -> Array:
+    """Join the tensors along `axis`."""
+    return np.concatenate(tensors, axis)
+
+
+def leaky_relu(x: Array, alpha: float = 0.01) -> Array:
+    """Return x where x > 0, else alpha * x."""
+    return np.where(x > 0, x, x * alpha)
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x))."""
+    return 1 / (1 + np.exp(-x))
+
+
+# operators whose reference is one expression
+SHORT: dict[str, Callable[[Any], Array] | Callable[[Any, Any], Array]] = {
+    "cast": lambda x, dtype: x.astype(dtype),
+    "erf": lambda x: _erf(x).astype(x.dtype),
+    "gelu": lambda x: (x * 0.5 * (1 + _erf(x * 0.5**0.5))).astype(x.dtype),
+    "identity": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "silu": lambda x: x * sigmoid(x),
+}

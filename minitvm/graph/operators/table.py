@@ -67,7 +67,13 @@ FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has o
 def _operators(fusion: Fusion, axes: Axes, *names: str) -> list[Operator]:
     """Return operators whose formulas and references have these names in topi and `reference`."""
     return [
-        Operator(n, FORMULAS.get(n) or getattr(topi, n), getattr(reference, n), fusion, axes)
+        Operator(
+            n,
+            FORMULAS.get(n) or getattr(topi, n),
+            reference.SHORT.get(n) or getattr(reference, n),
+            fusion,
+            axes,
+        )
         for n in names
     ]
 
