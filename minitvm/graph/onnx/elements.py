@@ -67,11 +67,6 @@ def mean(at: Place, *values: Value) -> Value:
     return pair(at, "divide", many(at, "add", *values), count)
 
 
-def where(at: Place, condition: Value, x: Value, y: Value) -> Value:
-    """Return x where the condition is true, else y."""
-    return at.make("where", condition, x, y)
-
-
 def logical_and(at: Place, a: Value, b: Value) -> Value:
     """Return whether both are true."""
     return at.make("where", a, b, np.asarray(False))

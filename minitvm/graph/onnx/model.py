@@ -14,9 +14,8 @@ TYPES = {  # TensorProto.DataType -> element type; the others have no numpy type
     **{1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"},
     **{9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"},
 }
-DTYPES = {  # what definitions of operators call them, where it is not the name above
-    **{"tensor(float)": "float32", "tensor(double)": "float64"},
-}
+# what definitions of operators call them, where it is not the name above
+DTYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}
 
 
 @dataclass(slots=True)

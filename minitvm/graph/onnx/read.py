@@ -144,16 +144,13 @@ def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
     attrs = {_text(a.name): _attribute(onnx, what, a, source) for a in node.attribute}
     for fault in _faults(schema, node, attrs):
         raise GraphError(what, fault)
-    last = len(schema.inputs) - 1
-    formals = tuple(_formal(schema.inputs[min(k, last)]) for k in range(len(inputs)))
-    return Call(op, name, inputs, outputs, attrs, formals)
-
-
-def _formal(formal: Any) -> Formal:
-    """Return what a definition says of an input."""
-    types = cast("list[str]", list(formal.types))
-    names = (DTYPES.get(t, t.removeprefix("tensor(").removesuffix(")")) for t in types)
-    return Formal(frozenset(names), formal.type_str, formal.option.name == "Optional")
+    formals: list[Formal] = []
+    for k in range(len(inputs)):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        types = cast("list[str]", list(formal.types))
+        names = (DTYPES.get(t, t.removeprefix("tensor(").removesuffix(")")) for t in types)
+        formals.append(Formal(frozenset(names), formal.type_str, formal.option.name == "Optional"))
+    return Call(op, name, inputs, outputs, attrs, tuple(formals))
 
 
 def _faults(schema: Any, node: Any, attrs: dict[str, Any]) -> Iterator[str]:

@@ -12,17 +12,8 @@ from .place import Place, Value
 Function: TypeAlias = Callable[..., Value | tuple[Value, ...]]  # of a Place and the inputs
 
 
-def _unary(op: str) -> Function:
-    """Return the function of an operator with one input and no attributes."""
-
-    def apply(at: Place, x: Value) -> Value:
-        return at.make(op, x)
-
-    return apply
-
-
-def _binary(function: Callable[..., Value], op: str) -> Function:
-    """Return function(place, op, *inputs)."""
+def _named(op: str, function: Callable[..., Value] = Place.make) -> Function:
+    """Return function(place, op, *inputs); by default, apply the operator of graphs called `op`."""
 
     def apply(at: Place, *inputs: Value) -> Value:
         return function(at, op, *inputs)
@@ -31,8 +22,8 @@ def _binary(function: Callable[..., Value], op: str) -> Function:
 
 
 OPERATORS: dict[str, Function] = {
-    "Abs": _unary("abs"),
-    "Add": _binary(elements.pair, "add"),
+    "Abs": _named("abs"),
+    "Add": _named("add", elements.pair),
     "And": elements.logical_and,
     "AveragePool": partial(windows.pool, op="avg_pool2d"),
     "BatchNormalization": linear.batch_norm,
@@ -46,9 +37,9 @@ OPERATORS: dict[str, Function] = {
     "ConvTranspose": windows.conv_transpose,
     "Div": elements.divide,
     "Dropout": shapes.identity,
-    "Equal": _binary(elements.pair, "equal"),
-    "Erf": _unary("erf"),
-    "Exp": _unary("exp"),
+    "Equal": _named("equal", elements.pair),
+    "Erf": _named("erf"),
+    "Exp": _named("exp"),
     "Expand": shapes.expand,
     "Flatten": shapes.flatten,
     "Floor": elements.rounded,
@@ -57,24 +48,24 @@ OPERATORS: dict[str, Function] = {
     "Gemm": linear.gemm,
     "GlobalAveragePool": partial(windows.global_pool, op="mean"),
     "GlobalMaxPool": partial(windows.global_pool, op="max"),
-    "Greater": _binary(elements.pair, "greater"),
-    "GreaterOrEqual": _binary(elements.pair, "greater_equal"),
+    "Greater": _named("greater", elements.pair),
+    "GreaterOrEqual": _named("greater_equal", elements.pair),
     "HardSigmoid": elements.hard_sigmoid,
     "HardSwish": elements.hard_swish,
     "Identity": shapes.identity,
     "LayerNormalization": linear.layer_norm,
     "LeakyRelu": elements.leaky_relu,
-    "Less": _binary(elements.pair, "less"),
-    "LessOrEqual": _binary(elements.pair, "less_equal"),
-    "Log": _unary("log"),
+    "Less": _named("less", elements.pair),
+    "LessOrEqual": _named("less_equal", elements.pair),
+    "Log": _named("log"),
     "LogSoftmax": partial(linear.softmax, op="log_softmax"),
     "MatMul": linear.matmul,
-    "Max": _binary(elements.many, "maximum"),
+    "Max": _named("maximum", elements.many),
     "MaxPool": partial(windows.pool, op="max_pool2d"),
     "Mean": elements.mean,
-    "Min": _binary(elements.many, "minimum"),
-    "Mul": _binary(elements.pair, "multiply"),
-    "Neg": _unary("negative"),
+    "Min": _named("minimum", elements.many),
+    "Mul": _named("multiply", elements.pair),
+    "Neg": _named("negative"),
     "Not": elements.logical_not,
     "Or": elements.logical_or,
     "Pad": shapes.pad,
@@ -88,21 +79,21 @@ OPERATORS: dict[str, Function] = {
     "ReduceMin": partial(linear.reduced, op="min"),
     "ReduceProd": partial(linear.reduced, op="prod"),
     "ReduceSum": partial(linear.reduced, op="sum"),
-    "Relu": _unary("relu"),
+    "Relu": _named("relu"),
     "Reshape": shapes.reshape,
     "Shape": shapes.shape,
-    "Sigmoid": _unary("sigmoid"),
+    "Sigmoid": _named("sigmoid"),
     "Size": shapes.size,
     "Slice": shapes.slice_,
     "Softmax": partial(linear.softmax, op="softmax"),
     "Softplus": elements.softplus,
     "Split": shapes.split,
-    "Sqrt": _unary("sqrt"),
+    "Sqrt": _named("sqrt"),
     "Squeeze": shapes.squeeze,
-    "Sub": _binary(elements.pair, "subtract"),
-    "Sum": _binary(elements.many, "add"),
-    "Tanh": _unary("tanh"),
+    "Sub": _named("subtract", elements.pair),
+    "Sum": _named("add", elements.many),
+    "Tanh": _named("tanh"),
     "Transpose": shapes.transpose,
     "Unsqueeze": shapes.unsqueeze,
-    "Where": elements.where,
+    "Where": _named("where"),
 }
