@@ -7,6 +7,5 @@ from .formula import best_formula, choose_formulas, other_formulas, use_formulas
 from .fuse import fuse
 from .layout import assign_layouts
 from .parallel import merge_parallel
-from .same import merge_same
-from .simplify import simplify
+from .simplify import merge_same, simplify
 from .split import split_concatenate

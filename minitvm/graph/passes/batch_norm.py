@@ -36,7 +36,8 @@ def fold_batch_norm(graph: Graph) -> Graph:
         broadcast = (scale.size, *([1] * (len(node.type.shape) - axis - 1)))
         name = vectors[0].name
         alone = len(readers[old.inputs[0]]) == 1 and old.inputs[0] not in graph.outputs
-        if alone and axis == 1 and _has_known_weights(x, params):
+        known = all(n.op == PARAM and n.name in params for n in x.inputs[1:])
+        if alone and axis == 1 and x.op in CHANNEL and known:
             weights = params[x.inputs[1].name]
             shape = [1] * weights.ndim
             shape[CHANNEL[x.op]] = -1
@@ -58,7 +59,3 @@ def _line(node: Node, vectors: Sequence[Array]) -> tuple[Array, Array]:
     scale = gamma / np.sqrt(variance + node.attrs.get("epsilon", 1e-5))
     kind = node.type.dtype.numpy
     return scale.astype(kind), (beta - mean * scale).astype(kind)
-
-
-def _has_known_weights(x: Node, params: dict[str, Array]) -> bool:
-    return x.op in CHANNEL and all(n.op == PARAM and n.name in params for n in x.inputs[1:])

@@ -33,11 +33,6 @@ def add_param(params: dict[str, Array], wish: str, value: Array) -> Node:
     tries = (f"{wish}{n}" for n in range(2, len(params) + 3))
     name = next(n for n in (wish, *tries) if n not in params)
     params[name] = value
-    return leaf_of(name, value)
-
-
-def leaf_of(name: str, value: Array) -> Node:
-    """Return the node of a parameter with this value."""
     return Node(PARAM, (), tensor_type(value.shape, value.dtype.name), name=name)
 
 

@@ -19,7 +19,7 @@ from ..node import INPUT, KERNEL, PARAM, Graph, Node, kernel
 from ..operators import OPERATORS, Fusion
 
 DEPTH = 256  # the most operators of a kernel
-NAME = 60  # the most characters of a kernel's name
+NAME = 60  # the most characters of a kernel's name; a longer one ends with its operators' number
 PHASES = 3
 Readers = Mapping[Node, list[Node]]
 
@@ -39,11 +39,19 @@ def fuse(graph: Graph, level: int = 1, depth: int = DEPTH) -> Graph:
             if by.node is None or not _allowed(node, by, groups, phase):
                 continue
             path = _path(node, by.node, readers)
-            fits = _size([node, *path, by.node], groups) <= depth
+            merged = {groups[n].whole for n in (node, *path, by.node)}
+            fits = sum(group.size for group in merged) <= depth
             if fits and _passes(node, path, by.node, groups, phase):
                 for each in (node, *path):
                     groups[each].merge_into(groups[by.node])
-    return _with_kernels(graph, nodes, groups)
+    members: dict[Node, list[Node]] = {}
+    for node in nodes:
+        members.setdefault(groups[node].whole.sink, []).append(node)
+    kernels: dict[Node, Node] = {}
+    for node in nodes:
+        if groups[node].whole.sink is node:
+            kernels[node] = _kernel(members[node], kernels)
+    return replace(graph, outputs=tuple(kernels.get(node, node) for node in graph.outputs))
 
 
 def kind_of(node: Node) -> Fusion:
@@ -195,25 +203,7 @@ def _path(node: Node, sink: Node, readers: Readers) -> list[Node]:
     return list(found)
 
 
-def _size(nodes: list[Node], groups: Groups) -> int:
-    """Return the number of operators in the groups of these nodes together."""
-    return sum(group.size for group in {groups[n].whole for n in nodes})
-
-
 # --- kernels -------------------------------------------------------------------------------------
-
-
-def _with_kernels(graph: Graph, nodes: tuple[Node, ...], groups: Groups) -> Graph:
-    """Return the network with one kernel for each group."""
-    members: dict[Node, list[Node]] = {}
-    for node in nodes:
-        members.setdefault(groups[node].whole.sink, []).append(node)
-    new: dict[Node, Node] = {}
-    for node in nodes:
-        if groups[node].whole.sink is node:
-            new[node] = _kernel(members[node], new)
-    outputs = tuple(new.get(node, node) for node in graph.outputs)
-    return replace(graph, outputs=outputs)
 
 
 def _kernel(members: list[Node], new: Mapping[Node, Node]) -> Node:
@@ -229,13 +219,9 @@ def _kernel(members: list[Node], new: Mapping[Node, Node]) -> Node:
                 leaf = Node(op, (), source.type, name=f"p{len(outside)}")
                 inner[source] = outside[source] = leaf
         inner[node] = replace(node, inputs=tuple(inner[n] for n in node.inputs), name="")
-    sink = members[-1]
-    body = Graph(_name(members), tuple(outside.values()), (inner[sink],))
+    name = "_".join(node.op for node in members)
+    if len(name) > NAME:
+        name = f"{name[:NAME]}_{len(members)}"
+    body = Graph(name, tuple(outside.values()), (inner[members[-1]],))
     named = (node.name for node in members if node.name)
     return kernel(body, tuple(new.get(n, n) for n in outside), next(named, ""))
-
-
-def _name(members: list[Node]) -> str:
-    """Return the names of the operators, joined; a long name is cut and ends with their number."""
-    name = "_".join(node.op for node in members)
-    return name if len(name) <= NAME else f"{name[:NAME]}_{len(members)}"

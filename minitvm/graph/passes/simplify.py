@@ -1,8 +1,8 @@
-"""Remove operators that change nothing, and join those that undo or continue each other."""
+"""Remove operators that change nothing, and join those that undo, continue or repeat others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 from ..node import Graph, Node, rewritten
 from ..operators import call
@@ -20,49 +20,44 @@ def simplify(graph: Graph) -> Graph:
 
 
 def _simpler(node: Node, _: Node) -> Node:
-    return next(_simpler_forms(node), node)
-
-
-def _simpler_forms(node: Node) -> Iterator[Node]:
-    """Yield nodes that compute the same as `node` with less work."""
+    """Return a node that computes the same as `node` with less work, or else `node`."""
     if not node.inputs:
-        return
+        return node
     x, attrs = node.inputs[0], node.attrs
     same_type = x.type == node.type
     match node.op:
         case "identity":
-            yield x
+            return x
+        case "cast" | "reshape" | "pad" if same_type:
+            return x
         case "add" | "subtract" if attrs.get("b") == 0 and same_type:
-            yield x
+            return x
         case "multiply" | "divide" if attrs.get("b") == 1 and same_type:
-            yield x
-        case "cast" | "reshape" if same_type:
-            yield x
-        case "reshape" if x.op == "reshape":
-            yield call("reshape", x.inputs[0], name=node.name, shape=node.type.shape)
-        case "transpose":
-            yield from _transposed(node, x)
-        case "concatenate" if len(node.inputs) == 1:
-            yield x
+            return x
         case "strided_slice" if same_type and min(attrs.get("strides") or (1,)) > 0:
-            yield x
-        case "pad" if same_type:
-            yield x
+            return x
+        case "concatenate" if len(node.inputs) == 1:
+            return x
         case "relu" if x.op == "relu":
-            yield x
+            return x
+        case "reshape" if x.op == "reshape":
+            return call("reshape", x.inputs[0], name=node.name, shape=node.type.shape)
+        case "transpose":
+            return _transposed(node, x)
         case _:
-            pass
+            return node
 
 
-def _transposed(node: Node, x: Node) -> Iterator[Node]:
+def _transposed(node: Node, x: Node) -> Node:
     axes = permutation(node)
     if axes == tuple(range(len(axes))):
-        yield x
-    elif x.op == "transpose":
+        return x
+    if x.op == "transpose":
         before = permutation(x)
-        yield call("transpose", x.inputs[0], name=node.name, axes=tuple(before[d] for d in axes))
-    elif sum(n > 1 for n in x.type.shape) <= 1:  # all elements are along one dimension
-        yield call("reshape", x, name=node.name, shape=node.type.shape)
+        return call("transpose", x.inputs[0], name=node.name, axes=tuple(before[d] for d in axes))
+    if sum(n > 1 for n in x.type.shape) <= 1:  # all elements are along one dimension
+        return call("reshape", x, name=node.name, shape=node.type.shape)
+    return node
 
 
 def permutation(node: Node) -> tuple[int, ...]:
@@ -70,3 +65,20 @@ def permutation(node: Node) -> tuple[int, ...]:
     axes = node.attrs.get("axes")
     rank = len(node.type.shape)
     return tuple(reversed(range(rank))) if axes is None else tuple(d % rank for d in axes)
+
+
+def merge_same(graph: Graph) -> Graph:
+    """Replace nodes with the same operator, inputs and attributes by the first of them.
+
+    before   a = relu(x); b = relu(x); y = add(a, b)
+    after    a = relu(x); y = add(a, a)
+    """
+    known: dict[Any, Node] = {}
+
+    def change(node: Node, _: Node) -> Node:
+        if node.is_leaf:
+            return node
+        key = (node.op, node.inputs, tuple(sorted(node.attrs.items())))
+        return known.setdefault(key, node)
+
+    return rewritten(graph, change)
