@@ -191,7 +191,8 @@ def kernel(body: Graph, inputs: tuple[Node, ...], name: str = "") -> Node:
 def _lines(graph: Graph, indent: str) -> Iterator[str]:
     names = _Names()
     inner = indent + "  "
-    heads = [f"{names.of(n)}: {_declared(n)}" for n in graph.inputs]
+    types = [f"param[{n.type}]" if n.op == PARAM else str(n.type) for n in graph.inputs]
+    heads = [f"{names.of(n)}: {t}" for n, t in zip(graph.inputs, types, strict=True)]
     yield f"{indent}def {_identifier(graph.name)}({', '.join(heads)}):"
     kernels: dict[str, str] = {}  # text of a body -> its name
     given = set(graph.inputs)
@@ -214,11 +215,6 @@ def _lines(graph: Graph, indent: str) -> Iterator[str]:
         shown = f"{op}({', '.join([*map(names.of, node.inputs), *attrs])})"
         yield f"{inner}{names.of(node, op)} = {shown}  # {node.type}"
     yield f"{inner}return {', '.join(map(names.of, graph.outputs))}"
-
-
-def _declared(node: Node) -> str:
-    """Return the printed type of a function's input, as param[...] for a kernel's parameter."""
-    return f"param[{node.type}]" if node.op == PARAM else str(node.type)
 
 
 def _shown(value: Any) -> str:

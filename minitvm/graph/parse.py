@@ -12,7 +12,6 @@ A kernel is a function inside the function; kernels that print the same are prin
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,16 +86,14 @@ class _Reader:
                 inputs = tuple(self.node(a) for a in made.args)
                 if op in self.kernels:
                     return kernel(self.kernels[op], inputs)
-                return call(op, *inputs, **_attrs(made))
+                try:
+                    attrs = {k.arg: ast.literal_eval(k.value) for k in made.keywords if k.arg}
+                except ValueError as e:
+                    why = "an attribute is not a number, a string or a tuple"
+                    raise _error(made, why) from e
+                return call(op, *inputs, **attrs)
             case _:
                 raise _error(made, "not the call of an operator")
-
-
-def _attrs(made: ast.Call) -> Mapping[str, Any]:
-    try:
-        return {k.arg: ast.literal_eval(k.value) for k in made.keywords if k.arg}
-    except ValueError as e:
-        raise _error(made, "an attribute is not a number, a string or a tuple") from e
 
 
 def _type(at: ast.expr | None, place: ast.AST) -> TensorType:

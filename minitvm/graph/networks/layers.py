@@ -17,9 +17,9 @@ class Layers:
     Names of parameters are those of torchvision's models: layer1.0.conv1.weight.
     """
 
-    def __init__(self, name: str, rng: np.random.Generator) -> None:
+    def __init__(self, name: str, seed: int) -> None:
         self.b = Builder(name)
-        self.rng = rng
+        self.rng = np.random.default_rng(seed)
 
     def normal(self, name: str, shape: Sequence[int], scale: float) -> Node:
         """Add a parameter of normally distributed numbers."""

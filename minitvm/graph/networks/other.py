@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..node import Graph, Node
 from .layers import Layers
 
 
 def dcgan(*, size: int = 64, features: int = 64, seed: int = 0) -> Graph:
     """Return the generator of DCGAN (Radford et al. 2015): noise [1, 100] -> an image."""
-    net = Layers("dcgan", np.random.default_rng(seed))
+    net = Layers("dcgan", seed)
     levels = size.bit_length() - 4  # doublings from 8 pixels
     channels = features << levels
     x = net.dense(net.b.input("noise", (1, 100)), "project", channels * 16, bias=False)
@@ -30,7 +28,7 @@ def _doubled(net: Layers, x: Node, name: str, channels: int) -> Node:
 
 def dqn(*, actions: int = 18, seed: int = 0) -> Graph:
     """Return the network of DQN (Mnih et al. 2015): four frames of 84x84 -> a value per action."""
-    net = Layers("dqn", np.random.default_rng(seed))
+    net = Layers("dqn", seed)
     x = net.b.input("frames", (1, 4, 84, 84))
     for k, (channels, kernel, stride) in enumerate(((32, 8, 4), (64, 4, 2), (64, 3, 1))):
         x = net.b.relu(net.conv(x, f"conv{k}", channels, kernel, bias=True, strides=stride))
@@ -47,7 +45,7 @@ def lstm(
     Inputs: words int32[steps], then the hidden and the cell state of each layer. Outputs: scores
     of the next word after the last one, then the new states.
     """
-    net = Layers("lstm", np.random.default_rng(seed))
+    net = Layers("lstm", seed)
     ids = net.b.input("words", (steps,), "int32")
     states = [
         (net.b.input(f"h{k}", (1, hidden)), net.b.input(f"c{k}", (1, hidden)))
@@ -88,7 +86,7 @@ def bert(
     *, layers: int = 12, hidden: int = 768, heads: int = 12, length: int = 128, seed: int = 0
 ) -> Graph:
     """Return the encoder of BERT (Devlin et al. 2018): embedded words [length, hidden] -> same."""
-    net = Layers("bert", np.random.default_rng(seed))
+    net = Layers("bert", seed)
     x = net.b.input("embedded", (length, hidden))
     for k in range(layers):
         x = _encoder(net, x, f"layer{k}", heads)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..node import Graph, Node
 from .layers import Layers
 
@@ -45,7 +43,7 @@ def _resnet(
     width: float,
     bottleneck: bool,
 ) -> Graph:
-    net = Layers(name, np.random.default_rng(seed))
+    net = Layers(name, seed)
     channels = [max(8, round(n * width)) for n in STAGES]
     x = net.b.input("data", shape)
     if len(shape) == 4:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..node import Graph, Node
 from .layers import Layers
 
@@ -28,7 +26,7 @@ def mobilenet_v1(
     *, size: int = 224, classes: int = 1000, seed: int = 0, width: float = 1.0
 ) -> Graph:
     """Return MobileNet-V1 (Howard et al. 2017) with random weights."""
-    net = Layers("mobilenet_v1", np.random.default_rng(seed))
+    net = Layers("mobilenet_v1", seed)
     x = net.b.input("data", (1, 3, size, size))
     x = _normalised(net, x, "conv1", _scaled(32, width), 3, stride=2)
     for k, (channels, stride) in enumerate(MOBILENET_V1):
@@ -41,7 +39,7 @@ def mobilenet_v2(
     *, size: int = 224, classes: int = 1000, seed: int = 0, width: float = 1.0
 ) -> Graph:
     """Return MobileNet-V2 (Sandler et al. 2018) with random weights, as torchvision defines it."""
-    net = Layers("mobilenet_v2", np.random.default_rng(seed))
+    net = Layers("mobilenet_v2", seed)
     x = net.b.input("data", (1, 3, size, size))
     x = _normalised(net, x, "features.0", _scaled(32, width), 3, stride=2)
     at = 1
@@ -87,7 +85,7 @@ def _scaled(channels: int, width: float) -> int:
 
 def squeezenet(*, size: int = 224, classes: int = 1000, seed: int = 0) -> Graph:
     """Return SqueezeNet 1.1 (Iandola et al. 2016) with random weights."""
-    net = Layers("squeezenet", np.random.default_rng(seed))
+    net = Layers("squeezenet", seed)
     x = net.b.input("data", (1, 3, size, size))
     x = net.b.relu(net.conv(x, "conv1", 64, 3, bias=True, strides=2))
     x = net.b.max_pool2d(x, 3, 2)
