@@ -31,30 +31,13 @@ from typing import Any
 
 from minitvm.base import ArgumentError, check_text
 
+from . import isa
 from .config import Config, Memory, check_config, vta_pynq
 from .fields import check_uop
 from .formats import FORMATS, keyed, record
-from .isa import (
-    LOADABLE,
-    NEIGHBOURS,
-    Alu,
-    Finish,
-    Flags,
-    Gemm,
-    Instruction,
-    Load,
-    Op,
-    Store,
-    Unit,
-    Uop,
-    is_nop,
-    mnemonic,
-    nop,
-    unit_of,
-)
 from .program import QUEUES, Area, Program, check_areas, check_program, place, wire_of
 
-SHORT = {Unit.LOAD: "ld", Unit.COMPUTE: "ex", Unit.STORE: "st"}
+SHORT = {isa.Unit.LOAD: "ld", isa.Unit.COMPUTE: "ex", isa.Unit.STORE: "st"}
 LONG = {short: unit for unit, short in SHORT.items()}
 NUMBER = r"-?\d{1,20}"
 TRANSFER = re.compile(rf"(\w+)\[({NUMBER})\] = (\w+)\[({NUMBER})\](.*)")
@@ -69,8 +52,8 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
     check_text("text", text, '"ex finish"')
     check_config(config)
     areas: list[Area] = []
-    uops: list[Uop] = []
-    instructions: list[Instruction] = []
+    uops: list[isa.Uop] = []
+    instructions: list[isa.Instruction] = []
     for number, whole in enumerate(text.splitlines(), 1):
         line = " ".join(whole.split("#")[0].split())
         try:
@@ -79,7 +62,7 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
                     areas.append(_area(words, areas, config))
                 case ["uop", *words]:
                     dst, src, *wgt = _integers(words, (2, 3), "dst src wgt")
-                    uops.append(Uop(dst, src, wgt[0] if wgt else 0))
+                    uops.append(isa.Uop(dst, src, wgt[0] if wgt else 0))
                     check_uop(f"uop {len(uops) - 1}", uops[-1])
                 case [unit, *_] if unit in LONG:
                     body = line.removeprefix(unit).lstrip()
@@ -127,11 +110,13 @@ def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
             raise ArgumentError("area", "expected a name, a memory and extents", "area A inp 2 8")
 
 
-def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -> Instruction:
+def _instruction(
+    unit: isa.Unit, text: str, areas: Sequence[Area], config: Config
+) -> isa.Instruction:
     """Parse the text of one instruction, without its unit."""
     body, flags = _tokens(unit, text)
     if body in ("nop", "finish"):
-        instruction = nop(unit, flags) if body == "nop" else Finish(flags=flags)
+        instruction = isa.nop(unit, flags) if body == "nop" else isa.Finish(flags=flags)
     elif parts := TRANSFER.fullmatch(body):
         instruction = _transfer(parts.groups(), flags, areas, config)
     elif parts := LOOPED.fullmatch(body):
@@ -139,19 +124,19 @@ def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -
     else:
         forms = "nop, finish, to[i] = from[j], op u[i:j]"
         raise ArgumentError(f"{body!r:.100}", "not an instruction", forms)
-    if unit_of(instruction) is not unit:
-        right = SHORT[unit_of(instruction)]
+    if isa.unit_of(instruction) is not unit:
+        right = SHORT[isa.unit_of(instruction)]
         why = f"{right} runs this instruction, not {SHORT[unit]}"
         raise ArgumentError(f"{SHORT[unit]} {body}", why, f"{right} {body}")
     return instruction
 
 
-def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
+def _tokens(unit: isa.Unit, text: str) -> tuple[str, isa.Flags]:
     """Split an instruction into its text without tokens, and its tokens as flags."""
     words = text.split()
     first = next((n for n, word in enumerate(words) if word in ("pop", "push")), len(words))
     names: dict[str, bool] = {}
-    prev, next_ = NEIGHBOURS[unit]
+    prev, next_ = isa.NEIGHBOURS[unit]
     for verb, other in zip_longest(words[first::2], words[first + 1 :: 2], fillvalue="nothing"):
         if verb not in ("pop", "push"):
             raise ArgumentError(repr(verb), "expected pop or push, then a unit", "pop ex")
@@ -163,10 +148,10 @@ def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
             why = "an instruction can do this only once"
             raise ArgumentError(f"{verb} {other}", why, "a nop for the second token")
         names[name] = True
-    return " ".join(words[:first]), Flags(**names)
+    return " ".join(words[:first]), isa.Flags(**names)
 
 
-def _options(kind: type[Instruction], text: str) -> dict[str, Any]:
+def _options(kind: type[isa.Instruction], text: str) -> dict[str, Any]:
     """Parse options such as "y=2 pad=1,0,1,1"; return the numbers by their Field.path."""
     found: dict[str, Any] = {}
     known = keyed(kind)
@@ -182,20 +167,20 @@ def _options(kind: type[Instruction], text: str) -> dict[str, Any]:
 
 
 def _transfer(
-    parts: Sequence[str], flags: Flags, areas: Sequence[Area], config: Config
-) -> Instruction:
+    parts: Sequence[str], flags: isa.Flags, areas: Sequence[Area], config: Config
+) -> isa.Instruction:
     """Parse a LOAD or STORE, to[i] = from[j] with the options y, x, stride and pad."""
     to, to_index, source, from_index, rest = parts
     if source in ("acc", "out"):
         dram = _address(to, int(to_index), Memory.OUT, areas, config)
         values = {"sram": int(from_index), "dram": dram, "flags": flags}
-        return record(Store, values | _options(Store, rest))
+        return record(isa.Store, values | _options(isa.Store, rest))
     memory = _memory(to)
-    if memory not in LOADABLE:
+    if memory not in isa.LOADABLE:
         raise ArgumentError(to, "OUT cannot be loaded", "inp, wgt, acc, acc_8bit or uop")
     dram = _address(source, int(from_index), memory, areas, config)
     values = {"memory": memory, "sram": int(to_index), "dram": dram, "flags": flags}
-    return record(Load, values | _options(Load, rest))
+    return record(isa.Load, values | _options(isa.Load, rest))
 
 
 def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], config: Config) -> int:
@@ -216,16 +201,16 @@ def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], confi
     return begin // size + index
 
 
-def _looped(parts: Sequence[str], flags: Flags) -> Instruction:
+def _looped(parts: Sequence[str], flags: isa.Flags) -> isa.Instruction:
     """Parse a GEMM or ALU, op u[begin:end] with the options outer, inner, dst, src, wgt, imm."""
     name, begin, end, rest = parts
     values = {"loops.begin": int(begin), "loops.end": int(end), "flags": flags}
     if name in ("gemm", "reset"):
-        return record(Gemm, {**values, "reset": name == "reset", **_options(Gemm, rest)})
-    if name.upper() not in Op.__members__:
-        known = ", ".join(op.name.lower() for op in Op)
+        return record(isa.Gemm, {**values, "reset": name == "reset", **_options(isa.Gemm, rest)})
+    if name.upper() not in isa.Op.__members__:
+        known = ", ".join(op.name.lower() for op in isa.Op)
         raise ArgumentError(repr(name), "unknown operation", f"one of gemm, reset, {known}")
-    return record(Alu, {**values, "op": Op[name.upper()], **_options(Alu, rest)})
+    return record(isa.Alu, {**values, "op": isa.Op[name.upper()], **_options(isa.Alu, rest)})
 
 
 # --- program -> text ------------------------------------------------------------------------------
@@ -274,8 +259,8 @@ def _head(program: Program) -> Iterator[str]:
 def _lines(program: Program, config: Config) -> Iterator[str]:
     """Yield one line per instruction."""
     for instruction in program.instructions:
-        unit, flags = unit_of(instruction), instruction.flags
-        prev, next_ = NEIGHBOURS[unit]
+        unit, flags = isa.unit_of(instruction), instruction.flags
+        prev, next_ = isa.NEIGHBOURS[unit]
         tokens = "".join(
             f"   {verb} {SHORT[other]}"
             for verb in ("pop", "push")
@@ -285,26 +270,26 @@ def _lines(program: Program, config: Config) -> Iterator[str]:
         yield f"{SHORT[unit]}  {_body(instruction, program.areas, config)}{tokens}"
 
 
-def _body(instruction: Instruction, areas: Sequence[Area], config: Config) -> str:
+def _body(instruction: isa.Instruction, areas: Sequence[Area], config: Config) -> str:
     """Return the text of an instruction without its unit and its tokens."""
     options = _given(instruction)
     match instruction:
-        case Load() | Store() if is_nop(instruction) and instruction == nop(
-            unit_of(instruction), instruction.flags
+        case isa.Load() | isa.Store() if isa.is_nop(instruction) and instruction == isa.nop(
+            isa.unit_of(instruction), instruction.flags
         ):
             return "nop"
-        case Load(memory=memory, sram=sram, dram=dram):
+        case isa.Load(memory=memory, sram=sram, dram=dram):
             source = _place(dram, memory, areas, config)
             return f"{memory.name.lower()}[{sram}] = {source}{options}"
-        case Store(sram=sram, dram=dram):
+        case isa.Store(sram=sram, dram=dram):
             return f"{_place(dram, Memory.OUT, areas, config)} = acc[{sram}]{options}"
-        case Gemm(loops=loops) | Alu(loops=loops):
-            return f"{mnemonic(instruction)} u[{loops.begin}:{loops.end}]{options}"
-        case Finish():
+        case isa.Gemm(loops=loops) | isa.Alu(loops=loops):
+            return f"{isa.mnemonic(instruction)} u[{loops.begin}:{loops.end}]{options}"
+        case isa.Finish():
             return "finish"
 
 
-def _given(instruction: Instruction) -> str:
+def _given(instruction: isa.Instruction) -> str:
     """Return x and the options that differ from their defaults as text, such as " y=2 x=4"."""
     default, shown = FORMATS[type(instruction)].default, ""
     for key, fields in keyed(type(instruction)).items():

@@ -76,9 +76,14 @@ class Config:
     def __post_init__(self) -> None:
         """Raise ArgumentError for parameters that no machine can have."""
         check_text("name of an accelerator", self.name, 'name="mine"')
-        for f in fields(self):
-            if f.name != "name":
-                _check_parameter(self.name, f.name, getattr(self, f.name))
+        for name in (f.name for f in fields(self) if f.name != "name"):
+            kind, kinds, most = "an int", (int,), MOST
+            if name == "clock_hz":
+                kind, kinds, most = "a number", (int, float), 1e12
+            value, least = getattr(self, name), 0 if name in MAY_BE_ZERO else 1
+            if type(value) not in kinds or not least <= value <= most:
+                what = f"{name}={value!r} of accelerator {self.name!r}"
+                raise ArgumentError(what, f"expected {kind} from {least} to {most}")
         for memory in Memory:
             if self.depth(memory) & (self.depth(memory) - 1) or not self.depth(memory):
                 raise ArgumentError(
@@ -130,17 +135,6 @@ MOST = 1 << 28  # limit of any size or time; the simulator needs three times the
 def check_config(config: object) -> None:
     """Raise ArgumentError unless `config` is a Config."""
     check_kind("config", config, Config, fix="vta_pynq")
-
-
-def _check_parameter(machine: str, name: str, value: object) -> None:
-    """Raise ArgumentError for a size or a time that is not a number or is out of range."""
-    kinds = (int, float) if name == "clock_hz" else (int,)
-    least = 0 if name in MAY_BE_ZERO else 1
-    most = 1e12 if name == "clock_hz" else MOST
-    if type(value) not in kinds or not least <= value <= most:  # type: ignore[operator]
-        kind = "a number" if name == "clock_hz" else "an int"
-        what = f"{name}={value!r} of accelerator {machine!r}"
-        raise ArgumentError(what, f"expected {kind} from {least} to {most}")
 
 
 # the machine of the open-source VTA release on a Pynq board

@@ -69,7 +69,7 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
     )
     table = np.full((config.depth(Memory.UOP), 3), -1, np.int32)  # -1: not loaded yet
     uops = np.array([(u.dst, u.src, u.wgt) for u in program.uops], np.int32).reshape(-1, 3)
-    known: dict[tuple[UopLoops, bytes], Indices] = {}
+    known: dict[tuple[UopLoops, bytes], Indices] = {}  # equal instructions share their indices
     found: list[Indices | None] = []
     kept = 0
     for n, instruction in enumerate(program.instructions):
@@ -84,7 +84,10 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
                 result = known.get(key)
                 if result is None:
                     kept += loops.count
-                    _check_kept(program, n, kept)
+                    if kept > MOST_INDICES:
+                        why = f"{kept} distinct micro-operations up to here; the limit is"
+                        fix = "smaller loops, or several programs"
+                        raise ArgumentError(label(program, n), f"{why} {MOST_INDICES}", fix)
                     result = indices(loops, _fetch_uops(program, n, loops, table))
                     known[key] = result
                 _check_indices(program, n, result, limits)
@@ -92,13 +95,6 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
                 pass
         found.append(result)
     return tuple(found)
-
-
-def _check_kept(program: Program, n: int, kept: int) -> None:
-    """Raise ArgumentError if there are too many indices; equal instructions share their indices."""
-    if kept > MOST_INDICES:
-        why = f"{kept} distinct micro-operations up to here; the limit is {MOST_INDICES}"
-        raise ArgumentError(label(program, n), why, "smaller loops, or several programs")
 
 
 def _check_layout(areas: tuple[Area, ...], config: Config) -> None:

@@ -66,8 +66,10 @@ def _step(
             load(load_, state)
         case Store() as store_:
             store(store_, state)
-        case Gemm(reset=reset) if found is not None:
-            (clear if reset else gemm)(found, state.chip)
+        case Gemm(reset=True) if found is not None:
+            state.chip[Memory.ACC][found.dst] = 0
+        case Gemm() if found is not None:
+            gemm(found, state.chip)
         case Alu(op=op, imm=imm) if found is not None:
             alu(op, imm, found, state.chip[Memory.ACC])
         case Finish():
@@ -95,11 +97,6 @@ def store(move: Store, state: Contents) -> None:
     first, column = rows(move)
     for row, line in zip(first, tile.reshape(move.y, move.x, *tile.shape[1:]), strict=True):
         state.dram[Memory.OUT][row + column] = line
-
-
-def clear(found: Indices, chip: Mapping[Memory, Array]) -> None:
-    """Set the accumulators acc[dst] to 0."""
-    chip[Memory.ACC][found.dst] = 0
 
 
 def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:

@@ -8,27 +8,12 @@ from typing import Any
 
 from minitvm.base import ArgumentError, Reason, check_kind, raise_first
 
+from . import isa
 from .config import Memory
 from .formats import FORMATS, UOP, Field
-from .isa import (
-    IMMEDIATES,
-    LOADABLE,
-    NO_FLAGS,
-    Alu,
-    Finish,
-    Flags,
-    Gemm,
-    Instruction,
-    Load,
-    Op,
-    Store,
-    Uop,
-    UopLoops,
-    not_an_instruction,
-)
 
 MOST_UOPS = 1 << 22  # limit per instruction: twice 2048 accumulators x 1024 weights
-EXAMPLES: Mapping[type[int], str] = {bool: "True or False", Op: "Op.ADD"}
+EXAMPLES: Mapping[type[int], str] = {bool: "True or False", isa.Op: "Op.ADD"}
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -37,27 +22,32 @@ EXAMPLES: Mapping[type[int], str] = {bool: "True or False", Op: "Op.ADD"}
 def check_types(what: str, given: Any) -> None:
     """Raise ArgumentError unless `given` is an instruction whose fields have the right types."""
     if type(given) not in FORMATS:
-        raise not_an_instruction(f"{what}: {given!r:.60}")
-    check_kind(f"{what}: flags", given.flags, Flags, fix="Flags(push_next=True)")
+        raise isa.not_an_instruction(f"{what}: {given!r:.60}")
+    check_kind(f"{what}: flags", given.flags, isa.Flags, fix="Flags(push_next=True)")
     match given:
-        case Load(memory=memory):
-            if type(memory) is not Memory or memory not in LOADABLE:
+        case isa.Load(memory=memory):
+            if type(memory) is not Memory or memory not in isa.LOADABLE:
                 why = f"memory={memory!r} cannot be loaded"
                 raise ArgumentError(what, why, "UOP, WGT, INP, ACC or ACC_8BIT")
             _check_pairs(what, given, "y_pad", "x_pad")
-        case Store(memory=memory):
+        case isa.Store(memory=memory):
             if memory is not Memory.OUT:
                 raise ArgumentError(what, f"memory={memory!r} cannot be stored", "Memory.OUT")
-        case Gemm() | Alu():
-            check_kind(f"{what}: loops", given.loops, UopLoops, fix="UopLoops(begin=0, end=1)")
+        case isa.Gemm() | isa.Alu():
+            check_kind(f"{what}: loops", given.loops, isa.UopLoops, fix="UopLoops(begin=0, end=1)")
             _check_pairs(what, given.loops, "dst_factors", "src_factors", "wgt_factors")
         case _:
             pass
     for field in FORMATS[type(given)].fields:
         if field.kind in EXAMPLES and type(value := field.read(given)) is not field.kind:
             check_kind(f"{what}: {field.path}", value, field.kind, fix=EXAMPLES[field.kind])
-    if isinstance(given, Alu):
-        _check_alu(what, given)
+    if isinstance(given, isa.Alu):
+        imm = given.imm
+        if given.loops.wgt_factors != (0, 0):
+            raise ArgumentError(what, "the ALU does not read weights", "wgt_factors=(0, 0)")
+        if imm is not None and (type(imm) is not int or imm not in isa.IMMEDIATES):
+            why = f"not an int from {isa.IMMEDIATES[0]} to {isa.IMMEDIATES[-1]}"
+            raise ArgumentError(f"{what}: imm={imm!r:.60}", why, "load it into an accumulator")
 
 
 def _check_pairs(what: str, record: Any, *names: str) -> None:
@@ -67,16 +57,6 @@ def _check_pairs(what: str, record: Any, *names: str) -> None:
         if type(given) is not tuple or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
             why = f"not a pair {'(before, after)' if name.endswith('pad') else '(outer, inner)'}"
             raise ArgumentError(f"{what}: {name}={given!r:.60}", why, f"{name}=(0, 0)")
-
-
-def _check_alu(what: str, alu: Alu) -> None:
-    """Raise ArgumentError if an ALU has factors of weights or an immediate out of range."""
-    if alu.loops.wgt_factors != (0, 0):
-        raise ArgumentError(what, "the ALU does not read weights", "wgt_factors=(0, 0)")
-    imm = alu.imm
-    if imm is not None and (type(imm) is not int or imm not in IMMEDIATES):
-        why = f"not an int from {IMMEDIATES[0]} to {IMMEDIATES[-1]}"
-        raise ArgumentError(f"{what}: imm={imm!r:.60}", why, "load it into an accumulator")
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -96,9 +76,9 @@ def _check_numbers(what: str, fields: tuple[Field, ...], record: object) -> None
             check_number(what, field.path, field.read(record), field.limit)
 
 
-def check_uop(what: str, uop: Uop) -> None:
+def check_uop(what: str, uop: isa.Uop) -> None:
     """Raise ArgumentError unless `uop` is a micro-operation whose indices are in range."""
-    check_kind(what, uop, Uop, fix="Uop(dst=0, src=0)")
+    check_kind(what, uop, isa.Uop, fix="Uop(dst=0, src=0)")
     _check_numbers(what, UOP, uop)
 
 
@@ -109,10 +89,10 @@ def check_fields(what: str, instruction: Any) -> None:
     raise_first(ArgumentError, what, _about(instruction))
 
 
-def _about(instruction: Instruction) -> Iterator[Reason]:
+def _about(instruction: isa.Instruction) -> Iterator[Reason]:
     """Yield reasons why no machine can run an instruction whose fields are all in range."""
     match instruction:
-        case Load(memory=memory, x=x, y=y):
+        case isa.Load(memory=memory, x=x, y=y):
             padded = any((*instruction.y_pad, *instruction.x_pad))
             if padded and not x:
                 yield "with x=0 it moves nothing, so it cannot pad", "y_pad=(0, 0), x_pad=(0, 0)"
@@ -120,7 +100,7 @@ def _about(instruction: Instruction) -> Iterator[Reason]:
                 yield "a load of uops cannot pad", "y_pad=(0, 0), x_pad=(0, 0)"
             if memory is Memory.UOP and y != 1:
                 yield f"a load of uops has one row, not {y}", "y=1"
-        case Gemm(loops=loops) | Alu(loops=loops):
+        case isa.Gemm(loops=loops) | isa.Alu(loops=loops):
             if loops.end < loops.begin:
                 yield (
                     f"its uops begin at {loops.begin}, after their end {loops.end}",
@@ -129,7 +109,7 @@ def _about(instruction: Instruction) -> Iterator[Reason]:
             if loops.count > MOST_UOPS:
                 why = f"it issues {loops.count} micro-operations, more than {MOST_UOPS}"
                 yield why, "several instructions"
-        case Finish(flags=flags) if flags != NO_FLAGS:
+        case isa.Finish(flags=flags) if flags != isa.NO_FLAGS:
             yield "FINISH cannot carry tokens", "a compute nop before it that pops them"
         case _:
             pass

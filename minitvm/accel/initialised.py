@@ -9,7 +9,7 @@ import numpy as np
 from .config import Config, Memory
 from .elements import Indices, Ints
 from .footprints import Access, Footprints
-from .isa import Gemm, Instruction, Load, Store
+from .isa import Gemm, Load, Store
 from .program import Program
 from .tokens import in_order
 
@@ -52,37 +52,24 @@ def memory_faults(
     stale: list[Stale] = []
     for n in in_order(program):
         instruction = program.instructions[n]
+        reset = isinstance(instruction, Gemm) and instruction.reset
+        reads_first = not isinstance(instruction, Load) and not reset  # the elements that it writes
         for access in footprints.of(instruction, resolved[n]):
             if not isinstance(access.space, Memory):
                 continue
             state = written[access.space]
-            if not access.writes or _reads_first(instruction):
+            if not access.writes or reads_first:
                 at = _first(access, state, NEVER)
                 if at is not None:
                     reads.append(Uninitialised(n, access.space.name, at))
-                    _mark(access, state)
+                    seen = state[access.elements]  # each element is reported once
+                    state[access.elements] = np.where(seen == NEVER, COMPUTED, seen)
                 loaded = _first(access, state, LOADED) if isinstance(instruction, Store) else None
                 if loaded is not None:
                     stale.append(Stale(n, loaded))
             if access.writes:
                 state[access.elements] = LOADED if isinstance(instruction, Load) else COMPUTED
     return tuple(reads), tuple(stale)
-
-
-def _reads_first(instruction: Instruction) -> bool:
-    """Return whether an instruction also reads the elements that it writes.
-
-    GEMM and ALU read their accumulators; a LOAD and a reset do not.
-    """
-    return not (
-        isinstance(instruction, Load) or (isinstance(instruction, Gemm) and instruction.reset)
-    )
-
-
-def _mark(access: Access, state: Ints) -> None:
-    """Mark the unwritten elements of an access as computed, so that each is reported once."""
-    seen = state[access.elements]
-    state[access.elements] = np.where(seen == NEVER, COMPUTED, seen)
 
 
 def _first(access: Access, state: Ints, wanted: int) -> int | None:

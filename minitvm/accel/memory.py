@@ -48,13 +48,11 @@ def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> C
         if area.name in inputs or area.memory is not Memory.OUT:
             begin, after = area.byte_range(config)
             raw[begin:after] = _bytes_of(area, config, inputs)
-    return Contents({memory: _poisoned(config, memory) for memory in ON_CHIP}, dram)
-
-
-def _poisoned(config: Config, memory: Memory) -> Array:
-    """Return the initial contents of an on-chip buffer, in which every byte is POISON."""
-    raw = np.full(config.depth(memory) * config.element_bytes(memory), POISON, np.uint8)
-    return raw.view(config.dtype(memory)).reshape(-1, *config.element_shape(memory))
+    chip: dict[Memory, Array] = {}
+    for m in ON_CHIP:
+        poisoned = np.full(config.depth(m) * config.element_bytes(m), POISON, np.uint8)
+        chip[m] = poisoned.view(config.dtype(m)).reshape(-1, *config.element_shape(m))
+    return Contents(chip, dram)
 
 
 def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:

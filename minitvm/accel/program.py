@@ -7,26 +7,16 @@ from dataclasses import dataclass, field
 from itertools import compress, product
 from math import prod
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minitvm.base import ArgumentError, check_kind, check_text
 
+from . import isa
 from .config import Config, Memory, check_config
 from .fields import check_fields, check_number, check_uop
-from .isa import (
-    NEIGHBOURS,
-    QUEUE_FROM_TO,
-    Finish,
-    Instruction,
-    Queue,
-    Unit,
-    Uop,
-    mnemonic,
-    unit_of,
-)
 
-UNITS = tuple(Unit)
-QUEUES = tuple(Queue)
+UNITS = tuple(isa.Unit)
+QUEUES = tuple(isa.Queue)
 
 
 class Wire(NamedTuple):
@@ -64,8 +54,8 @@ class Program:
     the ranges of fields, tokens between units without a queue, and FINISH.
     """
 
-    instructions: tuple[Instruction, ...]
-    uops: tuple[Uop, ...] = ()
+    instructions: tuple[isa.Instruction, ...]
+    uops: tuple[isa.Uop, ...] = ()
     areas: tuple[Area, ...] = ()
     wires: tuple[Wire, ...] = field(init=False, repr=False, compare=False)
 
@@ -79,7 +69,13 @@ class Program:
         object.__setattr__(self, "wires", wires)
         for n, uop in enumerate(self.uops):
             check_uop(f"uop {n}", uop)
-        _check_finish(self.instructions)
+        for n, instruction in enumerate(self.instructions[:-1]):
+            if isinstance(instruction, isa.Finish):
+                what = f"instruction {n} (finish)"
+                raise ArgumentError(what, "FINISH must be the last instruction")
+        if not self.instructions or not isinstance(self.instructions[-1], isa.Finish):
+            why = "the host would wait forever"
+            raise ArgumentError("a program without finish", why, "Finish() as the last instruction")
         check_areas(self.areas)
 
     def area(self, name: str) -> Area:
@@ -96,7 +92,7 @@ def label(program: Program, index: int) -> str:
     """Return the name of an instruction for messages, such as "instruction 7 (load inp)"."""
     check_program(program)
     check_index(program, index)
-    return f"instruction {index} ({mnemonic(program.instructions[index])})"
+    return f"instruction {index} ({isa.mnemonic(program.instructions[index])})"
 
 
 def check_program(program: object) -> None:
@@ -126,9 +122,14 @@ def place(
     check_areas(after)
     end = max((area.byte_range(config)[1] for area in after), default=0)
     areas: list[Area] = []
-    for name, given in shapes.items():
-        _check_extents(f"shapes[{name!r:.60}]", given)
-        memory, shape = given
+    for name, pair in shapes.items():
+        what, fix = f"shapes[{name!r:.60}]", "(Memory.INP, (4, 8))"
+        check_kind(what, pair, Sequence, fix=fix)
+        if len(pair) != 2:
+            raise ArgumentError(f"{what}={pair!r:.60}", "not a pair (memory, extents)", fix)
+        memory, shape = pair
+        check_kind(f"{what}: memory", memory, Memory, fix="Memory.INP")
+        check_kind(f"{what}: extents", shape, Sequence, fix="(4, 8)")
         area = Area(name, memory, -(-end // config.element_bytes(memory)), tuple(shape))
         check_areas((*after, *areas, area))
         areas.append(area)
@@ -136,25 +137,15 @@ def place(
     return tuple(areas)
 
 
-def _check_extents(what: str, given: Any) -> None:
-    """Raise ArgumentError unless `given` is a pair of a memory and extents."""
-    pair = "(Memory.INP, (4, 8))"
-    check_kind(what, given, Sequence, fix=pair)
-    if len(given) != 2:
-        raise ArgumentError(f"{what}={given!r:.60}", "not a pair (memory, extents)", pair)
-    check_kind(f"{what}: memory", given[0], Memory, fix="Memory.INP")
-    check_kind(f"{what}: extents", given[1], Sequence, fix="(4, 8)")
-
-
-def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
+def _wires() -> dict[isa.Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
     """Return the Wire of each unit and its flags (pop_prev, pop_next, push_prev, push_next).
 
     The position -1 stands for a queue that does not exist.
     """
-    table: dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]] = {}
+    table: dict[isa.Unit, dict[tuple[bool, bool, bool, bool], Wire]] = {}
     for position, unit in enumerate(UNITS):
-        pops = [_position(neighbour, unit) for neighbour in NEIGHBOURS[unit]]
-        pushes = [_position(unit, neighbour) for neighbour in NEIGHBOURS[unit]]
+        pops = [_position(neighbour, unit) for neighbour in isa.NEIGHBOURS[unit]]
+        pushes = [_position(unit, neighbour) for neighbour in isa.NEIGHBOURS[unit]]
         table[unit] = {
             (a, b, c, d): Wire(
                 position, tuple(compress(pops, (a, b))), tuple(compress(pushes, (c, d)))
@@ -164,37 +155,27 @@ def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
     return table
 
 
-def _position(source: Unit | None, to: Unit | None) -> int:
+def _position(source: isa.Unit | None, to: isa.Unit | None) -> int:
     """Return the position in QUEUES of the queue from one unit to another, or -1."""
-    return QUEUES.index(QUEUE_FROM_TO[source, to]) if source and to else -1
+    return QUEUES.index(isa.QUEUE_FROM_TO[source, to]) if source and to else -1
 
 
 WIRES = _wires()
 
 
-def wire_of(n: int, instruction: Instruction) -> Wire:
+def wire_of(n: int, instruction: isa.Instruction) -> Wire:
     """Return the Wire of instruction n; raise ArgumentError if no machine can run it."""
     check_fields(f"instruction {n} ({type(instruction).__name__.lower()})", instruction)
-    unit, flags = unit_of(instruction), instruction.flags
+    unit, flags = isa.unit_of(instruction), instruction.flags
     found = WIRES[unit][flags.pop_prev, flags.pop_next, flags.push_prev, flags.push_next]
     if -1 in found.pops or -1 in found.pushes:
-        side = "before" if unit is Unit.LOAD else "after"
+        side = "before" if unit is isa.Unit.LOAD else "after"
         raise ArgumentError(
-            f"instruction {n} ({mnemonic(instruction)})",
+            f"instruction {n} ({isa.mnemonic(instruction)})",
             f"its flags name the unit {side} {unit.value}, but there is no such unit",
             "tokens between load and compute, or compute and store; a compute nop can pass them on",
         )
     return found
-
-
-def _check_finish(instructions: tuple[Instruction, ...]) -> None:
-    """Raise ArgumentError unless the last instruction is the only FINISH."""
-    for n, instruction in enumerate(instructions[:-1]):
-        if isinstance(instruction, Finish):
-            raise ArgumentError(f"instruction {n} (finish)", "FINISH must be the last instruction")
-    if not instructions or not isinstance(instructions[-1], Finish):
-        why = "the host would wait forever"
-        raise ArgumentError("a program without finish", why, "Finish() as the last instruction")
 
 
 RESERVED_NAMES = {"DRAM", "uops", *(memory.name.lower() for memory in Memory)}  # of assembly text

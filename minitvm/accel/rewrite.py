@@ -27,7 +27,9 @@ def serial(program: Program) -> Program:
     check_program(program)
     chain: list[Instruction] = []
     for instruction in program.instructions:
-        if chain and _needs_nop(chain[-1], instruction):
+        here, there = unit_of(chain[-1]) if chain else None, unit_of(instruction)
+        before_finish = isinstance(instruction, Finish) and here is not Unit.COMPUTE
+        if chain and (before_finish or {here, there} == {Unit.LOAD, Unit.STORE}):
             chain.append(nop(Unit.COMPUTE, NO_FLAGS))
         chain.append(replace(instruction, flags=NO_FLAGS))
     units = [unit_of(instruction) for instruction in chain]
@@ -38,14 +40,6 @@ def serial(program: Program) -> Program:
         )
     )
     return Program(joined, program.uops, program.areas)
-
-
-def _needs_nop(before: Instruction, after: Instruction) -> bool:
-    """Return whether two instructions need a nop between them: no queue connects their units."""
-    here, there = unit_of(before), unit_of(after)
-    if isinstance(after, Finish):
-        return here is not Unit.COMPUTE
-    return {here, there} == {Unit.LOAD, Unit.STORE}
 
 
 def _flags(unit: Unit, before: Unit | None, after: Unit | None) -> Flags:

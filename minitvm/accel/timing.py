@@ -178,6 +178,7 @@ def durations(program: Program, config: Config) -> list[int]:
 
 NEVER = 1 << 62
 READ, WRITE, NO_CHANNEL = range(3)
+CHANNELS: dict[type, int] = {Load: READ, Store: WRITE}  # of DRAM
 PRODUCER = {QUEUES.index(q): UNITS.index(source) for (source, _), q in QUEUE_FROM_TO.items()}
 STALLS = tuple(Stall(q.value) for q in QUEUES)
 
@@ -207,7 +208,10 @@ class _Machine:
         self.config = config
         self.wires = program.wires
         self.duration = durations(program, config)
-        self.channel = [_channel(instruction) for instruction in program.instructions]
+        self.channel = [
+            NO_CHANNEL if is_nop(each) else CHANNELS.get(type(each), NO_CHANNEL)
+            for each in program.instructions
+        ]
         # per instruction
         self.since, self.fetch, self.ready = [0] * count, [0] * count, [0] * count
         self.late = [-1] * count
@@ -309,17 +313,6 @@ class _Machine:
         self.waiting[unit] = stuck
         if not stuck:
             self.released[unit].append(self.release[n])
-
-
-def _channel(instruction: object) -> int:
-    """Return the DRAM channel that an instruction occupies, or NO_CHANNEL."""
-    match instruction:
-        case Load() if not is_nop(instruction):
-            return READ
-        case Store() if not is_nop(instruction):
-            return WRITE
-        case _:
-            return NO_CHANNEL
 
 
 def _blocked(program: Program, machine: _Machine) -> tuple[Blocked, ...]:

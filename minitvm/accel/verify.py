@@ -9,6 +9,7 @@ because a full queue can cause one. Otherwise finite queues only add waiting, no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -121,13 +122,9 @@ def verify(program: Program, config: Config = vta_pynq) -> Verdict:
 
 def leaks(program: Program) -> tuple[tuple[Queue, int], ...]:
     """Return the queues with more pushes than pops, and how many more."""
-    left = [0] * len(QUEUES)
-    for wire in program.wires:
-        for q in wire.pushes:
-            left[q] += 1
-        for q in wire.pops:
-            left[q] -= 1
-    return tuple((q, count) for q, count in zip(QUEUES, left, strict=True) if count > 0)
+    left = Counter(q for wire in program.wires for q in wire.pushes)
+    left.subtract(q for wire in program.wires for q in wire.pops)
+    return tuple((queue, left[q]) for q, queue in enumerate(QUEUES) if left[q] > 0)
 
 
 def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
