@@ -27,11 +27,6 @@ class Step:
     calls: int
     bytes: int
 
-    @classmethod
-    def of(cls, name: str, net: graph.Graph) -> Step:
-        """Return the size of the network `net`, to which the pass `name` was applied last."""
-        return cls(name, len(net.calls), sum(map(graph.bytes_moved, net.calls)))
-
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -90,7 +85,7 @@ def measured(
     steps: list[Step] = []
 
     def watch(name: str, now: graph.Graph) -> None:
-        steps.append(Step.of(name, now))
+        steps.append(Step(name, len(now.calls), sum(map(graph.bytes_moved, now.calls))))
 
     start = time.perf_counter()
     module = graph.compile(

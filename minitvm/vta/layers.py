@@ -34,19 +34,7 @@ RESNET18 = {
 }
 
 # how often each occurs in the network resnet18_v1; C3 does not occur
-TIMES = {
-    "C2": 4,
-    "C3": 0,
-    "C4": 1,
-    "C5": 1,
-    "C6": 3,
-    "C7": 1,
-    "C8": 1,
-    "C9": 3,
-    "C10": 1,
-    "C11": 1,
-    "C12": 3,
-}
+TIMES = dict(zip(RESNET18, (4, 0, 1, 1, 3, 1, 1, 3, 1, 1, 3), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

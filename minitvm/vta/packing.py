@@ -126,24 +126,18 @@ def pack_bias(a: Array, env: Environment | None = None) -> Array:
     Raises ArgumentError for numbers that do not fit into int32.
     """
     env = _chosen(env)
-    rows = pack(_int32(a), env.BLOCK_OUT)
+    bias = np.asarray(a)
+    with np.errstate(invalid="ignore"):  # values that do not fit are detected below
+        numbers = bias.astype("int32") if bias.dtype.kind in "biuf" and bias.ndim else None
+    if numbers is None or not np.array_equal(numbers, bias):
+        raise ArgumentError(
+            f"pack_bias(array of {bias.dtype}, shape {bias.shape})",
+            "expected one number per output channel, all of them int32",
+            "np.round(bias).astype('int32')",
+        )
+    rows = pack(numbers, env.BLOCK_OUT)
     return np.ascontiguousarray(np.repeat(rows[:, None], env.BATCH, axis=1))
 
 
 def _chosen(env: Environment | None) -> Environment:
     return get_env() if env is None else check_kind("env", env, Environment, fix="vta.get_env()")
-
-
-def _int32(a: Any) -> Array:
-    """Convert numbers to int32; raise ArgumentError if a value changes."""
-    given = np.asarray(a)
-    if given.dtype.kind in "biuf" and given.ndim:
-        with np.errstate(invalid="ignore"):  # values that do not fit are detected below
-            made = given.astype("int32")
-        if np.array_equal(made, given):
-            return made
-    raise ArgumentError(
-        f"pack_bias(array of {given.dtype}, shape {given.shape})",
-        "expected one number per output channel, all of them int32",
-        "np.round(bias).astype('int32')",
-    )

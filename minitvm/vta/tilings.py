@@ -119,7 +119,13 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
     reset, gemm = start + elements, start + elements * at.ic * layer.window
     if layer.blocks(config)[0] * layer.window == 1:
         reset = gemm = elements * (start + 1)  # one instruction per accumulator
-    extra = _extra(layer, at, config)
+    extra = 0
+    if layer.bias:
+        extra += _moved(config, accel.Memory.ACC, (codegen.Dim(at.oc, 1),))
+    if layer.residual:
+        narrow = layer.residual_dtype == "int8"
+        memory = accel.Memory.ACC_8BIT if narrow else accel.Memory.ACC
+        extra += _moved(config, memory, layer.result_box(config, at))
     added = (layer.bias + layer.residual) * (start + elements * config.alu_ii_reg)
     alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + added + extra
     store = _moved(config, accel.Memory.OUT, layer.result_box(config, at))
@@ -149,16 +155,6 @@ def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple
     last = tile.reset + tile.product + (threads if steps > 1 else 1) * tile.alu
     idle = max(0, tile.first_load - others * tile.reset) + max(0, tile.store - others * between)
     return (last, tile.store), (idle, min(tile.store, others * between))
-
-
-def _extra(layer: Layer, at: Tiling, config: accel.Config) -> int:
-    """Return the cycles of loading the bias and the residual of a tile, if the layer has them."""
-    total = 0
-    if layer.bias:
-        total += _moved(config, accel.Memory.ACC, (codegen.Dim(at.oc, 1),))
-    if layer.residual:
-        total += _moved(config, layer.residual_memory, layer.result_box(config, at))
-    return total
 
 
 def _moved(config: accel.Config, memory: accel.Memory, dims: Box) -> int:
@@ -251,9 +247,7 @@ def _movable(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     edges = [*((y, len(xs) // 2) for y in ys), *((len(ys) // 2, x) for x in xs)]
     boxes = [(accel.Memory.INP, layer.data_box(config, at, y, x)) for y, x in edges]
     boxes += [(accel.Memory.WGT, layer.weight_box(config, at))]
-    boxes += [
-        (memory, layer.result_box(config, at)) for memory in (accel.Memory.OUT, accel.Memory.ACC)
-    ]
+    boxes += [(m, layer.result_box(config, at)) for m in (accel.Memory.OUT, accel.Memory.ACC)]
     try:
         for memory, box in boxes:
             _moved(config, memory, box)

@@ -36,11 +36,6 @@ class Layer(ABC):
         ic, oc = self.channels
         return -(-ic // config.block_in), -(-oc // config.block_out)
 
-    @property
-    def residual_memory(self) -> accel.Memory:
-        """Return the memory type with which the residual is loaded: ACC_8BIT or ACC."""
-        return accel.Memory.ACC_8BIT if self.residual_dtype == "int8" else accel.Memory.ACC
-
     def scheduled(self, tiling: Tiling) -> tuple[te.Schedule, list[te.Tensor]]:
         """Return the tiled schedule and the arguments of the layer, for vta.build."""
         args = self.tensors()
