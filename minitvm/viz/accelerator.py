@@ -9,18 +9,19 @@ import numpy as np
 from minitvm import accel
 
 from .accelerator_run import MEMORIES, STEPS, engine, occupancy
-from .accelerator_scene import DRAM, WIDTH, accelerator_frames, accelerator_scene, written_by
+from .accelerator_scene import WIDTH, accelerator_box, accelerator_frames, title, written_by
 from .accelerator_use import Ints
-from .chart import captioned, short
+from .boxes import Box, column, picture, text
+from .chart import short
 from .controls import CodeLine, Control, Layout, Panel, Slider
+from .figure import Figure
 from .gantt import check_config, check_program
-from .scene import Scene, clipped
-from .visual import Visual
+from .scene import Scene
 
 ACROSS = 64  # characters that show a memory as text
 
 
-class AcceleratorView(Visual):
+class AcceleratorView(Figure):
     """Show the memories of the accelerator while a program runs, one instruction at a time.
 
     The areas of DRAM are on the left, the memories in the middle, and the units that compute on
@@ -50,18 +51,23 @@ class AcceleratorView(Visual):
     def _start(self) -> int:
         return self._window * STEPS
 
-    def scene(self) -> Scene:
+    def title(self) -> str:
+        """Return the name of the accelerator, and how many instructions run."""
+        return title(self._run)
+
+    def body(self) -> Box:
         """Draw the memories and units; each frame adds the contents after its step."""
-        return accelerator_scene(self._run, self._start)
+        return accelerator_box(self._run, self._start)
 
     def picture(self) -> Scene:
         """Draw the state after a step in the middle of the window, with a caption for that step."""
         step = self._middle()
         if step is None:
             return self.scene()
-        there = accelerator_scene(self._run, self._start, step)
-        lines = [clipped(t, WIDTH - 20, 12, True) for t in self._run.caption(step).split("\n")]
-        return captioned(there, lines, DRAM, gap=12, mono=True)
+        lines = self._run.caption(step).split("\n")
+        words = column(*(text(line, mono=True, width=WIDTH) for line in lines), gap=2)
+        there = accelerator_box(self._run, self._start, step)
+        return picture(column(there, words), self.title(), self.ascii())
 
     def _middle(self) -> int | None:
         """Return a step in the window's second half, a GEMM if possible; None if no step runs."""

@@ -12,16 +12,16 @@ from minitvm import accel
 
 from .accelerator_run import MEMORIES, STEPS, Occupancy, engine, runs
 from .accelerator_use import Ints
-from .chart import Point, text_inside
+from .boxes import Box, column, drawn, text
 from .controls import Frame
 from .gantt_view import appearance
 from .kinds import ink
-from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
+from .scene import Group, Line, Rect, Shape, Text, clipped, text_width
 
-WIDTH, TOP = 860, 56  # pixels
-DRAM, DRAM_WIDE = 12, 190  # pixels: left edge and width of a column
-CHIP, CHIP_WIDE = 256, 420
-UNIT, UNIT_WIDE = 738, 112
+WIDTH, TOP = 840, 20  # pixels
+DRAM, DRAM_WIDE = 0, 190  # pixels: left edge and width of a column
+CHIP, CHIP_WIDE = 244, 420
+UNIT, UNIT_WIDE = 726, 112
 ROW, STRIP, MARK = 70, 26, 7  # pixels: height of a memory, its strip, marks of accessed elements
 MOST_AREAS = 5
 
@@ -70,28 +70,33 @@ def area_strips(o: Occupancy) -> dict[str, Strip]:
 
 HEIGHT = TOP + len(MEMORIES) * ROW + 10
 Marks = Mapping[str, str]
+Point = tuple[float, float]
 
 
-def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scene:
+def title(o: Occupancy) -> str:
+    """Return the name of the accelerator, and how many instructions run."""
+    count, ran = len(o.program.instructions), len(o.order)
+    end = f", deadlock after {ran}" if ran < count else ""
+    return f"{o.config.name}: {count} instructions{end}"
+
+
+def accelerator_box(o: Occupancy, start: int, step: int | None = None) -> Box:
     """Draw the accelerator as it is after `step`, in the window that begins at step `start`.
 
     Without `step`, shapes that differ between steps are invisible until a frame shows them.
     """
-    count, ran = len(o.program.instructions), len(o.order)
-    title = f"{o.config.name}: {count} instructions"
-    title += f", deadlock after {ran}" if ran < count else ""
     frames = accelerator_frames(o, start)
     marks = None if step is None or not frames else frames[step - start].marks
-    shapes: list[Shape] = [Text(DRAM, 20, title, bold=True)]
-    shapes += _heads()
-    shapes += _areas(o)
-    shapes += _memories(o)
-    shapes += _wires(o, marks or {})
-    shapes += _units(o, marks or {})
-    shapes += _written(o, start, marks)
-    shapes += _used(o, start, marks)
-    about = "" if step is None else o.caption(step)
-    return Scene(WIDTH, HEIGHT, tuple(shapes), title, about)
+    shapes = (
+        *_heads(),
+        *_areas(o),
+        *_memories(o),
+        *_wires(o, marks or {}),
+        *_units(o, marks or {}),
+        *_written(o, start, marks),
+        *_used(o, start, marks),
+    )
+    return column(text(title(o), size=13, bold=True), drawn(shapes, WIDTH, HEIGHT))
 
 
 # --- what does not change -------------------------------------------------------------------------
@@ -99,13 +104,16 @@ def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scen
 
 def _heads() -> Iterator[Shape]:
     """Draw the titles of the columns and a legend of the marks."""
-    y = 46
+    y = 12
     dram = "DRAM (A[2, 6]: elements 2, 6)"
-    for x, text in ((DRAM, dram), (CHIP, "memories on the chip"), (UNIT, "units")):
-        yield Text(x, y, text, "soft", 12)
-    for x, kind, text in ((CHIP + 180, "red", "written above"), (CHIP + 310, "blue", "read below")):
+    for x, words in ((DRAM, dram), (CHIP, "memories on the chip"), (UNIT, "units")):
+        yield Text(x, y, words, "soft", 12)
+    for x, kind, words in (
+        (CHIP + 180, "red", "written above"),
+        (CHIP + 310, "blue", "read below"),
+    ):
         yield Rect(x, y - 8, 14, MARK, kind)
-        yield Text(x + 20, y, text, "soft", 12)
+        yield Text(x + 20, y, words, "soft", 12)
 
 
 def _areas(o: Occupancy) -> Iterator[Shape]:
@@ -114,8 +122,8 @@ def _areas(o: Occupancy) -> Iterator[Shape]:
     for name, strip in strips.items():
         shape = "×".join(map(str, known[name].shape)) if name in known else str(strip.count)
         memory = known[name].memory.name if name in known else "micro-operations"
-        text = clipped(f"{name}: {shape or '1'} {memory}", DRAM_WIDE, 12)
-        yield Text(DRAM, strip.y - 13, text, size=12)
+        words = clipped(f"{name}: {shape or '1'} {memory}", DRAM_WIDE, 12)
+        yield Text(DRAM, strip.y - 13, words, size=12)
         yield Rect(strip.x, strip.y, strip.width, STRIP, "")
     more = len(o.program.areas) + bool(o.program.uops) - len(strips)
     if more:
@@ -212,10 +220,10 @@ def _written(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
         found = strip.rects(use.writes[memory])
         shapes: list[Shape] = [Rect(x, strip.y, wide, STRIP, kind) for x, wide in found]
         left, widest = max(found, key=lambda r: r[1])
-        text = o.text(step)
-        look = kind if marks is None else ink(kind)
-        shapes += text_inside(text, left, strip.y + 17, widest, look)
-        yield Group(tuple(shapes), key, f"{memory.name}: {text}")
+        words, look = o.text(step), kind if marks is None else ink(kind)
+        if text_width(words, 12) < widest - 4:
+            shapes.append(Text(left + widest / 2, strip.y + 17, words, look, 12, "middle"))
+        yield Group(tuple(shapes), key, f"{memory.name}: {words}")
 
 
 def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:

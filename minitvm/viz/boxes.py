@@ -30,6 +30,7 @@ from .scene import (
     Text,
     clipped,
     folded_code,
+    shifted,
     text_width,
     walk_shapes,
     wrapped,
@@ -248,7 +249,13 @@ def _code_line(line: CodeLine, width: float) -> Box:
     return framed(box, ground, inset=0, radius=0, width=width) if ground else box
 
 
-# --- rectangles ----------------------------------------------------------------------------------
+# --- shapes --------------------------------------------------------------------------------------
+
+
+def drawn(shapes: Iterable[Shape], width: float, height: float) -> Box:
+    """Return a box of shapes that were placed by hand, within (0, 0) .. (width, height)."""
+    shapes = tuple(shapes)
+    return Box(width, height, lambda x, y: (shifted(s, x, y) for s in shapes))
 
 
 def block(kind: str, width: float, height: float) -> Box:

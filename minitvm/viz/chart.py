@@ -1,25 +1,22 @@
-"""The parts that charts share: scales and axes, legends, label placement, lines of text."""
+"""The parts that charts share: scales, label placement, short texts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from .kinds import ink
-from .scene import Line, Rect, Scene, Shape, Text, shifted, text_width
+from .scene import Rect, Shape, Text, text_width
 
 Point = tuple[float, float]
 Area = tuple[float, float, float, float]  # left, top, right, bottom
-Entry = tuple[Sequence[Shape], float, str]  # a sample drawn at the origin, its width, its text
 
 APART = 44  # pixels: the least distance between two labels of an axis
 BOLD = 1.12  # the width of bold text relative to plain text
 LINE, END, NAMED, OUTSIDE = 1, 4, 32, 64  # cost of a label over a line, its end, a name, the edge
-BELOW = 42  # pixels from the horizontal axis to the base line of its title
 
 
-# --- scales and axes -----------------------------------------------------------------------------
+# --- scales --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,40 +63,6 @@ class Scale:
             first, last = math.ceil(self.low / step), math.floor(self.high / step)
             found = [n * step for n in range(first, last + 1)]
         return [value for value in found if self.low <= value <= self.high]
-
-
-def bottom_axis(
-    x: Scale,
-    y: float,
-    values: Iterable[float],
-    label: Callable[[float], str],
-    right: float = math.inf,
-) -> Iterator[Shape]:
-    """Draw a tick and a label for each value below the line at `y`; labels end before `right`."""
-    for value in values:
-        at, text = x.at(value), label(value)
-        yield Line(((at, y), (at, y + 5)), "axis")
-        half = text_width(text, 12) / 2
-        yield Text(min(at, right - half), y + 19, text, size=12, anchor="middle")
-
-
-def side_axis(
-    y: Scale, x: float, values: Iterable[float], label: Callable[[float], str], side: int = -1
-) -> Iterator[Shape]:
-    """Draw a tick and a label for each value, left of the line at `x`, or right with side=1."""
-    for value in values:
-        at = y.at(value)
-        yield Line(((min(x, x + 5 * side), at), (max(x, x + 5 * side), at)), "axis")
-        anchor = "start" if side > 0 else "end"
-        yield Text(x + 9 * side, at + 4, label(value), size=12, anchor=anchor)
-
-
-def axis_titles(x: Scale, y: Scale, below: str, *beside: tuple[float, str]) -> Iterator[Shape]:
-    """Draw the title `below` the horizontal axis, and a vertical title for each (x, title)."""
-    middle = (x.start + x.end) / 2
-    yield Text(middle, y.start + BELOW, below, size=12, anchor="middle")
-    for at, text in beside:
-        yield Text(at, (y.start + y.end) / 2, text, size=12, anchor="middle", turn=-90)
 
 
 # --- labels --------------------------------------------------------------------------------------
@@ -166,77 +129,6 @@ class Labels:
     def best(self, spots: Iterable[tuple[Area, float]]) -> Area:
         """Return the box with the lowest cost plus penalty; each spot is (box, penalty)."""
         return min(spots, key=lambda spot: self.cost(spot[0]) + spot[1])[0]
-
-
-# --- legends -------------------------------------------------------------------------------------
-
-
-def swatch(kind: str, text: str, letters: str = "", wide: float = 18, key: str = "") -> Entry:
-    """Return a legend entry: a rectangle of this kind, `letters` in it, and the text beside it."""
-    inside = [Text(wide / 2, 0, letters, ink(kind), 12, "middle")] if letters else []
-    return [Rect(0, -13, wide, 17, kind, key), *inside], wide, text
-
-
-def legend(
-    entries: Iterable[Entry], y: float, right: float, left: float = 12
-) -> tuple[list[Shape], float]:
-    """Draw a legend in rows, the first with base line `y`; return shapes and last base line."""
-    shapes: list[Shape] = []
-    x = left
-    for sample, wide, text in entries:
-        needs = wide + 6 + text_width(text, 12) + 18
-        if x + needs > right and x > left:
-            x, y = left, y + 24
-        shapes += [shifted(part, x, y) for part in sample]
-        shapes.append(Text(x + wide + 6, y, text, size=12))
-        x += needs
-    return shapes, y
-
-
-# --- text ----------------------------------------------------------------------------------------
-
-
-def text_lines(
-    lines: Iterable[str],
-    x: float,
-    y: float,
-    kind: str = "text",
-    size: float = 12,
-    *,
-    step: float = 17,
-    mono: bool = False,
-    bold: bool = False,
-) -> list[Shape]:
-    """Draw lines of text, the first with its base line at `y`, `step` pixels apart."""
-    return [
-        Text(x, y + step * n, line, kind, size, mono=mono, bold=bold)
-        for n, line in enumerate(lines)
-    ]
-
-
-def captioned(
-    scene: Scene,
-    lines: Sequence[str],
-    x: float,
-    kind: str = "text",
-    *,
-    gap: float = 8,
-    below: float = 4,
-    mono: bool = False,
-) -> Scene:
-    """Return the scene with lines of text added below it."""
-    words = text_lines(lines, x, scene.height + gap, kind, mono=mono)
-    height = scene.height + 17 * len(words) + below
-    return replace(scene, height=height, shapes=(*scene.shapes, *words))
-
-
-def text_inside(
-    text: str, x: float, y: float, width: float, kind: str, spare: float = 4
-) -> list[Shape]:
-    """Draw text in the middle of a bar that starts at x; return [] if it is too wide to fit."""
-    if text_width(text, 12) >= width - spare:
-        return []
-    return [Text(x + width / 2, y, text, kind, 12, "middle")]
 
 
 # --- numbers -------------------------------------------------------------------------------------

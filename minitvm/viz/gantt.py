@@ -13,6 +13,7 @@ from minitvm import accel
 from minitvm.base import ArgumentError, check_kind
 
 from .accelerator_use import uses
+from .boxes import picture
 from .controls import (
     Button,
     CodeLine,
@@ -37,7 +38,7 @@ from .gantt_run import (
     toggled,
     virtual_threads,
 )
-from .gantt_scene import gantt_scene
+from .gantt_scene import gantt_box
 from .gantt_shares import columns_of
 from .gantt_view import ProgramWindow, appearance, gantt_frames, names_of, removed_text, title
 from .scene import Scene
@@ -124,7 +125,9 @@ class TokenGantt(Visual):
 
     def scene(self) -> Scene:
         """Draw the lanes, queues and legend of the shown part of the run, and the verdict."""
-        return gantt_scene(self._view())
+        view = self._view()
+        about = [view.note, *removed_text(view), *view.look.sentences]
+        return picture(gantt_box(view), title(view), "\n".join(about))
 
     def ascii(self) -> str:
         """Return the lanes as rows of letters, then the cycles, removed tokens and the verdict."""

@@ -9,7 +9,19 @@ from operator import itemgetter
 
 from minitvm import accel
 
-from .chart import Entry, bottom_axis, legend, swatch, text_inside, text_lines
+from .boxes import (
+    Box,
+    column,
+    drawn,
+    flow,
+    icon,
+    indented,
+    over,
+    paragraph,
+    row,
+    sized,
+    text,
+)
 from .gantt_columns import column_shapes, share_shapes, zoomed_out_note
 from .gantt_run import QUEUES, UNITS
 from .gantt_shares import TOKENS, most_within
@@ -28,34 +40,33 @@ from .gantt_view import (
     moments,
     names_of,
     queue_depth,
-    removed_text,
     title,
 )
 from .kinds import ink
-from .scene import Group, Line, Rect, Scene, Shape, Text, text_width, wrapped
+from .marks import Bar, Mark
+from .plot import Axis, plot
+from .scene import Group, Rect, Shape, Text, text_width
 
 NOP = 7  # pixels: the width of a nop
-QUEUE, LINE, NUMBER = 20, 17, 15  # pixels: heights of a queue, a line of text, a line in a box
+QUEUE, NUMBER = 20, 15  # pixels: heights of a queue, and of a line in a box
+TOKENS_WIDE, EDGE = 58, 5  # pixels: width of the title of the verdict; for marks below lanes
 BOTTOM = lane(accel.Unit.STORE) + LANE
 
 
-def gantt_scene(view: ProgramWindow) -> Scene:
+def gantt_box(view: ProgramWindow) -> Box:
     """Draw the lanes, the tokens between them, the queues, a legend and the verdict."""
-    head = title(view)
-    shapes: list[Shape] = [Text(12, 20, head, bold=True), Text(12, 39, view.note, "soft", 12)]
-    shapes += _lanes(view)
-    shapes += _exact(view) if view.exact else _zoomed_out(view)
-    shapes += _axis(view)
-    top = BOTTOM + 44
-    if not view.exact:
-        shapes.append(Text(12, top + 8, zoomed_out_note(view), "soft", 12))
-        top += LINE
-    queues, y = _queues(view, top)
-    samples, y = legend(_entries(view), y + 26, WIDTH)
-    verdict, y = _verdict(view, y + 24)
-    shapes += [*queues, *samples, *verdict, *_cursors(view)]
-    about = [view.note, *removed_text(view), *view.look.sentences]
-    return Scene(WIDTH, y, tuple(shapes), head, "\n".join(about))
+    parts = _exact(view) if view.exact else _zoomed_out(view)
+    lanes = (*_lanes(view), *parts, *_cursors(view))
+    note = None if view.exact else paragraph(zoomed_out_note(view), WIDTH, "soft")
+    verdict = (paragraph(line, WIDTH - TOKENS_WIDE) for line in view.look.sentences)
+    return column(
+        column(text(title(view), size=13, bold=True), text(view.note, "soft"), gap=3),
+        column(drawn(lanes, WIDTH, BOTTOM + EDGE), _axis(view), gap=0),
+        note,
+        _queues(view),
+        flow((row(sample, text(words), gap=6) for sample, words in _entries(view)), WIDTH),
+        row(sized(text("tokens", bold=True), TOKENS_WIDE), column(*verdict, gap=2), gap=0),
+    )
 
 
 def _exact(view: ProgramWindow) -> Iterator[Shape]:
@@ -100,8 +111,8 @@ def _lanes(view: ProgramWindow) -> Iterator[Shape]:
     for unit in UNITS:
         y = lane(unit)
         share = run.busy[unit] / run.cycles if run.cycles else 0.0
-        yield Text(12, y + 17, unit.value, bold=True)
-        yield Text(12, y + 33, f"{share:.0%} busy", "soft", 12)
+        yield Text(0, y + 17, unit.value, bold=True)
+        yield Text(0, y + 33, f"{share:.0%} busy", "soft", 12)
         yield Rect(LEFT, y, view.right - LEFT, LANE, "frame")
 
 
@@ -166,7 +177,9 @@ def _waits(view: ProgramWindow, boxes: Mapping[int, tuple[float, float]]) -> Ite
         tip = f"{s.unit.value} waits for {s.stall.value} before {s.index}, {s.end - s.begin} cycles"
         yield Rect(left, lane(s.unit) + 6, right - left, LANE - 12, kind, f"w:{s.index}", tip)
         look = ink(kind) if kind != "faint" else "soft"
-        yield from text_inside(s.stall.value, left, lane(s.unit) + 25, right - left, look)
+        if text_width(s.stall.value, 12) < right - left - 4:
+            at = (left + right) / 2, lane(s.unit) + 25
+            yield Text(*at, s.stall.value, look, 12, "middle")
 
 
 def _stuck(view: ProgramWindow, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
@@ -189,62 +202,61 @@ def _stuck(view: ProgramWindow, boxes: dict[int, tuple[float, float]]) -> Iterat
 # --- below the lanes ------------------------------------------------------------------------------
 
 
-def _axis(view: ProgramWindow) -> Iterator[Shape]:
+def _axis(view: ProgramWindow) -> Box:
     """Draw the time axis below the lanes."""
-    y = BOTTOM + 10
-    yield Line(((LEFT, y), (view.right, y)), "axis")
-    yield from bottom_axis(view.scale, y, view.scale.ticks(9, 1), "{:,.0f}".format, WIDTH)
-    yield Text(12, y + 19, "cycle", "soft", 12)
+    x = Axis(view.scale.low, view.scale.high, ticks=9, whole=True, label="{:,.0f}".format)
+    axis = plot(x, Axis(hidden=True), (), view.right - LEFT, 0, inner=True)
+    return over((axis, LEFT, 0), (text("cycle", "soft"), 0, 12))
 
 
-def _queues(view: ProgramWindow, top: float) -> tuple[list[Shape], float]:
-    """Draw the number of tokens in each queue over time; return the shapes and lower edge."""
-    shapes: list[Shape] = []
+def _queues(view: ProgramWindow) -> Box:
+    """Draw the number of tokens in each queue over time."""
+    x = Axis(view.scale.low, view.scale.high, hidden=True)
+    rows = Axis(names=[""] * len(QUEUES), hidden=True, grid=True)
+    marks, most = list[Mark](), list[str]()
     for n, queue in enumerate(QUEUES):
-        base = top + (n + 1) * QUEUE
         steps = queue_depth(view, queue)
         if not view.exact:
             alike = groupby(most_within(steps, view.columns.edges), key=itemgetter(1))
             steps = [next(group) for _, group in alike]
-        most = max((count for _, count in steps), default=0)
-        shapes.append(Text(12, base - 3, f"in {queue.value}", "soft", 12))
-        shapes.append(Line(((LEFT, base), (view.right, base)), "grid"))
+        highest = max((count for _, count in steps), default=0)
+        most.append(str(highest or ""))
         for (t, count), (after, _) in pairwise([*steps, (view.span.end, 0)]):
             if count:
-                high = (QUEUE - 5) * count / most
-                left, right = view.x(t), view.x(after)
                 tip = f"{count} in {queue.value} from cycle {t:,.0f} to {after:,.0f}"
-                shapes.append(Rect(left, base - high, right - left, high, "pale_blue", tip=tip))
-        if most:
-            shapes.append(Text(view.right + 4, base - 3, str(most), "soft", 12))
-    return shapes, top + len(QUEUES) * QUEUE
+                tall = (1 - EDGE / QUEUE) * count / highest
+                marks.append(Bar(t, n + 1 - tall, after, n + 1, "pale_blue", tip=tip))
+    chart = plot(x, rows, marks, view.right - LEFT, QUEUE * len(QUEUES))
+    names = column(*(_beside(f"in {queue.value}", LEFT) for queue in QUEUES), gap=0)
+    return row(names, chart, indented(column(*map(_beside, most), gap=0), 4), gap=0)
 
 
-def _entries(view: ProgramWindow) -> Iterator[Entry]:
-    """Yield the legend entries for the instructions, waits and tokens in this window."""
-    yield from (swatch(kind, text, letter) for kind, letter, text in names_of(view))
+def _beside(words: str, width: float = 0) -> Box:
+    """Return text beside a queue."""
+    return sized(text(words, "soft"), width, QUEUE, down=1)
+
+
+def _entries(view: ProgramWindow) -> Iterator[tuple[Box, str]]:
+    """Yield samples of the instructions, waits and tokens in this window, and what they mean."""
+    for kind, letter, words in names_of(view):
+        yield icon(kind, letters=letter), words
     for stall in _stalls(view):
-        kind, text = WAITS[stall]
-        yield [Rect(0, -11, 22, 13, kind)], 22, text
-    yield from _token_legend(view)
-
-
-def _token_legend(view: ProgramWindow) -> Iterator[Entry]:
-    """Yield the legend entries for tokens, and for the texts in boxes."""
-    way = (0, -4), (30, -4)
+        kind, words = WAITS[stall]
+        yield icon(kind), words
     if view.exact:
-        yield list(disc(5, -4, "push")), 10, "push"
-        yield list(disc(5, -4, "pop")), 10, "pop"
-        yield [Line(way, "arrow", arrow=True)], 30, "the data is there"
-        yield [Line(way, "dashed", arrow=True)], 30, "the place is free"
+        yield drawn(disc(5, 8, "push"), 10, 15), "push"
+        yield drawn(disc(5, 8, "pop"), 10, 15), "pop"
+        yield icon("arrow", "arrow"), "the data is there"
+        yield icon("dashed", "arrow"), "the place is free"
     if view.removed:
-        yield [Line(way, "removed", arrow=True), *cross(13, -4)], 30, "removed"
+        crossed = drawn(cross(11, 8), 26, 15)
+        yield over((icon("removed", "arrow"), 0, 0), (crossed, 0, 0)), "removed"
     if any(getattr(view.look.program.instructions[n].flags, f) for n, f in _edits(view)):
-        yield list(disc(5, -4, "push", "added")), 10, "added"
+        yield drawn(disc(5, 8, "push", "added"), 10, 15), "added"
     if view.exact:
-        yield [Text(0, 0, "12", size=12)], 15, "number of an instruction"
+        yield text("12"), "number of an instruction"
         if max(view.threads) >= 0:
-            yield [Text(0, 0, "G1", size=12)], 15, "of virtual thread 1"
+            yield text("G1"), "of virtual thread 1"
 
 
 def _edits(view: ProgramWindow) -> Iterator[tuple[int, str]]:
@@ -257,10 +269,3 @@ def _stalls(view: ProgramWindow) -> list[accel.Stall | str]:
         return [w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)]
     here = {s.stall for s in view.segments if s.stall and s.begin < s.end}
     return [w for w in WAITS if w in here or (w == TOKENS and here - set(WAITS))]
-
-
-def _verdict(view: ProgramWindow, y: float) -> tuple[list[Shape], float]:
-    """Draw the verdict of the verifier as text; return the shapes and their lower edge."""
-    shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
-    lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]
-    return shapes + text_lines(lines, 70, y), y + LINE * len(lines)

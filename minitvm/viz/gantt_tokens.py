@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from .chart import Point
 from .gantt_run import ENDS, UNITS, Token
 from .gantt_view import GAP, LANE, ProgramWindow, lane
 from .scene import Circle, Group, Line, Rect, Shape
@@ -19,6 +18,7 @@ CORNERS = {  # where on its box a flag is: 0 left, 1 right; 0 top, 1 bottom
     "push_prev": (1, 0),
     "push_next": (1, 1),
 }
+Point = tuple[float, float]
 Boxes = Mapping[int, tuple[float, float]]  # the left and the right edge of each instruction
 
 

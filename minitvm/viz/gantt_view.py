@@ -15,8 +15,8 @@ from .controls import Frame
 from .gantt_run import UNITS, Look, Segment, Span, Token
 from .gantt_shares import TOKENS, Columns, columns_of
 
-WIDTH, LEFT, RIGHT = 860, 104, 20  # pixels: the picture, and the margins of the time axis
-TOP, LANE, GAP = 66, 40, 46  # pixels: y of the first lane, height of a lane, gap between lanes
+WIDTH, LEFT, RIGHT = 840, 92, 12  # pixels: the picture, and the margins of the time axis
+TOP, LANE, GAP = 12, 40, 46  # pixels: y of the first lane, height of a lane, gap between lanes
 COLUMN = 6  # the width of a column of shares
 STUCK = 120  # the width of a unit that waits for ever
 FRAMES = 160  # most frames per window

@@ -46,8 +46,35 @@ def test_as_text(golden) -> None:
     golden(repr(viz.AcceleratorView(talk())))
 
 
-def test_as_svg(golden) -> None:
-    golden(viz.AcceleratorView(talk(2)).svg())
+def test_the_picture_shows_the_memories_after_a_step() -> None:
+    view = viz.AcceleratorView(talk(2))
+    layout = view.layout()
+    frame = layout.frames[layout.first]
+    shapes = view.picture().shapes
+    written = {s.key: s.shapes[0].kind for s in shapes if s.key.startswith("w:")}
+    assert written == {k: kind for k, kind in frame.marks.items() if k.startswith("w:")}
+    units = {s.key: s.shapes[0].kind for s in shapes if s.key.startswith("unit:")}
+    assert units == {"unit:gemm": "now", "unit:alu": ""}
+    arrows = {s.key: s.kind for s in shapes if isinstance(s, viz.Line)}
+    assert {key for key, kind in arrows.items() if kind == "orange"} == {
+        "read:gemm:INP", "read:gemm:WGT", "read:gemm:ACC", "write:gemm:ACC"
+    }  # fmt: skip
+    texts = [s.text for s in shapes if isinstance(s, viz.Text)]
+    assert texts[-3:] == frame.caption.split("\n")
+
+
+def test_written_elements_are_marked_above_a_strip_and_read_ones_below() -> None:
+    view = viz.AcceleratorView(talk(2))
+    shapes = {s.key: s for s in view.picture().shapes if isinstance(s, viz.Group)}
+    step = view.layout().first
+    memory = max(
+        (s for key, s in shapes.items() if key.startswith("w:")), key=lambda s: s.shapes[0].y
+    )
+    assert {s.kind for s in shapes[f"write:{step}"].shapes} == {"red"}
+    assert {s.kind for s in shapes[f"read:{step}"].shapes} == {"blue"}
+    strip = memory.shapes[0]
+    assert max(s.y for s in shapes[f"read:{step}"].shapes) > strip.y + strip.height
+    assert all(s.y != strip.y for s in shapes[f"write:{step}"].shapes)
 
 
 def test_its_png_is_not_large(view) -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from minitvm.viz.chart import NAMED, Labels, Scale, label_box, legend, overlap, short, swatch
+from minitvm.viz.boxes import legend
+from minitvm.viz.chart import NAMED, Labels, Scale, label_box, overlap, short
 from minitvm.viz.controls import both_ways, index_in
+from minitvm.viz.scene import Text, text_width
 
 
 def test_a_scale_maps_values_to_pixels_and_stops_at_its_ends() -> None:
@@ -32,11 +34,10 @@ def test_a_label_stays_inside_the_frame() -> None:
 
 
 def test_a_legend_breaks_into_rows() -> None:
-    entries = [swatch("read", f"entry {n}", "r") for n in range(5)]
-    shapes, last = legend(entries, 20, 300)
-    rights = [s.x + len(s.text) for s in shapes if hasattr(s, "text")]
-    assert max(rights) <= 300
-    assert last > 20
+    box = legend({f"read box {n}": f"entry {n}" for n in range(5)}, 300)
+    texts = [s for s in box.draw(0, 0) if isinstance(s, Text) and s.text.startswith("entry")]
+    assert max(s.x + text_width(s.text, 12) for s in texts) <= box.width <= 300
+    assert len({s.y for s in texts}) > 1
 
 
 @pytest.mark.parametrize(

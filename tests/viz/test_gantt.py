@@ -60,15 +60,63 @@ def test_as_text(golden) -> None:
     golden(repr(viz.TokenGantt(talk())))
 
 
-def test_as_svg(golden) -> None:
-    golden(viz.TokenGantt(talk(2)).svg())
+def boxes_of(gantt: viz.TokenGantt) -> dict[int, Group]:
+    """The instructions of a picture."""
+    groups = [s for s in gantt.scene().shapes if isinstance(s, Group) and s.key.startswith("i:")]
+    return {int(group.key[2:]): group for group in groups}
 
 
-def test_a_deadlock_as_svg(golden) -> None:
+def test_an_instruction_begins_at_its_cycle_in_the_lane_of_its_unit(gantt) -> None:
+    seen = look(talk(), vta_pynq)
+    events = [e for e in seen.events(whole(seen)) if e.start < e.end]
+    boxes = {n: group.shapes[0] for n, group in boxes_of(gantt).items()}
+    first, last = events[0], max(events, key=lambda e: e.start)
+    cycle = (boxes[last.index].x - boxes[first.index].x) / (last.start - first.start)
+    for e in events:
+        box = boxes[e.index]
+        assert box.x - boxes[first.index].x == pytest.approx(cycle * (e.start - first.start))
+        assert box.width <= cycle * (e.end - e.start) + 0.01
+    lanes = {unit: {boxes[e.index].y for e in events if e.unit is unit} for unit in Unit}
+    (load,), (compute,), (store,) = (lanes[unit] for unit in (Unit.LOAD, Unit.COMPUTE, Unit.STORE))
+    assert load < compute < store
+
+
+def test_a_token_is_an_arrow_from_the_lane_of_its_push_to_that_of_its_pop(gantt) -> None:
+    boxes = {n: group.shapes[0] for n, group in boxes_of(gantt).items()}
+    arrows = [s for s in gantt.scene().shapes if isinstance(s, Line) and s.arrow and s.tip]
+    for arrow in arrows:
+        words = arrow.tip.split()
+        push, pop = (
+            boxes[int(words[words.index("by", at) + 1])] for at in (0, words.index("popped"))
+        )
+        (x0, y0), (x1, _) = arrow.points
+        assert push.x <= x0 <= push.x + push.width
+        assert y0 in (push.y, push.y + push.height)
+        assert pop.x - 5 <= x1 <= pop.x + pop.width + 5
+    taken = sum(int((t.taken >= 0).sum()) for t in look(talk(), vta_pynq).tokens.values())
+    assert len(arrows) == taken
+
+
+def test_the_bars_of_a_queue_are_as_high_as_its_tokens(gantt) -> None:
+    bars = [s for s in gantt.scene().shapes if isinstance(s, Rect) and s.kind == "pale_blue"]
+    for queue in {s.tip.split()[2] for s in bars if " in " in s.tip}:
+        mine = {
+            int(s.tip.split()[0]): s.height for s in bars if s.tip.split()[1:3] == ["in", queue]
+        }
+        assert len({round(high / count, 3) for count, high in mine.items()}) == 1
+
+
+def test_a_deadlock_is_drawn_beside_the_lanes() -> None:
     gantt = viz.TokenGantt(talk(2))
     load = numbers(gantt.program, "load inp")[1]
     gantt.event("click", f"f:{load}:push_next")
-    golden(gantt.svg())
+    scene = gantt.scene()
+    stuck = [b.shapes for b in boxes_of(gantt).values() if b.shapes[0].kind == "guard"]
+    end = max(s.x + s.width for s in scene.shapes if isinstance(s, Rect) and s.kind == "frame")
+    assert stuck
+    assert all(rect.x > end and words.text.startswith("waits: ") for rect, _, words in stuck)
+    assert scene.title.startswith("deadlock after")
+    assert any(s.key.startswith("x:") for s in scene.shapes)
 
 
 def test_one_unit_at_a_time_as_text(golden) -> None:
@@ -153,8 +201,17 @@ def test_the_other_way_to_run_it_is_named(gantt) -> None:
 # --- zoom -----------------------------------------------------------------------------------------
 
 
-def test_a_long_program_from_afar_as_svg(golden) -> None:
-    golden(viz.TokenGantt(talk(60)).svg())
+def test_a_long_program_from_afar_is_columns_that_can_be_clicked() -> None:
+    shapes = viz.TokenGantt(talk(60)).scene().shapes
+    touch = [s for s in shapes if s.key.startswith("c:")]
+    lane = next(s for s in shapes if isinstance(s, Rect) and s.kind == "frame")
+    assert {s.kind for s in touch} == {"touch"}
+    assert [s.x for s in touch[1:]] == pytest.approx([s.x + s.width for s in touch[:-1]])
+    assert (lane.x, lane.width) == (touch[0].x, pytest.approx(sum(s.width for s in touch)))
+    areas = {s.kind for s in shapes if isinstance(s, viz.Polygon)}
+    assert {"pale_sky", "pale_orange", "pale_green", "faint"} <= areas
+    texts = {s.text for s in shapes if isinstance(s, Text)}
+    assert {"I", "G", "load", "73% busy", "in l2g"} <= texts
 
 
 def test_a_long_program_from_afar_as_text(golden) -> None:
