@@ -31,8 +31,11 @@ To write another widget: a picture is data, and pure functions draw it.
 Shapes are Rect, Circle, Line, Polygon, Text and Group. The `kind` of a shape decides how it looks;
 it is a name in KINDS (serial, parallel, read, write, seen, axis, orange, pale_blue, ...). Text on
 the fill of a kind takes ink(kind), which is readable in the dark theme too. If a colour has a
-meaning, a letter, a hatch or a dash repeats it. boxes.py arranges pictures, plot.py draws
-marks on axes.
+meaning, a letter, a hatch or a dash repeats it.
+
+The widgets here place few shapes by hand. Each is a Figure, whose body is a box: boxes.py arranges
+text, frames and legends in rows and columns, plot.py draws marks (marks.py) on axes. A Live figure
+watches work in a thread; a Stepper walks through passes.
 
 nest_of(schedule, state or lowered program) returns a Nest of Blocks; nest_scene draws it and
 nest_ascii prints it. order_of(body) returns Ticks; grids_of and order_frames show them.

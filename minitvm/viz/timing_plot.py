@@ -112,13 +112,10 @@ def _histogram(
     seconds = seconds_of(records, name)
     bins = histogram(seconds, axis)
     most = max(count for _, _, count in bins) or 1
-    bars: list[Mark] = [
-        Bar(0, a, count, b, SERIES[series], inset=1.5) for a, b, count in bins if count
-    ]
+    bars = (Bar(0, a, count, b, SERIES[series], inset=1.5) for a, b, count in bins if count)
     total = Axis(0, most, f"{len(seconds)} runs" if seconds else "only warm-up", ticks=())
-    bars.append(Rule(0, kind="axis"))
-    hidden = replace(axis, hidden=True)
-    chart = plot(total, hidden, bars, width - EDGE, HEIGHT, inner=True)
+    marks = (Rule(0, kind="axis"), *bars)  # the bars cover the line: it is unreadable on them
+    chart = plot(total, replace(axis, hidden=True), marks, width - EDGE, HEIGHT, inner=True)
     label = row(icon(SERIES[series], FORMS[series]), text(name, bold=True, width=width - 14), gap=4)
     middle = seconds_text(float(np.median(seconds))) if seconds else ""
     return column(label, text(middle), chart, gap=2)
