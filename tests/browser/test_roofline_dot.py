@@ -23,7 +23,7 @@ def test_arrow_keys_move_from_dot_to_dot(roof) -> None:
 
 
 def test_a_clicked_dot_says_what_limits_it(roof) -> None:
-    roof.locator('.mtvm-stage [data-key="dot:0"] > rect').click()
+    roof.locator('.mtvm-stage circle[data-key="dot:0"]').click()
     roof.wait_for_selector(".mtvm-message:has-text('first: bound by memory')")
     assert roof.locator(".mtvm-line.mtvm-linked").inner_text().startswith("first")
 
