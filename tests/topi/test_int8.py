@@ -15,8 +15,10 @@ from minitvm.te import Tensor
 from minitvm.topi.int8 import tile_shape
 from tests.covering import covering
 
-WITHOUT = "llvm -num-cores=1 -mattr=-avx512vnni,-avxvnni"
-NARROW = "llvm -num-cores=1 -mattr=-avx512f"
+ARM = "neon" in host().features
+WITHOUT = f"llvm -num-cores=1 -mattr={'-dotprod,-i8mm' if ARM else '-avx512vnni,-avxvnni'}"
+NARROW = f"llvm -num-cores=1 -mattr={'-i8mm' if ARM else '-avx512f'}"
+INSTRUCTION = re.compile(r"\b(vpdpbusd|sdot|udot|usdot)\b")
 LLVM = ["llvm -num-cores=1", "llvm -num-cores=2", NARROW, WITHOUT]
 TARGETS = [*LLVM, "python"]
 M, N, K = 37, 45, 30  # a tail in each
@@ -204,20 +206,22 @@ def test_the_hot_loop_is_loads_and_the_instruction() -> None:
     assert names.count("vpdpbusd") % (rows * groups) == 0
 
 
-@pytest.mark.parametrize("target", [WITHOUT, "llvm -num-cores=1 -mattr=-avx512f,-avxvnni"])
+@pytest.mark.parametrize(
+    "target", [WITHOUT, *([] if ARM else ["llvm -num-cores=1 -mattr=-avx512f,-avxvnni"])]
+)
 def test_without_the_instruction_it_is_not_used(target: str) -> None:
     a, b = operands()
     c = product(a, b)
     s = topi.schedule(c, target)
     assert "tensorize" in s.python()
-    assert "vpdpbusd" not in tvm.build(s, [a, b, c], target).source("asm")
+    assert not INSTRUCTION.search(tvm.build(s, [a, b, c], target).source("asm"))
 
 
 @pytest.mark.parametrize(
-    ("attributes", "shape"), [("+avx512f", (6, 4)), ("+avx2,-avx512f", (6, 1))]
+    ("cpu", "shape"), [("skylake-avx512", (6, 4)), ("haswell", (6, 1)), ("apple-m1", (6, 1))]
 )
-def test_the_tile_fits_the_registers(attributes: str, shape: tuple[int, int]) -> None:
-    assert tile_shape(tvm.Target(f"llvm -mattr={attributes}")) == shape
+def test_the_tile_fits_the_registers(cpu: str, shape: tuple[int, int]) -> None:
+    assert tile_shape(tvm.Target(f"llvm -mcpu={cpu}")) == shape
 
 
 @pytest.mark.parametrize(
