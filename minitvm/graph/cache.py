@@ -75,25 +75,19 @@ def write(path: Path, kernel: runtime.Function) -> None:
 
 def trim(most: int = MOST) -> None:
     """Remove the least recently used files until the remaining files have at most `most` bytes."""
-    found = [(s.st_mtime, s.st_size, path) for path, s in _files()]
-    left = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
+    folder, files = _folder(), list[tuple[float, int, Path]]()
+    if folder is not None and folder.is_dir():
+        for path in folder.iterdir():
+            if OURS.fullmatch(path.name):  # the folder may have other files, too
+                with suppress(OSError):
+                    files.append((path.stat().st_mtime, path.stat().st_size, path))
+    left = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
         if left <= most:
             return
         left -= size
         with suppress(OSError):
             path.unlink()
-
-
-def _files() -> list[tuple[Path, os.stat_result]]:
-    folder, found = _folder(), list[tuple[Path, os.stat_result]]()
-    if folder is not None and folder.is_dir():
-        for path in folder.iterdir():
-            if not OURS.fullmatch(path.name):  # the folder may have other files, too
-                continue
-            with suppress(OSError):
-                found.append((path, path.stat()))
-    return found
 
 
 def _folder() -> Path | None:

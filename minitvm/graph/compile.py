@@ -15,7 +15,7 @@ from .kernels import Watch as KernelWatch
 from .node import INPUT, PARAM, Array, Graph, Node, as_array, check_graph
 from .operations import operations_of
 from .pipeline import PASSES, Pass, Watch, optimized
-from .plan import ALIGNED, is_view, offset_plan
+from .plan import is_view, offset_plan, rounded
 
 
 def compile(
@@ -137,7 +137,12 @@ def _planned(
     for node, f in zip(fused.calls, kernels, strict=True):
         if is_view(node) and places[node] == places[node.inputs[0]]:
             continue
-        scratch, end = _scratch(f, memory.bytes)
+        scratch, end = list[runtime.Place](), memory.bytes
+        for buffer in f.func.scratch:
+            scratch.append(runtime.Place("arena", end))
+            elements = tir.elements(buffer)
+            assert isinstance(elements, int)  # networks have constant shapes
+            end += rounded(elements * buffer.dtype.bytes)
         args = (*(places[n] for n in node.inputs), places[node], *scratch)
         name, operations = node.name or node.body.name, operations_of(node.body)
         calls.append(runtime.Call(number[f], args, name, operations))
@@ -150,17 +155,6 @@ def _planned(
         tuple(calls),
         memory.bytes + most,
     )
-
-
-def _scratch(f: runtime.Function, start: int) -> tuple[list[runtime.Place], int]:
-    """Return places after offset `start` for the temporary arrays of a kernel, and their end."""
-    found = list[runtime.Place]()
-    for b in f.func.scratch:
-        found.append(runtime.Place("arena", start))
-        n = tir.elements(b)
-        assert isinstance(n, int)  # networks have constant shapes
-        start += -(-n * b.dtype.bytes // ALIGNED) * ALIGNED
-    return found, start
 
 
 def _spec(node: Node, name: str = "") -> runtime.TensorSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -13,11 +14,9 @@ from minitvm.base import GraphError, as_tuple
 
 from .builder import Builder
 from .node import Array, Graph, Node
+from .passes.layout import NCHW, NHWC
 
 Config: TypeAlias = Mapping[str, Any]
-NCHW = (0, 3, 1, 2)  # the dimensions of Keras's images, NHWC, in the order of NCHW
-NHWC = (0, 2, 3, 1)
-PLACE = {0: 0, 1: 2, 2: 3, 3: 1}  # dimension of NHWC -> dimension of NCHW
 
 
 class KerasModel(Protocol):
@@ -207,11 +206,7 @@ def _channels(x: Node, axis: Any = -1) -> int:
     rank = len(x.type.shape)
     (d,) = as_tuple(axis)
     at = int(d) % rank
-    return PLACE[at] if rank == 4 else at
-
-
-def _softmax(b: Builder, x: Node) -> Node:
-    return b.softmax(x, axis=_channels(x))
+    return NHWC[at] if rank == 4 else at
 
 
 def _dense(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
@@ -295,17 +290,9 @@ def _relu(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
 
 
 def _flatten(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    first = inputs[0].type.shape[0]
-    return reader.b.reshape(
-        reader.channels_last(inputs[0]), (first, inputs[0].type.elements // first)
-    )
-
-
-def _add(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    total, *rest = inputs
-    for x in rest:
-        total = reader.b.add(total, x)
-    return total
+    (x,) = inputs
+    batch = x.type.shape[0]
+    return reader.b.reshape(reader.channels_last(x), (batch, x.type.elements // batch))
 
 
 def _concatenate(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
@@ -329,13 +316,13 @@ ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
     "relu6": lambda b, x: b.clip(x, 0.0, 6.0),
     "sigmoid": lambda b, x: b.sigmoid(x),
     "silu": lambda b, x: b.silu(x),
-    "softmax": _softmax,
+    "softmax": lambda b, x: b.softmax(x, axis=_channels(x)),
     "swish": lambda b, x: b.silu(x),
     "tanh": lambda b, x: b.tanh(x),
 }
 LAYERS: dict[str, Callable[[_Reader, _Layer, list[Node]], Node]] = {
     "Activation": lambda reader, layer, inputs: reader.activated(layer, inputs[0]),
-    "Add": _add,
+    "Add": lambda reader, layer, inputs: reduce(reader.b.add, inputs),
     "AveragePooling2D": _pool,
     "BatchNormalization": _batch_norm,
     "Concatenate": _concatenate,

@@ -57,7 +57,7 @@ def own_plan(graph: Graph) -> Plan:
     found, end = dict[Node, int](), 0
     for node in _intermediate(graph):
         found[node] = end
-        end += _rounded(node.type.bytes)
+        end += rounded(node.type.bytes)
     return Plan(found, end)
 
 
@@ -174,13 +174,13 @@ def _lives(graph: Graph, host: Mapping[Node, Node]) -> dict[Node, Life]:
     number, last = {node: n for n, node in enumerate(graph.calls)}, _last_reads(graph)
     found: dict[Node, Life] = {}
     for node, over in host.items():
-        size, end = _rounded(over.type.bytes), last[node]
-        first = number[over]
-        found[over] = Life(first, max(end, found[over].last if over in found else end), size)
+        end = max(last[node], found[over].last if over in found else 0)
+        found[over] = Life(number[over], end, rounded(over.type.bytes))
     return found
 
 
-def _rounded(size: int) -> int:
+def rounded(size: int) -> int:
+    """Return the bytes that a tensor takes in an arena."""
     return -(-size // ALIGNED) * ALIGNED
 
 

@@ -171,11 +171,9 @@ def _output(values: Mapping[str, Value], scope: Scope, declared: Declared) -> No
         raise GraphError(what, "no input, constant or node of the model has that name")
     node = scope.node(values[declared.name], declared.name)
     sizes = declared.sizes if declared.sizes is not None else shape_of(node)
-    pairs = list(zip(sizes, shape_of(node), strict=False))
-    differ = any(isinstance(a, int) and a != b for a, b in pairs) or len(sizes) != len(
-        shape_of(node)
-    )
-    if differ or declared.dtype != str(node.type.dtype):
+    pairs = zip(sizes, shape_of(node), strict=False)
+    differ = any(isinstance(a, int) and a != b for a, b in pairs)
+    if differ or len(sizes) != len(shape_of(node)) or declared.dtype != str(node.type.dtype):
         why = f"it is {node.type}, but the model declares {declared.dtype}{_shown(sizes)}"
         raise GraphError(what, why)
     return node if not node.is_leaf else scope.b.call("identity", node, name=declared.name)

@@ -31,7 +31,11 @@ def _product(at: Place, a: Value, b: Value) -> Value:
     *others, _, n = shape_of(b)
     if not others:  # one matrix: all rows of `a` at once
         rows = at.reshape(a, (math.prod(batch) * m, k))
-        return at.reshape(_dense(at, rows, b), (*batch, m, n))
+        if isinstance(b, np.ndarray):  # constant weights become those of a dense layer
+            y = at.make("dense", rows, at.make("transpose", b, axes=(1, 0)))
+        else:
+            y = at.make("matmul", rows, b)
+        return at.reshape(y, (*batch, m, n))
     try:
         both = np.broadcast_shapes(tuple(batch), tuple(others))
     except ValueError as e:
@@ -46,13 +50,6 @@ def _batched(at: Place, x: Value, both: tuple[int, ...], matrix: tuple[int, int]
     if math.prod(batch) not in (1, math.prod(both)):
         x, batch = at.make("broadcast_to", x, shape=(*both, *matrix)), both
     return at.reshape(x, (math.prod(batch), *matrix))
-
-
-def _dense(at: Place, x: Value, w: Value) -> Value:
-    """Return x [M, K] times w [K, N]; constant weights become those of a dense layer."""
-    if isinstance(w, np.ndarray):
-        return at.make("dense", x, at.make("transpose", w, axes=(1, 0)))
-    return at.make("matmul", x, w)
 
 
 def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:

@@ -24,9 +24,9 @@ from ..operators import OPERATORS, call
 from .formula import best_formula
 
 flows: Any = sparse.csgraph  # without types
-NHWC = (0, 2, 3, 1)  # the dimensions of NCHW, in the order of NHWC
-NCHW = (0, 3, 1, 2)  # and back
-PLACE = {d: k for k, d in enumerate(NHWC)}  # dimension of NCHW -> dimension of NHWC
+# Dimension d of an image in NHWC is dimension NHWC[d] of it in NCHW, and the other way round. So
+# transpose(x, axes=NHWC) returns NCHW images in NHWC.
+NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 KERNEL = (2, 3, 1, 0)  # [O, I, KH, KW] -> [KH, KW, I, O]
 BYTES_PER_CYCLE = 4  # bytes that a transpose reads or writes in a cycle
 # How much slower than estimated operators in NCHW are, by benchmarks/conv.py and mobile.py: their
@@ -137,7 +137,7 @@ def _can_move(node: Node) -> bool:
         return attrs["layout"] == "NCHW"
     if axes == "axis" and len(node.type.shape) < 4:
         gone = {d % 4 for d in _tuple(attrs["axis"])}
-        kept = [PLACE[d] for d in range(4) if d not in gone]
+        kept = [NCHW[d] for d in range(4) if d not in gone]
         return kept == sorted(kept)  # otherwise the result would be permuted
     return axes in ("any", "axis") and len(node.type.shape) == 4
 
@@ -158,7 +158,7 @@ def _moved(node: Node, inputs: Sequence[Node]) -> Node:
         case _:
             full = settled(node)
             if full.get("axis", 0) is not None and "axis" in full:
-                where = tuple(PLACE[d % 4] for d in _tuple(full["axis"]))
+                where = tuple(NCHW[d % 4] for d in _tuple(full["axis"]))
                 attrs["axis"] = where if isinstance(full["axis"], tuple) else where[0]
             for key in ("begin", "end", "strides", "pad_before", "pad_after"):
                 if attrs.get(key) is not None:
