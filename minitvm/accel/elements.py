@@ -11,7 +11,7 @@ import numpy as np
 from minitvm.base import ArgumentError, check_kind
 
 from .config import Config, Memory, check_config
-from .isa import Alu, Gemm, Load, Store, UopLoops
+from .isa import Alu, Gemm, Instruction, Load, Store, UopLoops
 from .program import Area, Program, check_program, label
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
@@ -112,6 +112,17 @@ def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
         raise ArgumentError(f"area {last!r}", why, "smaller areas")
 
 
+def sources(instruction: Instruction) -> tuple[Memory, ...]:
+    """Return the memories that a GEMM or ALU reads besides the accumulators that it writes."""
+    match instruction:
+        case Gemm(reset=False):
+            return Memory.INP, Memory.WGT
+        case Alu(imm=None):
+            return (Memory.ACC,)
+        case _:
+            return ()
+
+
 def rows(move: Load | Store) -> tuple[Ints, Ints]:
     """Return the position in DRAM of each row's first element, and the offsets inside a row.
 
@@ -189,13 +200,8 @@ def _areas(areas: tuple[Area, ...], config: Config) -> str:
 
 def _check_indices(program: Program, n: int, found: Indices, limits: Capacities) -> None:
     """Raise ArgumentError unless every index of a GEMM or ALU instruction is in its buffer."""
-    instruction = program.instructions[n]
-    used = [(Memory.ACC, found.dst)]
-    if isinstance(instruction, Gemm) and not instruction.reset:
-        used += [(Memory.INP, found.src), (Memory.WGT, found.wgt)]
-    elif isinstance(instruction, Alu) and instruction.imm is None:
-        used += [(Memory.ACC, found.src)]
-    for memory, index in used:
+    reads = zip(sources(program.instructions[n]), (found.src, found.wgt), strict=False)
+    for memory, index in ((Memory.ACC, found.dst), *reads):
         most = int(index.max(initial=-1))
         if most >= limits.depth[memory]:
             raise _too_deep(program, n, memory, most + 1, limits.depth[memory])

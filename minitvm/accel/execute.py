@@ -14,7 +14,7 @@ import numpy as np
 
 from .config import Config, Memory, check_config
 from .elements import Indices, Ints, resolve, rows, total
-from .isa import Alu, Finish, Gemm, Load, Op, Store
+from .isa import Alu, Finish, Gemm, Instruction, Load, Op, Store
 from .memory import Array, Contents, contents, read
 from .program import Program, check_program
 from .tokens import check_order, in_order
@@ -45,11 +45,13 @@ def execute(
         sequence: Sequence[int] = in_order(program, order)
     else:
         sequence = check_order(program, order)
-    outputs = _outputs(program, config, state)
+    outputs: dict[str, Array] | None = None
     for n in sequence:
-        outputs = _step(program, config, n, resolved[n], state) or outputs
-    finished = len(program.instructions) - 1 in sequence
-    return outputs if finished else _outputs(program, config, state)
+        if isinstance(program.instructions[n], Finish):
+            outputs = _outputs(program, config, state)
+        else:
+            _step(program.instructions[n], resolved[n], state)
+    return _outputs(program, config, state) if outputs is None else outputs
 
 
 def _outputs(program: Program, config: Config, state: Contents) -> dict[str, Array]:
@@ -57,26 +59,21 @@ def _outputs(program: Program, config: Config, state: Contents) -> dict[str, Arr
     return {area.name: read(area, config, state.dram) for area in kept}
 
 
-def _step(
-    program: Program, config: Config, n: int, found: Indices | None, state: Contents
-) -> dict[str, Array] | None:
-    """Run instruction n; return the outputs if it is FINISH, else None."""
-    match program.instructions[n]:
-        case Load() as load_:
-            load(load_, state)
-        case Store() as store_:
-            store(store_, state)
+def _step(instruction: Instruction, found: Indices | None, state: Contents) -> None:
+    """Run an instruction; `found` are the indices of a GEMM or ALU."""
+    match instruction:
+        case Load():
+            load(instruction, state)
+        case Store():
+            store(instruction, state)
         case Gemm(reset=True) if found is not None:
             state.chip[Memory.ACC][found.dst] = 0
         case Gemm() if found is not None:
             gemm(found, state.chip)
         case Alu(op=op, imm=imm) if found is not None:
             alu(op, imm, found, state.chip[Memory.ACC])
-        case Finish():
-            return _outputs(program, config, state)
         case _:
             raise AssertionError("resolve() gives indices for every gemm and alu")
-    return None
 
 
 def load(move: Load, state: Contents) -> None:

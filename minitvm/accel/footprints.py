@@ -8,7 +8,7 @@ from math import gcd
 import numpy as np
 
 from .config import Config, Memory
-from .elements import Indices, Ints, rows, total
+from .elements import Indices, Ints, rows, sources, total
 from .isa import Alu, Finish, Gemm, Instruction, Load, Store
 from .program import Program
 
@@ -60,9 +60,13 @@ class Footprints:
                 return [Access(DRAM, slice(0, self.dram), False)]
             case Gemm() | Alu():
                 assert found is not None, "resolve() gives indices for every gemm and alu"
-                key = id(found), _sources(instruction)
+                key = id(found), sources(instruction)
                 if key not in self.known:
-                    self.known[key] = _computed(key[1], found)
+                    reads = zip(key[1], (found.src, found.wgt), strict=False)
+                    self.known[key] = [
+                        *(Access(memory, _distinct(used), False) for memory, used in reads),
+                        Access(Memory.ACC, _distinct(found.dst), True),
+                    ]
                 return self.known[key]
 
     def _moved(self, move: Load | Store) -> slice | Ints:
@@ -73,26 +77,6 @@ class Footprints:
         first, column = rows(move)
         elements = (first[:, None] + column).reshape(-1, 1)
         return (elements * per + np.arange(per)).reshape(-1)
-
-
-def _sources(instruction: Gemm | Alu) -> tuple[Memory, ...]:
-    """Return the memories that an instruction reads besides the accumulators that it writes."""
-    match instruction:
-        case Gemm(reset=False):
-            return Memory.INP, Memory.WGT
-        case Alu(imm=None):
-            return (Memory.ACC,)
-        case _:
-            return ()
-
-
-def _computed(sources: tuple[Memory, ...], found: Indices) -> list[Access]:
-    """Return the accesses of a GEMM or ALU."""
-    reads = zip(sources, (found.src, found.wgt), strict=False)
-    return [
-        *(Access(memory, _distinct(elements), False) for memory, elements in reads),
-        Access(Memory.ACC, _distinct(found.dst), True),
-    ]
 
 
 def _distinct(elements: Ints) -> slice | Ints:

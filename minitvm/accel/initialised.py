@@ -37,10 +37,7 @@ class Stale:
 
 
 def memory_faults(
-    program: Program,
-    config: Config,
-    resolved: tuple[Indices | None, ...],
-    footprints: Footprints,
+    program: Program, config: Config, resolved: tuple[Indices | None, ...], footprints: Footprints
 ) -> tuple[tuple[Uninitialised, ...], tuple[Stale, ...]]:
     """Return the uninitialised reads and the stale stores of a program.
 

@@ -19,10 +19,10 @@ import numpy as np
 from minitvm.base import ArgumentError, check_kind
 
 from .config import Config, Memory, vta_pynq
-from .elements import Indices, resolve
+from .elements import Indices, resolve, sources
 from .footprints import DRAM, Access, Footprints
 from .initialised import Stale, Uninitialised, memory_faults
-from .isa import Alu, Gemm, Queue
+from .isa import Gemm, Queue
 from .program import QUEUES, UNITS, Program, check_program, label
 from .timing import Blocked, measure
 from .tokens import in_order, predecessors, walk
@@ -165,10 +165,7 @@ class _Last:
 
 
 def _races(
-    program: Program,
-    config: Config,
-    resolved: tuple[Indices | None, ...],
-    footprints: Footprints,
+    program: Program, config: Config, resolved: tuple[Indices | None, ...], footprints: Footprints
 ) -> Iterator[Race]:
     """Yield one Race, with a shared element, for each pair of unordered conflicting instructions.
 
@@ -238,7 +235,7 @@ def hazards(
     for n, (instruction, found) in enumerate(zip(program.instructions, resolved, strict=True)):
         if found is None or (isinstance(instruction, Gemm) and instruction.reset):
             continue
-        two = isinstance(instruction, Alu) and instruction.imm is None
+        two = sources(instruction) == (Memory.ACC,)
         key = id(found), two
         if key not in known:
             known[key] = _hazard(n, found, two, config.rmw_distance)
