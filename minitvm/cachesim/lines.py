@@ -54,7 +54,7 @@ def sizes_of(given: Any, sizes: Any) -> Any:
 
     The result is None for mere addresses without sizes; each access is then one byte long.
     """
-    return getattr(given, "size", None) if sizes is None and _is_trace(given) else sizes
+    return getattr(given, "size", None) if sizes is None and hasattr(given, "address") else sizes
 
 
 def writes_of(given: Any, writes: Any, n: int) -> Ints:
@@ -63,7 +63,7 @@ def writes_of(given: Any, writes: Any, n: int) -> Ints:
     The default of `writes`, None, means given.write for a recorded run, and False for addresses.
     """
     if writes is None:
-        writes = given.write if _is_trace(given) else False
+        writes = given.write if hasattr(given, "address") else False
     found = np.asarray(check_unmasked("writes", writes))
     if found.dtype != np.bool_ or found.shape not in ((), (n,)):
         raise ArgumentError(
@@ -72,10 +72,6 @@ def writes_of(given: Any, writes: Any, n: int) -> Ints:
             "a bool array with one element per access, or one bool for all accesses",
         )
     return np.broadcast_to(found, (n,))
-
-
-def _is_trace(given: Any) -> bool:
-    return hasattr(given, "address")
 
 
 def whole(what: str, values: Any, least: int) -> Ints:

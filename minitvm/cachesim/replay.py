@@ -11,18 +11,7 @@ import numpy as np
 from minitvm.base import ArgumentError
 
 from .cache import Cache
-from .kernels import (
-    CAPACITY,
-    CONFLICT,
-    HIT,
-    NONE,
-    READ,
-    WRITE,
-    WRITE_BACK,
-    Ints,
-    compiled,
-    replay,
-)
+from .kernels import CAPACITY, CONFLICT, HIT, NONE, READ, WRITE, WRITE_BACK, Ints, compiled, replay
 from .lines import Given, addresses_of, lookups, numbered, sizes_of, writes_of
 
 OUTCOMES = ("hit", "compulsory", "capacity", "conflict")  # names of the codes 0 .. 3
