@@ -14,9 +14,10 @@ from minitvm.base import GraphError, as_tuple
 
 from .builder import Builder
 from .node import Array, Graph, Node
-from .passes.layout import NCHW, NHWC
 
 Config: TypeAlias = Mapping[str, Any]
+# dimension d of NCHW images is dimension NCHW[d] of Keras's NHWC, and the other way round
+NCHW, NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 class KerasModel(Protocol):
