@@ -17,7 +17,7 @@ from .dag import ComputeDAG
 from .derive import derived, sketches
 from .history import ApplyHistoryBest, load_best_record, load_records
 from .loop_state import LoopState
-from .options import HardwareParams, RecordToFile, TuningOptions
+from .options import HardwareParams, LocalRPCMeasureContext, RecordToFile, TuningOptions
 from .policy import (
     PreloadCustomSketchRule,
     PreloadMeasuredStates,

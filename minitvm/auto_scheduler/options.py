@@ -70,6 +70,19 @@ class TuningOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalRPCMeasureContext(tune.LocalRunner):
+    """Options for running programs: `runner` is a LocalRunner.
+
+    TVM starts a server on this machine for it. Here every program runs in a separate process.
+    """
+
+    @property
+    def runner(self) -> tune.LocalRunner:
+        """Return the runner, for TuningOptions."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class HardwareParams:
     """Facts about the machine on which sketches depend; None means the target's value."""
 

@@ -17,7 +17,6 @@ from . import callback, record, task, tuner
 from .columns import columns_of, relations, touched
 from .dispatch import (
     ApplyConfig,
-    ApplyFixedConfig,
     DispatchContext,
     FallbackContext,
     FallbackWarning,
@@ -25,6 +24,7 @@ from .dispatch import (
     get_config,
 )
 from .entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
+from .fallback import FallbackConfigEntity
 from .history import ApplyHistoryBest, apply_history_best
 from .measure import (
     MeasureErrorNo,
@@ -35,6 +35,7 @@ from .measure import (
 )
 from .operators import OPERATORS, Operator, task_for
 from .recognise import recognised
-from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity, InstantiationError
+from .record import ApplyGraphBest
+from .space import ConfigEntity, ConfigSpace, InstantiationError
 from .task import Task
 from .templates import Template, args_to_workload, clear, find_template, template

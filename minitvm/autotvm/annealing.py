@@ -12,6 +12,7 @@ in order until it keeps one. The later steps are dropped, but may be among the b
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,6 +24,7 @@ from minitvm import tune
 
 Score: TypeAlias = Callable[[tune.Rows], npt.NDArray[np.floating]]
 TINY = 1e-5
+LOGGER = logging.getLogger("autotvm")  # as in TVM
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,12 @@ def anneal(
     known: set[int],
     start: tune.Rows | None = None,
     settings: Annealing | None = None,
+    log_interval: int = 50,
 ) -> tuple[list[tuple[float, tuple[int, ...]]], tune.Rows]:
     """Search for `count` rows with high scores whose keys are not in `known`.
 
-    start    the rows at which the chains begin; by default random rows
+    start          the rows at which the chains begin; by default random rows
+    log_interval   the steps between two lines of the log, which says what has been found
     Returns a list of (score, row), best first, and the rows at which the chains ended.
     """
     use = settings or Annealing()
@@ -115,6 +119,11 @@ def anneal(
     best.add(rows, space.keys(rows), scores)
     last = 0
     for step in range(0, use.steps, use.ahead):
+        if step % log_interval < use.ahead:
+            top = max(best.heap, default=(-np.inf,))[0]
+            LOGGER.debug(
+                "annealing: step %d, best score %.3g, best rows last at %d", step, top, last
+            )
         heat = use.hot + (use.cold - use.hot) * step / use.steps
         new = walk(space, rng, np.tile(rows, (use.ahead, 1)))
         found = score(new)

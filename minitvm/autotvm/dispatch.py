@@ -12,13 +12,13 @@ from __future__ import annotations
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from contextvars import ContextVar, Token
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from minitvm.base import ArgumentError, Target
 
-from .space import Config, FallbackConfigEntity
+from .fallback import FallbackConfigEntity
+from .space import Config
 
 Workload: TypeAlias = tuple[Any, ...]  # the name of a template and its arguments, as JSON values
 
@@ -27,11 +27,22 @@ class FallbackWarning(UserWarning):
     """The category of the warning that a workload has not been tuned."""
 
 
+class Current:
+    """The attribute DispatchContext.current."""
+
+    def __get__(self, context: DispatchContext | None, owner: type) -> DispatchContext:
+        return next(reversed(_stack.get()), FALLBACK)
+
+
 class DispatchContext(ABC):
     """A source of configurations; use it in a `with` statement.
 
     A context applies only in the thread that enters it; a new thread starts without contexts.
+
+    current   the innermost context
     """
+
+    current: ClassVar = Current()
 
     def __init__(self) -> None:
         self._entered: list[Token[tuple[DispatchContext, ...]]] = []
@@ -39,6 +50,16 @@ class DispatchContext(ABC):
     @abstractmethod
     def find(self, target: Target, workload: Workload) -> Config | None:
         """Return the configuration of a workload; None leaves the workload to the next context."""
+
+    def query(self, target: Target, workload: Workload) -> Config:
+        """Return the configuration of a workload from this context or the next outside it."""
+        entered = _stack.get()
+        outer = entered[: entered.index(self)] if self in entered else entered
+        for context in (self, *reversed(outer)):
+            cfg = context.find(target, workload)
+            if cfg is not None:
+                return cfg
+        return FALLBACK.find(target, workload)
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
         """Set the configuration that this context has for a workload."""
@@ -57,11 +78,7 @@ _stack: ContextVar[tuple[DispatchContext, ...]] = ContextVar("contexts", default
 
 def query(target: Target, workload: Workload) -> Config:
     """Return the configuration of a workload from the innermost context that has one."""
-    for context in reversed(_stack.get()):
-        found = context.find(target, workload)
-        if found is not None:
-            return found
-    return FALLBACK.find(target, workload)
+    return DispatchContext.current.query(target, workload)
 
 
 def get_config() -> Config:
@@ -83,32 +100,6 @@ class ApplyConfig(DispatchContext):
         return self.config
 
 
-class Tuned(Protocol):
-    """The attributes of a task that ApplyFixedConfig needs."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def config_space(self) -> Any: ...
-
-
-class ApplyFixedConfig(DispatchContext):
-    """A context that gives each task with one of the given names configuration 0 of its space."""
-
-    def __init__(self, tasks: Sequence[Tuned], schedule_names: str | Sequence[str]) -> None:
-        super().__init__()
-        names = (schedule_names,) if isinstance(schedule_names, str) else tuple(schedule_names)
-        self.tasks = {t.name: t for t in tasks if t.name in names}
-        missing = [n for n in names if n not in self.tasks]
-        if missing:
-            known = ", ".join(t.name for t in tasks)
-            raise ArgumentError(f"ApplyFixedConfig of {missing[0]!r}", "no such task", known)
-
-    def find(self, target: Target, workload: Workload) -> Config | None:
-        task = self.tasks.get(workload[0])
-        return None if task is None else task.config_space.get(0)
-
-
 class FallbackContext(DispatchContext):
     """A context that gives the first option of every knob, and warns once for each workload."""
 
@@ -124,7 +115,7 @@ class FallbackContext(DispatchContext):
             self._warned.add(name)
         if fresh:
             text = f"{workload[0]} of {workload[1:]} is not tuned for {target}: it may be slow"
-            warnings.warn(text, FallbackWarning, stacklevel=4)
+            warnings.warn(text, FallbackWarning, stacklevel=5)
         return FallbackConfigEntity()
 
     def clear(self) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from minitvm import te, tune
-from minitvm.base import ArgumentError, TVMError, divisors
+from minitvm.base import ArgumentError, TVMError
 
-from .entities import Entity, OtherOptionEntity, SplitEntity, entity_from_json, flat
+from .entities import Entity, OtherOptionEntity, SplitEntity, entity_from_json
 from .policies import VirtualAxis, annotate_options, part_of, reorder_options, split_options
+from .shuffled import Shuffled
 
 COUNTED = 1 << 22  # len() applies filters to at most this many configurations
 
@@ -195,16 +197,6 @@ class ConfigEntity(Config):
         except (KeyError, TypeError, ValueError) as e:
             raise ArgumentError("configuration from JSON", f"not a configuration ({e})") from e
 
-    def get_flatten_feature(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Return all options as one vector, as the feature type "knob" does."""
-        numbers = [n for e in self.chosen.values() for n in flat(e)]
-        return np.array(numbers, np.float32)
-
-    def get_other_option(self) -> dict[str, Any]:
-        """Return the values of the knobs that define_knob defined."""
-        found = self.chosen.items()
-        return {name: e.val for name, e in found if isinstance(e, OtherOptionEntity)}
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfigEntity) and self.chosen == other.chosen
 
@@ -294,6 +286,74 @@ class ConfigSpace(Config):
             raise ArgumentError("configuration", why, f"one with {', '.join(self.space_map)}")
         return tuple(_option(k, cfg[k.name]) for k in self.space_map.values())
 
+    @property
+    def dims(self) -> list[int]:
+        """The number of options of each knob."""
+        return [len(knob) for knob in self.space_map.values()]
+
+    def point2knob(self, point: int) -> list[int]:
+        """Return the option numbers of the configuration with this number."""
+        return list(self.rows.row(point))
+
+    def knob2point(self, knob: Sequence[int]) -> int:
+        """Return the number of the configuration with these option numbers."""
+        if len(knob) != len(self.dims) or any(not 0 <= n < m for n, m in zip(knob, self.dims)):  # noqa: B905
+            why = f"the knobs have {self.dims} options"
+            raise ArgumentError(f"option numbers {list(knob)}", why, "one number for each knob")
+        return self.rows.index(knob)
+
+    def sample_ints(self, m: int, rng: np.random.Generator | None = None) -> list[int]:
+        """Draw the numbers of `m` different allowed configurations; fewer if there are fewer."""
+        return list(islice(self._shuffled(0, self.range_length, rng), m))
+
+    def random_walk(self, point: int, rng: np.random.Generator | None = None) -> int:
+        """Return a random allowed configuration in which one knob has a neighbouring option.
+
+        Returns `point` if there is none.
+        """
+        draw = np.random.default_rng() if rng is None else rng
+        near = self.rows.neighbours(self.rows.row(point)).tolist()
+        return self.rows.index(near[draw.integers(len(near))]) if near else point
+
+    def get_rand_index(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        to_exclude: Iterable[int] = (),
+        rng: np.random.Generator | None = None,
+    ) -> int | None:
+        """Draw an allowed number from `start` on, below `end`; None if `to_exclude` has all."""
+        first, last = self._range(start, end)
+        excluded = set(to_exclude)
+        return next((n for n in self._shuffled(first, last, rng) if n not in excluded), None)
+
+    def get_next_index(
+        self, index: int, n: int = 1, start: int | None = None, end: int | None = None
+    ) -> int | None:
+        """Return the n-th allowed number after `index`, or before it if n < 0.
+
+        None if it is below `start`, or not below `end`.
+        """
+        first, last = self._range(start, end)
+        if n == 0:
+            raise ArgumentError("get_next_index", "n is 0", "n=1, or n=-1 for the number before")
+        later = range(max(index + 1, first), last)
+        earlier = range(min(index, last) - 1, first - 1, -1)
+        allowed = filter(self.is_index_valid, later if n > 0 else earlier)
+        return next(islice(allowed, abs(n) - 1, None), None)
+
+    def _range(self, start: int | None, end: int | None) -> tuple[int, int]:
+        """Return the limits of a range of numbers, by default those of the space."""
+        last = self.range_length if end is None else min(end, self.range_length)
+        return max(start or 0, 0), last
+
+    def _shuffled(self, first: int, last: int, rng: np.random.Generator | None) -> Iterator[int]:
+        """Yield the allowed numbers of a range in random order."""
+        numbers = Shuffled(max(last - first, 0), np.random.default_rng() if rng is None else rng)
+        while (drawn := numbers.draw()) is not None:
+            if self.is_index_valid(first + drawn):
+                yield first + drawn
+
     def __repr__(self) -> str:
         size = f"len={self.range_length}" + (", filtered" if self.filters else "")
         lines = [f"  {n:2d} {k.name}: {k!r}" for n, k in enumerate(self.space_map.values())]
@@ -310,92 +370,3 @@ def _option(knob: Knob, entity: Entity) -> int:
 def _gene(name: str, entities: tuple[Entity, ...]) -> tune.Gene:
     """Return the gene of a knob: sizes of loops, numbers, or options without an order."""
     return tune.gene_of(name, [e.size if isinstance(e, SplitEntity) else e.json for e in entities])
-
-
-class Measured(Protocol):
-    """The attributes of a MeasureInput that a fallback configuration needs."""
-
-    @property
-    def task(self) -> tune.Task: ...
-    @property
-    def config(self) -> Config: ...
-
-
-class Outcome(Protocol):
-    """The attributes of a MeasureResult that a fallback configuration needs."""
-
-    @property
-    def costs(self) -> tuple[float, ...]: ...
-    @property
-    def error_no(self) -> int: ...
-
-
-class FallbackConfigEntity(Config):
-    """The configuration of a workload that has not been tuned: the first option of each knob.
-
-    A template can change it: `if cfg.is_fallback: cfg.fallback_split("tile_x", [-1, 8])`.
-    """
-
-    is_fallback = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.space = ConfigSpace()
-        self.lengths: dict[str, int | None] = {}
-
-    def define_split(
-        self, name: str, axis: Any, policy: str = "factors", **options: Any
-    ) -> list[VirtualAxis]:
-        """Define a knob that splits a loop; return the parts. See `Config.define_split`."""
-        self.lengths[name] = VirtualAxis(axis).length
-        return super().define_split(name, axis, policy, **options)
-
-    def _add(self, name: str, about: str, options: Callable[[], Sequence[Entity]]) -> None:
-        self.space.collect(name, about, options)
-        self.chosen.setdefault(name, self.space.chosen[name])
-
-    def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Choose a split whose parts are at most `constraints`; -1 means any size.
-
-        From the innermost part outwards, each part is the largest divisor of the remaining length.
-        """
-        now, left, sizes = self[name], self.lengths.get(name), list[int]()
-        if left is None or len(constraints) != len(now.size):
-            why = f"knob {name!r} does not split a loop into {len(constraints)} parts"
-            raise ArgumentError("fallback_split", why)
-        for limit in reversed(constraints):
-            most = left if limit == -1 else limit
-            sizes.append(max(d for d in divisors(left) if d <= most))
-            left //= sizes[-1]
-        self.chosen[name] = SplitEntity(tuple(reversed(sizes)))
-
-    def fallback_with_reference_log(self, ref_log: Iterable[tuple[Measured, Outcome]]) -> None:
-        """Take the options of the best-fitting measured configuration; call this after the knobs.
-
-            if cfg.is_fallback:
-                cfg.fallback_with_reference_log(autotvm.record.load_from_file("other.log"))
-
-        ref_log   measurements of the same template, mostly of other workloads; others are ignored
-        The best-fitting configuration has the most options that exist here too; operations per
-        second decide between equal ones. A split that does not exist here becomes an upper bound,
-        as in `fallback_split`.
-        """
-        found = [(i, r) for i, r in ref_log if not r.error_no and self._has_knobs_of(i.config)]
-        if not found:
-            why = "no measurement in it has succeeded and has the knobs of this template"
-            raise ArgumentError("fallback_with_reference_log", why, "a log of this template")
-        best, _ = max(found, key=lambda m: (self._fit(m[0]), m[0].task.flops / min(m[1].costs)))
-        for name, entity in best.config.chosen.items():
-            if entity in self.space.space_map[name].entities:
-                self.chosen[name] = entity
-            elif isinstance(entity, SplitEntity):
-                self.fallback_split(name, (-1, *entity.size[1:]))
-
-    def _has_knobs_of(self, cfg: Config) -> bool:
-        here, there = ({n: e.tag for n, e in c.chosen.items()} for c in (self, cfg))
-        return here == there
-
-    def _fit(self, given: Measured) -> int:
-        """Return how many options of a measured configuration exist in these knobs too."""
-        knobs = self.space.space_map
-        return sum(e in knobs[name].entities for name, e in given.config.chosen.items())

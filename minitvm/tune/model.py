@@ -75,6 +75,7 @@ class Trees:
     seed   the seed for the pairs that the rank loss draws
     prior  the column with an estimate of log2(speed), such as the draft's, or None
     only   the columns that the trees may split; None for all of them
+    threads  how many threads train
     With a prior, the trees learn how to correct the estimate: training starts from it, with the
     logarithm of each label, and a score is the estimate plus the correction. A search measures the
     draft's best candidates first, and they say little about the others; the estimate still does.
@@ -88,6 +89,7 @@ class Trees:
     rate: float = 0.3
     prior: int | None = None
     only: Sequence[int] | None = None
+    threads: int = 1
     booster: Any = field(default=None, repr=False)
     kept: list[int] = field(default_factory=list[int], repr=False)  # the columns that trees see
 
@@ -115,7 +117,7 @@ class Trees:
         allowed = range(features.shape[1]) if self.only is None else self.only
         self.kept = [int(allowed[n]) for n in _distinct(features[:, allowed])]
         data = xgboost.DMatrix(features[:, self.kept], nthread=1)
-        settings = _settings(self.depth, self.rate, self.seed)
+        settings = _settings(self.depth, self.rate, self.seed) | {"nthread": self.threads}
         if self.prior is not None:
             estimate, labels = features[:, self.prior], np.log2(np.maximum(labels, LEAST))
             data.set_base_margin(estimate - _medians(estimate - labels, tasks)[tasks])

@@ -402,6 +402,12 @@ def test_options_that_make_no_sense_are_refused() -> None:
         task().print_best("log", print_mode="cuda")  # type: ignore[arg-type]
 
 
+def test_a_local_context_has_a_runner() -> None:
+    context = auto_scheduler.LocalRPCMeasureContext(repeat=2, min_repeat_ms=30, timeout=5)
+    measure = auto_scheduler.TuningOptions(runner=context.runner).measure
+    assert (measure.repeat, measure.min_repeat_ms, measure.run_seconds) == (2, 30, 5)
+
+
 def test_formulas_with_other_ranges_types_or_constants_have_other_keys() -> None:
     def key(terms: int = 8, dtype: str = "float32", constant: bool = False) -> str:
         a = te.placeholder((4, 16), dtype, name="A", constant=constant)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from minitvm import autotvm, te
@@ -175,6 +176,65 @@ def test_a_filter_leaves_holes_in_the_index_space() -> None:
     cfg.multi_filter(lambda c: c["y"].size[-1] * c["x"].size[-1] <= 8)
     assert (cfg.range_length, len(cfg)) == (16, 10)
     assert not cfg.is_index_valid(15)
+
+
+@pytest.fixture
+def holes() -> ConfigSpace:
+    """Two splits of 8 whose tiles have at most 8 elements: 10 of 16 configurations."""
+    cfg = ConfigSpace()
+    cfg.define_split("y", 8)
+    cfg.define_split("x", 8)
+    cfg.multi_filter(lambda c: c["y"].size[-1] * c["x"].size[-1] <= 8)
+    return cfg
+
+
+def test_a_configuration_is_a_point_or_the_options_of_its_knobs(holes: ConfigSpace) -> None:
+    assert holes.dims == [4, 4]
+    assert holes.point2knob(9) == [1, 2]
+    assert [holes.knob2point(holes.point2knob(n)) for n in range(16)] == list(range(16))
+    for wrong in ([1], [4, 0], [0, -1]):
+        with pytest.raises(ArgumentError, match=r"have \[4, 4\] options"):
+            holes.knob2point(wrong)
+
+
+def test_numbers_are_drawn_once_and_only_if_they_are_allowed(holes: ConfigSpace) -> None:
+    allowed = [n for n in range(16) if holes.is_index_valid(n)]
+    rng = np.random.default_rng(0)
+    assert sorted(holes.sample_ints(100, rng)) == allowed
+    assert set(holes.sample_ints(4, rng)) < set(allowed)
+    assert {holes.get_rand_index(4, 8, rng=rng) for _ in range(50)} == {4, 5, 6}
+    assert holes.get_rand_index(to_exclude=allowed[1:], rng=rng) == 0
+    assert holes.get_rand_index(to_exclude=allowed) is None
+
+
+def test_a_random_walk_changes_one_knob(holes: ConfigSpace) -> None:
+    rng, walked = np.random.default_rng(0), set[int]()
+    for _ in range(50):
+        point = holes.random_walk(9, rng)
+        assert holes.is_index_valid(point)
+        assert sum(a != b for a, b in zip(holes.point2knob(point), [1, 2], strict=True)) == 1
+        walked.add(point)
+    assert len(walked) > 1
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ((0,), 1),
+        ((3,), 4),
+        ((6,), 8),  # 7 has 8 x 2 elements
+        ((6, 2), 9),
+        ((8, -1), 6),
+        ((8, -1, 7), None),
+        ((6, 1, None, 8), None),
+        ((12,), None),
+        ((0, -1), None),
+    ],
+)
+def test_the_next_number_skips_what_is_not_allowed(
+    holes: ConfigSpace, args: Any, expected: int | None
+) -> None:
+    assert holes.get_next_index(*args) == expected
 
 
 def test_a_fallback_split_takes_the_largest_divisors_below_the_limits() -> None:

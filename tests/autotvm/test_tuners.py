@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from minitvm import autotvm, driver, te, topi, tune
-from minitvm.autotvm.annealing import Best, anneal
+from minitvm.autotvm.annealing import Annealing, Best, anneal
 from minitvm.autotvm.columns import columns_of
 from minitvm.autotvm.recognise import recognised
+from minitvm.autotvm.shuffled import Shuffled
 from minitvm.autotvm.tuner import (
     GATuner,
     GridSearchTuner,
     GuidedTuner,
     RandomTuner,
-    Shuffled,
     XGBTuner,
 )
 from minitvm.base import ArgumentError
@@ -142,6 +142,81 @@ def test_a_log_gives_its_measurements_back(matmul: Any, pretended: Any, tmp_path
     assert len(other.propose(4)) == 4
 
 
+def test_a_log_is_split_into_one_for_each_workload(
+    matmul: Any, pretended: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    for size in (16, 8):
+        task = autotvm.task.create("test/matmul", (size,))
+        log = [autotvm.callback.log_to_file(path)]
+        RandomTuner(task).tune(4, callbacks=log, measurer=pretended(task, seconds))
+    twice = [*path.read_text().splitlines(), *path.read_text().splitlines()]
+    path.write_text("\n".join(twice))
+    autotvm.record.split_workload(path)
+    for n, size in enumerate((16, 8)):
+        records = tune.Log(f"{path}.{n:03d}.wkl").records()
+        assert [r.task for r in records] == [f'["test/matmul", {size}]'] * 4
+    autotvm.record.split_workload(path, clean=False)
+    assert len(tune.Log(f"{path}.000.wkl").records()) > 4
+
+
+def test_the_configurations_of_a_log_are_given_one_after_the_other(
+    matmul: Any, pretended: Any, tmp_path: Path
+) -> None:
+    for size in (16, 8):
+        task = autotvm.task.create("test/matmul", (size,))
+        log = [autotvm.callback.log_to_file(tmp_path / "log")]
+        RandomTuner(task).tune(4, callbacks=log, measurer=pretended(task, seconds))
+    autotvm.record.pick_best(tmp_path / "log", tmp_path / "best")
+    measured = list(autotvm.record.load_from_file(tmp_path / "best"))
+    expected = [i.task.instantiate(i.config)[0].steps for i, _ in measured]
+    with autotvm.ApplyGraphBest(tmp_path / "best"):
+        assert [matmul(16)[0].steps, matmul(8)[0].steps] == expected
+        assert matmul(16)[0].steps == expected[0]  # as before
+    with (
+        autotvm.ApplyGraphBest(measured),
+        pytest.raises(ArgumentError, match="the next record is"),
+    ):
+        matmul(8)
+
+
+def test_the_innermost_context_is_current(matmul: Any) -> None:
+    task = autotvm.task.create("test/matmul", (16,))
+    cfg, workload = task.config_space.get(3), ("test/matmul", 16)
+    empty = autotvm.ApplyHistoryBest()
+    with autotvm.ApplyConfig(cfg), empty:
+        assert autotvm.DispatchContext.current is empty
+        assert empty.query(task.target, workload) is cfg  # of the context outside
+    assert isinstance(autotvm.DispatchContext.current, autotvm.FallbackContext)
+
+
+def test_rank_binary_tells_only_fast_from_slow(matmul: Any, pretended: Any) -> None:
+    task = autotvm.task.create("test/matmul", (16,))
+
+    def taught(sign: int) -> XGBTuner:
+        """A tuner that has seen times of which the slow ones are in the order of `sign`."""
+        tuner = XGBTuner(task, 16, "knob", "rank-binary", rng=np.random.default_rng(0))
+
+        def changed(cfg: autotvm.ConfigEntity) -> float:
+            return 8e-3 + sign * seconds(cfg) / 8 if seconds(cfg) > 4e-3 else seconds(cfg)
+
+        tuner.tune(32, measurer=pretended(task, changed))
+        return tuner
+
+    rows = task.config_space.rows.sample(np.random.default_rng(1), 50)
+    np.testing.assert_array_equal(taught(1).score(rows), taught(-1).score(rows))
+
+
+def test_annealing_reports_to_tvms_logger(matmul: Any, pretended: Any, caplog: Any) -> None:
+    task = autotvm.task.create("test/matmul", (16,))
+    tuner = XGBTuner(
+        task, 16, "knob", num_threads=2, optimizer=Annealing(steps=32), log_interval=16
+    )
+    with caplog.at_level("DEBUG", logger="autotvm"):
+        tuner.tune(20, measurer=pretended(task, seconds))
+    assert [m.split(",")[0] for m in caplog.messages] == ["annealing: step 0", "annealing: step 16"]
+
+
 def test_the_features_of_a_history_are_computed_in_batches(
     matmul: Any, pretended: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +276,11 @@ def test_a_workload_that_is_not_tuned_is_mentioned_once(matmul: Any) -> None:
         (lambda t: RandomTuner(t).tune(0), "trials is 0"),
         (lambda t: XGBTuner(t, feature_type="tree"), "feature_type"),
         (lambda t: XGBTuner(t, loss_type="mse"), "loss"),
+        (lambda t: XGBTuner(t, optimizer="adam"), "no such optimizer"),
+        (lambda t: XGBTuner(t, num_threads=-1), "at least 1"),
+        (lambda t: XGBTuner(t, log_interval=0), "at least 1"),
+        (lambda t: autotvm.record.decode("", "pickle"), "a line of a log is JSON"),
+        (lambda t: autotvm.record.split_workload("/tmp/nothing"), "no such file"),
         (lambda t: autotvm.apply_history_best("/nowhere/log"), "no file"),
         (lambda t: autotvm.measure_option(builder="ndk"), "this machine"),
     ],

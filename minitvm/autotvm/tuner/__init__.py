@@ -9,6 +9,6 @@ them: it starts from the analytic model, and evolves candidates with high scores
 
 # pyright: reportUnusedImport=false
 
-from .base import GridSearchTuner, RandomTuner, Shuffled, Tuner
+from .base import GridSearchTuner, RandomTuner, Tuner
 from .genetic import GATuner
 from .model import GuidedTuner, XGBTuner

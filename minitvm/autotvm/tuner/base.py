@@ -12,6 +12,7 @@ from minitvm.tune import Candidate, Event, Measured, Outcome, Trial, run
 
 from ..callback import Callback, LogToFile, ProgressBar
 from ..measure import MeasureInput, MeasureOption, result_of
+from ..shuffled import Shuffled
 from ..space import ConfigEntity
 from ..task import Task
 
@@ -146,38 +147,6 @@ class Tuner:
     def best_flops(self) -> float:
         """Return the operations per second of the fastest configuration so far."""
         return 0.0 if self.best is None else self.task.flops / self.best.seconds
-
-
-class Shuffled:
-    """The numbers below n in random order, drawn one at a time in constant time.
-
-    It is the shuffle of Fisher and Yates in which only the swapped places are stored.
-    """
-
-    def __init__(self, n: int, rng: np.random.Generator) -> None:
-        self.left, self.rng = n, rng
-        self.moved: dict[int, int] = {}
-
-    def draw(self) -> int | None:
-        """Return a number that was not drawn before, or None if all were."""
-        if self.left == 0:
-            return None
-        place, last = _below(self.left, self.rng), self.left - 1
-        found = self.moved.get(place, place)
-        self.moved[place] = self.moved.pop(last, last)
-        self.moved.pop(last, None)
-        self.left = last
-        return found
-
-
-def _below(n: int, rng: np.random.Generator) -> int:
-    """Draw a number below n, which may have more than 64 bits."""
-    if n < 1 << 62:
-        return int(rng.integers(n))
-    bits = n.bit_length()
-    while (drawn := int.from_bytes(rng.bytes(-(-bits // 8)), "big") >> (-bits % 8)) >= n:
-        pass
-    return drawn
 
 
 class RandomTuner(Tuner):

@@ -18,11 +18,12 @@ from ..measure import MeasureInput, MeasureResult
 from ..task import Task
 from .base import Row, Tuner
 
-LossType: TypeAlias = Literal["reg", "rank"]
-LOSSES: dict[str, tune.Loss] = {"reg": "regression", "rank": "rank"}
+LossType: TypeAlias = Literal["reg", "rank", "rank-binary"]
+LOSSES: dict[str, tune.Loss] = {"reg": "regression", "rank": "rank", "rank-binary": "rank"}
 EPSILON = 0.05  # the share of a plan that is random
 ALPHA = 0.05  # of equation 3: what a new option of a knob is worth, in units of the score
 FEWEST = 8  # measured configurations that are needed to train a model
+HALF = 0.5  # of the best speed: what "rank-binary" tells apart
 HALF_LIFE, IGNORED = 64, 0.05  # own trials that halve the base model's weight; the least weight
 
 
@@ -31,7 +32,11 @@ class XGBTuner(Tuner):
 
     plan_size      the model is trained, and a plan made, after this many trials
     feature_type   what the model sees: "itervar", "knob" or "curve"
-    loss_type      "reg": the error of the speed; "rank": the order of pairs
+    loss_type      "reg": the error of the speed; "rank": the order of pairs; "rank-binary": the
+                   order of pairs of which only one has at least half of the best speed
+    num_threads    the threads that train the model, by default one
+    optimizer      what finds rows with high scores: "sa", simulated annealing, or its settings
+    log_interval   the steps of annealing between two lines of the logger "autotvm"
     diversity_filter_ratio   annealing finds this many times the plan; equation 3 chooses from it
     """
 
@@ -41,8 +46,10 @@ class XGBTuner(Tuner):
         plan_size: int = 64,
         feature_type: FeatureType = "itervar",
         loss_type: LossType = "reg",
+        num_threads: int | None = None,
+        optimizer: Annealing | Literal["sa"] = "sa",
         diversity_filter_ratio: float | None = None,
-        annealing: Annealing | None = None,
+        log_interval: int = 50,
         rng: np.random.Generator | None = None,
     ) -> None:
         super().__init__(task, rng)
@@ -50,12 +57,19 @@ class XGBTuner(Tuner):
             raise ArgumentError(f"loss_type {loss_type!r}", "no such loss", ", ".join(LOSSES))
         if diversity_filter_ratio is not None and diversity_filter_ratio < 1:
             raise ArgumentError(f"diversity_filter_ratio {diversity_filter_ratio}", "below 1", "2")
-        self.plan_size, self.ratio = plan_size, diversity_filter_ratio
+        if optimizer != "sa" and not isinstance(optimizer, Annealing):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"optimizer {optimizer!r}", "no such optimizer", '"sa"')
+        for name, number in (("num_threads", num_threads or 1), ("log_interval", log_interval)):
+            if type(number) is not int or number < 1:
+                raise ArgumentError(f"{name} {number!r}", "it must be at least 1")
+        self.plan_size, self.ratio, self.loss_type = plan_size, diversity_filter_ratio, loss_type
         self.feature_type: FeatureType = feature_type
         self.columns = columns_of(task, feature_type)
-        self.model = tune.Trees(LOSSES[loss_type], int(self.rng.integers(1 << 31)))
+        seed = int(self.rng.integers(1 << 31))
+        self.model = tune.Trees(LOSSES[loss_type], seed, threads=num_threads or 1)
         self.base: tune.Model | None = None
-        self.annealing = annealing or Annealing()
+        self.annealing = Annealing() if optimizer == "sa" else optimizer
+        self.log_interval = log_interval
         self.states: tune.Rows | None = None
         self.plan = list[Row]()
         self.fitted = 0  # trials that the model was trained with
@@ -89,7 +103,7 @@ class XGBTuner(Tuner):
         labels = tune.labels_of(self.trials)
         if len(labels) >= FEWEST and labels.any():
             rows = [self.task.derived.row(t.candidate) for t in self.trials]
-            self.model.fit(self.features(np.array(rows, np.int32)), labels)
+            self.model.fit(self.features(np.array(rows, np.int32)), self._labels(labels))
             self.fitted = len(labels)
         elif self.base is None:
             return
@@ -102,6 +116,7 @@ class XGBTuner(Tuner):
             known=self.visited,
             start=self.states,
             settings=self.annealing,
+            log_interval=self.log_interval,
         )
         if self.ratio:
             scored = [tune.Scored(s, self.task.derived.candidate(row)) for s, row in found]
@@ -137,7 +152,7 @@ class XGBTuner(Tuner):
         for i, r in given:
             groups.setdefault(i.task.key, []).append((i, r))
         features, labels = zip(*map(self._learned, groups.values()), strict=True)
-        self.base = tune.Trees(self.model.loss, self.model.seed)
+        self.base = tune.Trees(self.model.loss, self.model.seed, threads=self.model.threads)
         self.base.fit(np.concatenate(features), np.concatenate(labels))
 
     def _learned(
@@ -151,7 +166,11 @@ class XGBTuner(Tuner):
             raise ArgumentError("load_history", why, 'feature_type="itervar" or "curve"')
         features = columns.of_candidates([task.candidate(i.config) for i, _ in given])
         seconds = np.array([min(r.costs) for _, r in given])
-        return features, (seconds.min() / seconds).astype(np.float32)
+        return features, self._labels((seconds.min() / seconds).astype(np.float32))
+
+    def _labels(self, speeds: tune.Floats) -> tune.Floats:
+        """Return what the model learns from speeds; the best one is 1."""
+        return (speeds >= HALF).astype(np.float32) if self.loss_type == "rank-binary" else speeds
 
 
 class GuidedTuner(Tuner):
