@@ -49,6 +49,7 @@ from .evolve import (
     ranked,
 )
 from .features import NAMES, STATEMENT, features
+from .gene import Gene, Ints, choice_gene, gene_of, number_gene, sizes_gene, split_gene
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .kernel import Packed
@@ -103,20 +104,7 @@ from .shared import (
     save_trees,
 )
 from .sketch import Hole, Sketch, replayed
-from .space import (
-    Gene,
-    Ints,
-    Keys,
-    Mask,
-    Rows,
-    Space,
-    choice_gene,
-    first_of_each,
-    gene_of,
-    number_gene,
-    sizes_gene,
-    split_gene,
-)
+from .space import Keys, Mask, Rows, Space, first_of_each
 from .statements import Statement, statements
 from .stopwatch import Stopwatch
 from .table import Table, TableMeasurer, load_table

@@ -18,7 +18,7 @@ import numpy as np
 
 from minitvm import tir
 
-from .space import Ints
+from .gene import Ints
 
 Num: TypeAlias = "int | Ints"  # one number for all candidates, or an array with a number for each
 

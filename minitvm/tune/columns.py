@@ -12,11 +12,12 @@ from minitvm.base import ArgumentError
 from . import draft
 from .draft import DRAFT
 from .features import NAMES, features_of
+from .gene import Gene
 from .legal import legal_in
 from .loss import Floats
 from .packed import all_packed
 from .policy import by_sketch
-from .space import Gene, Mask, Rows
+from .space import Mask, Rows
 from .statements import Batch, statements
 from .task import Candidate, Task
 

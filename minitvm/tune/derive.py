@@ -23,8 +23,9 @@ import numpy as np
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import TVMError
 
+from .gene import Ints, gene_of
 from .sketch import Hole, Sketch
-from .space import Ints, Mask, Rows, Space, gene_of
+from .space import Mask, Rows, Space
 from .task import Candidate
 
 MOST_SKETCHES = 64  # if more combinations of options change steps, the template is called

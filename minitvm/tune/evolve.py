@@ -10,9 +10,10 @@ import numpy as np
 
 from minitvm.base import brief
 
+from .gene import Gene, Ints
 from .loss import Floats
 from .policy import row_tuples
-from .space import Gene, Ints, Keys, Rows, Space, first_of_each
+from .space import Keys, Rows, Space, first_of_each
 from .task import Candidate
 
 # score(sketch number, rows) returns a score for each row, -infinity if it must not be measured

@@ -19,11 +19,12 @@ from minitvm import cachesim
 
 from . import kernel
 from .affine import Num
+from .gene import Ints
 from .kernel import CHUNK, Floats, Packed
 from .operations import OPERATIONS
 from .packed import all_packed, footprint_chunks, rows_of
 from .sketch import Sketch
-from .space import Ints, Rows
+from .space import Rows
 from .statements import Batch, Statement, statements
 
 Matrix: TypeAlias = npt.NDArray[np.float32]

@@ -24,9 +24,9 @@ import numpy as np
 from minitvm import schedule, te
 from minitvm.base import ArgumentError, Target, TVMError, host
 
+from .gene import Gene
 from .policy import Trial
 from .sketch import replayed
-from .space import Gene
 from .task import Candidate, Task
 from .trial import ErrorKind, Result
 

@@ -16,7 +16,8 @@ import numpy as np
 from minitvm import schedule, te, tensor
 from minitvm.base import brief
 
-from .space import Ints, Rows, Space
+from .gene import Ints
+from .space import Rows, Space
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,10 @@ from minitvm.base import ArgumentError, ScheduleError
 
 from .affine import Index, Num, index_of, without
 from .extents import Domains, Path, Plan, loops_around
+from .gene import Ints
 from .operations import operations_of
 from .sketch import Hole, Sketch
-from .space import Ints, Rows, Space
+from .space import Rows, Space
 
 MOST_SHAPES = 64  # the most shapes of a sketch; with more, too few candidates would share each
 EXAMPLES = 32  # rows tried until one is a legal schedule

@@ -21,8 +21,9 @@ import numpy.typing as npt
 from minitvm.base import ArgumentError, Target
 
 from .builder import Program
+from .gene import Gene, gene_of
 from .policy import every_row
-from .space import Gene, Rows, Space, gene_of
+from .space import Rows, Space
 from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
