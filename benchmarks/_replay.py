@@ -96,7 +96,7 @@ Policies = Callable[[tune.Task, np.random.Generator], tune.Policy]
 
 def guided(task: tune.Task, rng: np.random.Generator) -> tune.Policy:
     """Return the default policy, which sees the options of the knobs."""
-    return tune.GuidedPolicy(task, rng, columns=tune.gene_columns(task))
+    return tune.GuidedPolicy(task, rng, columns=tune.knob_columns(task))
 
 
 @dataclass(frozen=True)

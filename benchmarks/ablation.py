@@ -44,7 +44,7 @@ import matplotlib.pyplot as plt
 from minitvm import auto_scheduler, te, tune
 
 Curves = dict[str, list[tune.Outcome]]
-EVERY = 1 << 18  # more options than any gene has, so that beam search tries all
+EVERY = 1 << 18  # more options than any knob has, so that beam search tries all
 SHOWN = (4, 8, 16, 32, 64, 128, 256)  # trials
 
 # What Ansor's paper (section 7.1) and the talk say of 1,000 trials.
@@ -69,15 +69,15 @@ def task_of(size: int, channels: int, limited: bool) -> tune.Task:
 
 def narrow(sketch: tune.Sketch) -> tune.Sketch:
     """Return a sketch without packing, with only those tiles that divide the loops."""
-    genes = [
-        tune.sizes_gene(g.name, [o for o in g.options if o[0] != -1])
+    knobs = [
+        tune.sizes_knob(g.name, [o for o in g.options if o[0] != -1])
         if g.kind == "split"
-        else tune.choice_gene(g.name, ["no"])
+        else tune.choice_knob(g.name, ["no"])
         if g.name == "pack_inputs"
         else g
-        for g in sketch.space.genes
+        for g in sketch.space.knobs
     ]
-    return replace(sketch, space=replace(sketch.space, genes=tuple(genes)))
+    return replace(sketch, space=replace(sketch.space, knobs=tuple(knobs)))
 
 
 def without_draft(task: tune.Task) -> tune.Columns:
@@ -168,17 +168,17 @@ def incomplete(curves: Curves, task: tune.Task) -> dict[str, object]:
     policy = auto_scheduler.BeamPolicy(task, np.random.default_rng(0), branch=EVERY)
     policy.learn(known)
     curve = auto_scheduler.accuracy_by_completeness(task, policy.model, tests)
-    print("\ngenes known    pairs of random programs in the right order")
+    print("\nknobs known    pairs of random programs in the right order")
     for share, accuracy in curve:
         print(f"{share:11.0%}    {'-' if accuracy is None else f'{accuracy:.2f}'}")
     best = min([*known, *tests], key=lambda t: t.seconds).candidate
     trace = policy.search()
-    lost, genes = trace.pruned_at(best), len(best.row)
-    where = "kept to the end" if lost is None else f"pruned with {lost} of {genes} genes known"
+    lost, knobs = trace.pruned_at(best), len(best.row)
+    where = "kept to the end" if lost is None else f"pruned with {lost} of {knobs} knobs known"
     until = len(trace.decisions) if lost is None else lost + 1
     print(f"\nthe best program of all, in a beam of {policy.beam}: {where}")
     print(auto_scheduler.BeamTrace(task, trace.decisions[:until]))
-    return {"accuracy_by_completeness": curve, "pruned_at": lost, "genes": genes}
+    return {"accuracy_by_completeness": curve, "pruned_at": lost, "knobs": knobs}
 
 
 def draw(

@@ -237,7 +237,7 @@ def measure(name: str, seconds: float) -> None:
             "target": TARGET, "peak": fma_peak(), "default": default.best,
             "machine": {k: v for k, v in asdict(host()).items() if k not in ("features", "fma")},
         }  # fmt: skip
-        tune.Table(name, space.genes, found, about).save(f"{name}.npz")
+        tune.Table(name, space.knobs, found, about).save(f"{name}.npz")
 
 
 def needed(table: tune.Table, task: tune.Task, guided: bool, seed: int, share: float) -> int:

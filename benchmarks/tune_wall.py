@@ -126,16 +126,16 @@ def small(name: str) -> tune.Task:
 
 
 def fewer(sketch: tune.Sketch, rng: np.random.Generator) -> tune.Sketch:
-    """Return a sketch with at most OPTIONS options of each gene that splits a loop."""
-    genes = list[tune.Gene]()
-    for gene in sketch.space.genes:
-        keep = np.sort(rng.permutation(len(gene))[:OPTIONS])
-        if gene.kind == "split":
-            options = [gene.options[n] for n in keep]
-            genes.append(tune.sizes_gene(gene.name, [tuple(o) for o in options]))
+    """Return a sketch with at most OPTIONS options of each knob that splits a loop."""
+    knobs = list[tune.Knob]()
+    for knob in sketch.space.knobs:
+        keep = np.sort(rng.permutation(len(knob))[:OPTIONS])
+        if knob.kind == "split":
+            options = [knob.options[n] for n in keep]
+            knobs.append(tune.sizes_knob(knob.name, [tuple(o) for o in options]))
         else:
-            genes.append(gene)
-    return replace(sketch, space=tune.Space(tuple(genes)))
+            knobs.append(knob)
+    return replace(sketch, space=tune.Space(tuple(knobs)))
 
 
 class Table:

@@ -5,7 +5,7 @@
     unroll_rows   whether the rows of a register tile are unrolled
     parallel      how many of the outermost loops run in parallel, on several cores
 
-Each decision is a gene, as each size is. (Ansor also draws them for each program.) The innermost
+Each decision is a knob, as each size is. (Ansor also draws them for each program.) The innermost
 data loop of each stage is always vectorized.
 """
 
@@ -29,28 +29,28 @@ KEPT = 256  # states of other decisions that are kept, so that they are not deri
 
 
 def annotated(state: State, target: Target) -> State:
-    """Return the state with genes for all decisions; its steps are those of the first options."""
+    """Return the state with knobs for all decisions; its steps are those of the first options."""
     if state.decide is not None:
         return state
     base = packed(state, constants=True)
     _open_sizes(base, target)
-    genes = tuple(_decisions(base, target))
-    first = len(base.genes)
-    base.genes = (*base.genes, *genes)
-    base.shaping |= {*range(first, len(base.genes))}
+    knobs = tuple(_decisions(base, target))
+    first = len(base.knobs)
+    base.knobs = (*base.knobs, *knobs)
+    base.shaping |= {*range(first, len(base.knobs))}
 
     @lru_cache(KEPT)
     def decide(options: tuple[int, ...]) -> State:
-        chosen = {g.name: g.options[n] for g, n in zip(genes, options, strict=True)}
+        chosen = {g.name: g.options[n] for g, n in zip(knobs, options, strict=True)}
         new = _decided(base, target, chosen)
         new.decide = decide
         return new
 
-    return decide((0,) * len(genes))
+    return decide((0,) * len(knobs))
 
 
-def _decisions(state: State, target: Target) -> Iterator[tune.Gene]:
-    """Yield a gene for each decision that there is to make, the simplest option first."""
+def _decisions(state: State, target: Target) -> Iterator[tune.Knob]:
+    """Yield a knob for each decision that there is to make, the simplest option first."""
     if can_pack(state):
         yield _choice("pack_inputs", ("no", "yes"))
     locations = tuple(_locations(state))
@@ -63,9 +63,9 @@ def _decisions(state: State, target: Target) -> Iterator[tune.Gene]:
 
 
 @cache
-def _choice(name: str, options: tuple[str, ...]) -> tune.Gene:
-    """Return the gene of a decision; sketches with the same decisions share it."""
-    return tune.choice_gene(name, options)
+def _choice(name: str, options: tuple[str, ...]) -> tune.Knob:
+    """Return the knob of a decision; sketches with the same decisions share it."""
+    return tune.choice_knob(name, options)
 
 
 def _decided(state: State, target: Target, chosen: dict[str, str]) -> State:
@@ -82,16 +82,16 @@ def _decided(state: State, target: Target, chosen: dict[str, str]) -> State:
 
 
 def _open_sizes(state: State, target: Target) -> None:
-    """Add the genes of sizes that annotation splits loops by."""
+    """Add the knobs of sizes that annotation splits loops by."""
     if any(analysis.terms(state.op(s)) > 1 for s in _computed(state)):
-        state.gene(tune.number_gene("auto_unroll", UNROLLS))
+        state.knob(tune.number_knob("auto_unroll", UNROLLS))
     for name in _untiled(state):
         if analysis.is_ragged(state.op(name)):
             continue
         lanes = target.lanes(state.op(name).dtypes[0])
         if _is_partial(name) or analysis.extent(state.op(name).axis[-1]) > lanes:
             sizes = [lanes * n for n in VECTORS]
-            state.gene(tune.number_gene(f"vector_{name}", sizes))
+            state.knob(tune.number_knob(f"vector_{name}", sizes))
 
 
 def _computed(state: State) -> list[str]:
@@ -104,7 +104,7 @@ def _computed(state: State) -> list[str]:
 
 
 def _is_partial(name: str) -> bool:
-    """Return whether rfactor made the stage; then a gene decides the number of partial results."""
+    """Return whether rfactor made the stage; then a knob decides the number of partial results."""
     return name.endswith(".rf")
 
 
@@ -253,11 +253,11 @@ def _vectorize_untiled(state: State, name: str, target: Target) -> None:
     """Split the last data axis of a stage without tiles, and vectorize the inner loop."""
     stage, op = state.s[name], state.op(name)
     last = op.axis[-1]
-    gene = next((n for n, g in enumerate(state.genes) if g.name == f"vector_{name}"), None)
+    knob = next((n for n, g in enumerate(state.knobs) if g.name == f"vector_{name}"), None)
     if not any(a is last for a in stage.leaf_iter_vars) or analysis.is_ragged(op):
         return
-    if gene is not None:
-        last = state.split_inner(name, last, (gene, 0))
+    if knob is not None:
+        last = state.split_inner(name, last, (knob, 0))
     elif analysis.extent(last) < SHORTEST:
         return
     if op.reduce_axis:
@@ -275,9 +275,9 @@ def _unroll_rows(state: State) -> None:
 
 
 def _limit_unrolling(state: State) -> None:
-    """Add a gene that decides how far the loops of each reduction are unrolled."""
+    """Add a knob that decides how far the loops of each reduction are unrolled."""
     for name in _computed(state):
         if analysis.terms(state.op(name)) > 1:
-            gene = state.gene(tune.number_gene("auto_unroll", UNROLLS))
+            knob = state.knob(tune.number_knob("auto_unroll", UNROLLS))
             state.s[name].pragma(state.s[name].leaf_iter_vars[0], "auto_unroll_max_step", 16)
-            state.open("value", (gene, 0))
+            state.open("value", (knob, 0))

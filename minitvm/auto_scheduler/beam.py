@@ -26,7 +26,7 @@ SHOWN = 3  # prefixes of a decision that are printed
 
 
 class Node(NamedTuple):
-    """A prefix of a program: a sketch, the options of its first genes, and the prefix's score."""
+    """A prefix of a program: a sketch, the options of its first knobs, and the prefix's score."""
 
     sketch: int
     options: tuple[int, ...]
@@ -42,7 +42,7 @@ class Node(NamedTuple):
 class Decision:
     """All prefixes after one decision, best first.
 
-    known   the number of genes that the prefixes fill; a sketch with fewer genes is complete
+    known   the number of knobs that the prefixes fill; a sketch with fewer knobs is complete
     """
 
     known: int
@@ -58,7 +58,7 @@ class BeamTrace:
     decisions: tuple[Decision, ...]
 
     def pruned_at(self, candidate: tune.Candidate) -> int | None:
-        """Return how many genes were known when the prefix of a candidate was pruned or not drawn.
+        """Return how many knobs were known when the prefix of a candidate was pruned or not drawn.
 
         Returns None if the search kept the candidate to the end.
         """
@@ -71,7 +71,7 @@ class BeamTrace:
         lines = list[str]()
         for decision in self.decisions:
             kept, pruned = decision.kept, decision.pruned
-            title = "sketches" if decision.known == 0 else f"{decision.known} genes known"
+            title = "sketches" if decision.known == 0 else f"{decision.known} knobs known"
             lines.append(f"{title}: {len(kept)} kept, {len(pruned)} pruned")
             for what, nodes in (("kept  ", kept), ("pruned", pruned)):
                 lines += [f"  {what} {n.score:8.3f}  {self._text(n)}" for n in nodes[:SHOWN]]
@@ -80,7 +80,7 @@ class BeamTrace:
     def _text(self, node: Node) -> str:
         """Format a prefix for people: "sketch 0, level 1: tile_i 8x4x4x4"."""
         sketch = self.task.sketches[node.sketch]
-        known = tune.Space(sketch.space.genes[: len(node.options)])
+        known = tune.Space(sketch.space.knobs[: len(node.options)])
         return f"{sketch.name}: {known.text(node.options)}".removesuffix(": ")
 
 
@@ -90,8 +90,8 @@ class BeamPolicy:
     model    learns from the complete programs that were measured; by default trees that correct the
              analytic model. Until enough are measured, the analytic model gives the scores
     beam     the number of prefixes to keep after each decision
-    branch   the most options of a gene to try; if a gene has more options, random ones are tried
-    draws    0: score a prefix with all other genes at their first options, which split no loop;
+    branch   the most options of a knob to try; if a knob has more options, random ones are tried
+    draws    0: score a prefix with all other knobs at their first options, which split no loop;
              n: score a prefix by the mean of n programs that complete it at random
     If all found programs are known already, a random program is proposed.
     """
@@ -135,21 +135,21 @@ class BeamPolicy:
 
     def search(self) -> BeamTrace:
         """Build programs decision by decision, and keep the best prefixes after each decision."""
-        genes = [sketch.space.genes for sketch in self.task.sketches]
-        nodes = [Node(n, ()) for n in range(len(genes))]
+        knobs = [sketch.space.knobs for sketch in self.task.sketches]
+        nodes = [Node(n, ()) for n in range(len(knobs))]
         decisions = [self._decided(0, nodes)]
-        for known in range(1, max(map(len, genes)) + 1):
+        for known in range(1, max(map(len, knobs)) + 1):
             nodes = [new for node in decisions[-1].kept for new in self._longer(node, known)]
             decisions.append(self._decided(known, nodes))
         return BeamTrace(self.task, tuple(decisions))
 
     def _longer(self, node: Node, known: int) -> Iterator[Node]:
-        """Yield the prefixes that extend a node by one gene; a complete node yields itself."""
-        genes = self.task.sketches[node.sketch].space.genes
-        if known > len(genes):
+        """Yield the prefixes that extend a node by one knob; a complete node yields itself."""
+        knobs = self.task.sketches[node.sketch].space.knobs
+        if known > len(knobs):
             yield node
             return
-        count = len(genes[known - 1])
+        count = len(knobs[known - 1])
         chosen: list[int] = self.rng.permutation(count)[: self.branch].tolist()
         for option in sorted(chosen):
             yield Node(node.sketch, (*node.options, option))
@@ -170,9 +170,9 @@ class BeamPolicy:
             if self.draws:
                 counts = [len(nodes[k].options) for k in at]
                 known: tune.Ints = np.array(counts, np.int64).repeat(self.draws)
-                genes = self.task.sketches[n].space.genes
-                drawn = tune.Space(genes).sample(self.rng, len(rows))
-                numbers: tune.Ints = np.arange(len(genes), dtype=np.int64)
+                knobs = self.task.sketches[n].space.knobs
+                drawn = tune.Space(knobs).sample(self.rng, len(rows))
+                numbers: tune.Ints = np.arange(len(knobs), dtype=np.int64)
                 rows = np.where(np.less(numbers, known[:, None]), rows, drawn)
             found[at] = self._predict(self.columns.of(n, rows)).reshape(len(at), -1).mean(axis=1)
         return found
@@ -200,13 +200,13 @@ class BeamPolicy:
         return None if scores is None else tune.pairwise_accuracy(scores, labels[-len(new) :])
 
     def pruned(self, candidate: tune.Candidate) -> list[int | None]:
-        """Return for each search how many genes were known when it dropped a candidate's prefix."""
+        """Return for each search how many knobs were known when it dropped a candidate's prefix."""
         return [trace.pruned_at(candidate) for trace in self.searches]
 
 
 def completed(task: tune.Task, nodes: Sequence[Node]) -> tune.Rows:
-    """Complete prefixes of one sketch to rows: set all other genes to their first options."""
-    rows = np.zeros((len(nodes), len(task.sketches[nodes[0].sketch].space.genes)), np.int32)
+    """Complete prefixes of one sketch to rows: set all other knobs to their first options."""
+    rows = np.zeros((len(nodes), len(task.sketches[nodes[0].sketch].space.knobs)), np.int32)
     for row, node in zip(rows, nodes, strict=True):
         row[: len(node.options)] = node.options
     return rows
@@ -218,9 +218,9 @@ def accuracy_by_completeness(
     trials: Sequence[tune.Trial],
     shares: Sequence[float] = (0, 0.25, 0.5, 0.75, 1),
 ) -> list[tuple[float, float | None]]:
-    """Return how well a model orders trials when it knows only a share of their genes.
+    """Return how well a model orders trials when it knows only a share of their knobs.
 
-    The first genes are known; the others are set to their first options. Each entry is a share and
+    The first knobs are known; the others are set to their first options. Each entry is a share and
     the pairwise accuracy; guessing has accuracy 0.5.
     """
     columns, labels = tune.columns_of(task), tune.labels_of(trials)

@@ -71,8 +71,8 @@ class ComputeDAG:
         """
         state = state.state_object if isinstance(state, LoopState) else state
         check_kind("state", state, State, fix="dag.get_init_state()")
-        if state.genes:
-            why = f"{', '.join(g.name for g in state.genes)} are open"
+        if state.knobs:
+            why = f"{', '.join(g.name for g in state.knobs)} are open"
             raise ArgumentError("program of a sketch", why, "state.program(row)")
         return te.Schedule(state.s.state), list(self.tensors)
 

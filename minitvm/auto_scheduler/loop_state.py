@@ -36,11 +36,11 @@ class Stage:
 class SplitStep:
     """A split into several loops, with the lengths of all loops but the outermost.
 
-    gene   the number of the gene that decides the lengths; None if the lengths are fixed
+    knob   the number of the knob that decides the lengths; None if the lengths are fixed
     """
 
     lengths: tuple[int, ...]
-    gene: int | None = None
+    knob: int | None = None
 
 
 @dataclass(slots=True, init=False)
@@ -107,9 +107,9 @@ class LoopState:
         if known:
             step = SplitStep(tuple(known))
         else:
-            gene = f"split{len(self.state_object.genes)}_{_label(self.state_object, iterator)}"
-            made = tune.split_gene(gene, int(iterator.extent), len(lengths) + 1, innermost=LONGEST)  # pyright: ignore[reportArgumentType]
-            step = SplitStep((1,) * len(lengths), self.state_object.gene(made))
+            knob = f"split{len(self.state_object.knobs)}_{_label(self.state_object, iterator)}"
+            made = tune.split_knob(knob, int(iterator.extent), len(lengths) + 1, innermost=LONGEST)  # pyright: ignore[reportArgumentType]
+            step = SplitStep((1,) * len(lengths), self.state_object.knob(made))
         return self._split(name, iterator, step, len(lengths))
 
     def follow_split(
@@ -129,9 +129,9 @@ class LoopState:
         self.transform_steps.append(step)
         state, last = self.state_object, len(step.lengths)
         label = _label(state, axis)
-        if step.gene is not None:
+        if step.knob is not None:
             groups = [(n,) for n in range(parts)] + [tuple(range(parts, last + 1))]
-            found = state.split(name, axis, step.gene, groups)
+            found = state.split(name, axis, step.knob, groups)
             sizes = [" * ".join(f"TILE_{label.upper()}{n}" for n in g) for g in groups]
             for n, (a, size) in enumerate(zip(found, sizes, strict=True)):
                 state.names[a] = (f"{label}.{n}", size)
@@ -211,7 +211,7 @@ class LoopState:
 
 
 def _label(state: SketchState, axis: tensor.Axis) -> str:
-    """Return the name of a loop without the numbers of its parts, to name genes in sketches."""
+    """Return the name of a loop without the numbers of its parts, to name knobs in sketches."""
     return state.names[axis][0] if axis in state.names else axis.name
 
 

@@ -52,8 +52,8 @@ def _pack(
 ) -> None:
     """Pack inputs of a tiled stage; `known` has the constants."""
     tiles = state.tiles[stage]
-    (*others, panel), gene = tiles.levels[0], tiles.spatial[-1]
-    assert gene is not None
+    (*others, panel), knob = tiles.levels[0], tiles.spatial[-1]
+    assert knob is not None
     if any(t.op not in known for t, _ in reused):
         state.s[tiles.host].reorder(panel, *others)
         state.tiles[stage] = tiles._replace(levels=((panel, *others), *tiles.levels[1:]))
@@ -63,7 +63,7 @@ def _pack(
         name = state.s.cache_read(t, "global", [state.s[stage]]).op.name
         if t.op not in known:
             state.s[name].compute_at(state.s[tiles.host], panel)
-        state.store_panels(name, dimension, (gene, LEVELS - 1))
+        state.store_panels(name, dimension, (knob, LEVELS - 1))
         axes = state.op(name).axis
         if dimension == len(axes) - 1:
-            state.s[name].vectorize(state.split_inner(name, axes[-1], (gene, LEVELS - 1)))
+            state.s[name].vectorize(state.split_inner(name, axes[-1], (knob, LEVELS - 1)))

@@ -26,7 +26,7 @@ class XGBModel:
     seed   the seed of the trees
     logs   logs; the search learns from their measurements of the task at the start
     base   trees of an earlier search, whose predictions are corrected; a task that has only the
-           columns of its genes cannot use them
+           columns of its knobs cannot use them
     """
 
     seed: int | None = None
@@ -53,7 +53,7 @@ class XGBModel:
             fix = "task.tune(options, SketchPolicy(task, model)) first"
             raise ArgumentError("XGBModel.save", "no search has trained it", fix)
         if search.columns.draft is None:
-            why = "it was trained on columns of the task's genes, which other tasks do not have"
+            why = "it was trained on columns of the task's knobs, which other tasks do not have"
             fix = "the log of the search, which init_search_callbacks reads"
             raise ArgumentError("XGBModel.save", why, fix)
         parts = tune.parts_in(search.columns.names)

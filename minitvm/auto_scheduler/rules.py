@@ -19,7 +19,7 @@ from minitvm import tensor
 from minitvm.base import Target
 
 from . import analysis, winograd
-from .state import LEVELS, State, Tiles, data_gene, sum_gene
+from .state import LEVELS, State, Tiles, data_knob, sum_knob
 
 Branch: TypeAlias = tuple[State, int]  # a new state, and the number of the stage to visit next
 CACHE = ".local"  # the end of the name of a stage that cache_write makes
@@ -123,15 +123,15 @@ def _label(a: tensor.Axis) -> str:
     return a.name.removesuffix(".c")
 
 
-def _gene(state: State, stage: str, a: tensor.Axis, lanes: int = 1) -> int | None:
-    """Return the number of the gene that splits an axis; None if the axis has one iteration."""
+def _knob(state: State, stage: str, a: tensor.Axis, lanes: int = 1) -> int | None:
+    """Return the number of the knob that splits an axis; None if the axis has one iteration."""
     length, name = analysis.extent(a), f"tile_{_label(a)}"
     if length == 1:
         return None
-    if any(g.name == name for g in state.genes):
+    if any(g.name == name for g in state.knobs):
         name = f"tile_{stage}_{_label(a)}"
-    made = sum_gene(name, length) if a.kind == "reduce" else data_gene(name, length, lanes)
-    return state.gene(made)
+    made = sum_knob(name, length) if a.kind == "reduce" else data_knob(name, length, lanes)
+    return state.knob(made)
 
 
 def _tile(
@@ -141,44 +141,44 @@ def _tile(
     op, host = state.op(stage), consumer or stage
     lanes = target.lanes(op.dtypes[0])
     *others, last = op.axis
-    genes = [*(_gene(state, stage, a) for a in others), _gene(state, stage, last, lanes)]
-    sums = [_gene(state, stage, a) for a in op.reduce_axis]
+    knobs = [*(_knob(state, stage, a) for a in others), _knob(state, stage, last, lanes)]
+    sums = [_knob(state, stage, a) for a in op.reduce_axis]
     outer = list[list[tensor.Axis]]()
     if consumer is not None:
         axes, parts = state.op(consumer).axis, [(n,) for n in range(level)]
         rest = tuple(range(level, LEVELS))
-        outer = _levels(state, consumer, axes, genes, [*parts, rest], LEVELS)
+        outer = _levels(state, consumer, axes, knobs, [*parts, rest], LEVELS)
         state.s[consumer].reorder(*chain(*outer))
         place = next(x[-1] for x in reversed(outer[:-1]) if x)
         state.s[stage].compute_at(state.s[consumer], place)
-    own = _levels(state, stage, op.axis, genes, [(n,) for n in range(level, LEVELS)])
+    own = _levels(state, stage, op.axis, knobs, [(n,) for n in range(level, LEVELS)])
     reduce = _levels(state, stage, op.reduce_axis, sums, [(0,), (1,)])
     order = [*own[:-2], reduce[0], own[-2], reduce[1], own[-1]]
     state.s[stage].reorder(*chain(*order))
     levels = tuple(map(tuple, (*outer[:-1], *own)))
     copied = tuple(outer[-1]) if outer else ()
-    state.tiles[stage] = Tiles(tuple(genes), levels, host, level, tuple(own[-1]), copied)
+    state.tiles[stage] = Tiles(tuple(knobs), levels, host, level, tuple(own[-1]), copied)
 
 
 def _levels(
     state: State,
     stage: str,
     axes: Sequence[tensor.Axis],
-    genes: Sequence[int | None],
+    knobs: Sequence[int | None],
     parts: Sequence[Sequence[int]],
     number: int | None = None,
 ) -> list[list[tensor.Axis]]:
-    """Split axes by genes; return the loops of each level. Axes of one iteration are in the first.
+    """Split axes by knobs; return the loops of each level. Axes of one iteration are in the first.
 
     number   how sketches number the loops of the last level, if it has several parts: "i.4"
     """
     found: list[list[tensor.Axis]] = [[] for _ in parts]
-    for a, gene in zip(axes, genes, strict=True):
-        if gene is None:
+    for a, knob in zip(axes, knobs, strict=True):
+        if knob is None:
             found[0].append(a)
             state.names[a] = (_label(a), "1")
             continue
-        made = state.split(stage, a, gene, parts)
+        made = state.split(stage, a, knob, parts)
         for n, (loop, several) in enumerate(zip(made, parts, strict=True)):
             shown = number if len(several) > 1 and number is not None else several[0]
             size = " * ".join(f"TILE_{_label(a).upper()}{p}" for p in several)
@@ -229,9 +229,9 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
         new = state.copy()
         view = new.s[stage]
         whole = view.fuse(*new.op(stage).reduce_axis)
-        gene = _gene_of_parts(new, stage)
-        parts = new.split(stage, whole, gene, [(0,), (1,)])
-        label, size = "@".join(_label(a) for a in state.op(stage).reduce_axis), new.genes[gene].name
+        knob = _knob_of_parts(new, stage)
+        parts = new.split(stage, whole, knob, [(0,), (1,)])
+        label, size = "@".join(_label(a) for a in state.op(stage).reduce_axis), new.knobs[knob].name
         shown = {a.name: (f"{label}.{n}", f"{size}{n}".upper()) for n, a in enumerate(parts)}
         made = new.s.rfactor(new.op(stage).output(0), parts[which], len(new.op(stage).axis))
         for op in (made.op, new.op(stage)):
@@ -239,18 +239,18 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
                 if a.name.removesuffix(".v") in shown:
                     new.names[a] = shown[a.name.removesuffix(".v")]
         new.choices = (*new.choices, ("outer", "inner")[which] + " parts")
-        new.shaping |= {gene}
+        new.shaping |= {knob}
         yield new, _index(new, made.op.name) - 1
 
 
-def _gene_of_parts(state: State, stage: str) -> int:
-    """Return the number of the gene that splits a sum; sums with equally many terms share one."""
-    made = sum_gene(f"tile_{stage}_sum", analysis.terms(state.op(stage)))
+def _knob_of_parts(state: State, stage: str) -> int:
+    """Return the number of the knob that splits a sum; sums with equally many terms share one."""
+    made = sum_knob(f"tile_{stage}_sum", analysis.terms(state.op(stage)))
     others = {f"tile_{s.removesuffix('.rf')}_sum" for s in state.stages if s.endswith(".rf")}
-    for n, gene in enumerate(state.genes):
-        if gene.name in others and gene.options == made.options:
+    for n, knob in enumerate(state.knobs):
+        if knob.name in others and knob.options == made.options:
             return n
-    return state.gene(made)
+    return state.knob(made)
 
 
 # --- the list ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ FEW = (1, 2, 4)  # iterations of the two loops around such an innermost loop
 class Tiles(NamedTuple):
     """The loops of a tiled stage.
 
-    spatial   the genes of the data axes; None for an axis of one iteration
+    spatial   the knobs of the data axes; None for an axis of one iteration
     levels    data loops, outermost level first, of the stage that writes the result; the last level
               has the innermost data loops of the tiled stage itself
     host      the stage that writes the result: a consumer, in whose loops of level `level` the
@@ -48,14 +48,14 @@ class State:
     """A schedule with open tile sizes: what sketch rules rewrite.
 
     s       the schedule; it has an example in place of each open size
-    genes   the open decisions; holes: the fields of steps that they fill
+    knobs   the open decisions; holes: the fields of steps that they fill
     rules   the names of the rules that were applied
     names   how sketches print a loop and its extent: "i.0", "TILE_I0"
     tiles   the loops of tiled stages
     choices the decisions that rules have made, such as "level 2"
     layouts the layouts with open sizes, by the number of the step
-    shaping the genes that decide formulas or steps, not only numbers in steps
-    decide  decide(options of all genes that are choices) returns the state with these decisions;
+    shaping the knobs that decide formulas or steps, not only numbers in steps
+    decide  decide(options of all knobs that are choices) returns the state with these decisions;
             None before annotation. The steps of an annotated state are those of the first options
     Rules must change copies of a state, not the state itself.
     """
@@ -63,7 +63,7 @@ class State:
     def __init__(self, initial: schedule.State) -> None:
         self.s = te.Schedule(initial)
         self.initial = initial
-        self.genes: tuple[tune.Gene, ...] = ()
+        self.knobs: tuple[tune.Knob, ...] = ()
         self.holes: tuple[tune.Hole, ...] = ()
         self.rules: tuple[str, ...] = ()
         self.names: dict[tensor.Axis, tuple[str, str]] = {}
@@ -74,18 +74,18 @@ class State:
         self.decide: Decide | None = None
 
     def copy(self) -> Self:
-        """Return a copy with the same genes."""
+        """Return a copy with the same knobs."""
         new = type(self)(self.initial)
         new.s = te.Schedule(self.s.state)
-        new.genes, new.holes, new.rules = self.genes, self.holes, self.rules
+        new.knobs, new.holes, new.rules = self.knobs, self.holes, self.rules
         new.names, new.tiles = dict(self.names), dict(self.tiles)
         new.choices, new.layouts = self.choices, dict(self.layouts)
         new.shaping, new.decide = self.shaping, self.decide
         return new
 
     def decided(self, row: Mapping[int, int] | Sequence[int]) -> State:
-        """Return the state with the decisions of a row: the option of each gene by its number."""
-        choices = (n for n, gene in enumerate(self.genes) if gene.kind == "choice")
+        """Return the state with the decisions of a row: the option of each knob by its number."""
+        choices = (n for n, knob in enumerate(self.knobs) if knob.kind == "choice")
         return self.decide(tuple(row[n] for n in choices)) if self.decide else self
 
     @property
@@ -99,53 +99,53 @@ class State:
         assert isinstance(op, tensor.ComputeOp)
         return op
 
-    def gene(self, gene: tune.Gene) -> int:
-        """Add a gene, or find the gene of the same name, and return its number."""
-        for n, known in enumerate(self.genes):
-            if known.name == gene.name:
+    def knob(self, knob: tune.Knob) -> int:
+        """Add a knob, or find the knob of the same name, and return its number."""
+        for n, known in enumerate(self.knobs):
+            if known.name == knob.name:
                 return n
-        self.genes = (*self.genes, gene)
-        return len(self.genes) - 1
+        self.knobs = (*self.knobs, knob)
+        return len(self.knobs) - 1
 
     def open(self, field: str, *parts: tuple[int, int]) -> None:
-        """Make a field of the last step a hole, which the product of `parts` (gene, part) fills."""
+        """Make a field of the last step a hole, which the product of `parts` (knob, part) fills."""
         step = len(self.s.steps) - len(self.initial.steps) - 1
         self.holes = (*self.holes, tune.Hole(step, field, parts))
 
     def split(
-        self, stage: str, axis: tensor.Axis, gene: int, parts: Sequence[Sequence[int]]
+        self, stage: str, axis: tensor.Axis, knob: int, parts: Sequence[Sequence[int]]
     ) -> list[tensor.Axis]:
-        """Split a loop by parts of a gene; each new loop has the product of its parts as size.
+        """Split a loop by parts of a knob; each new loop has the product of its parts as size.
 
         state.split("C", i, 0, [(0,), (1,), (2, 3)])    three loops, the last one of size 2 x 3
         """
         found, rest = list[tensor.Axis](), axis
-        values = self.genes[gene].values[0]
+        values = self.knobs[knob].values[0]
         for n in range(1, len(parts)):
             inner = [p for several in parts[n:] for p in several]
             factor = math.prod(int(values[p]) for p in inner)
             outer, rest = self.s[stage].split(rest, factor=factor)
-            self.open("factor", *((gene, p) for p in inner))
+            self.open("factor", *((knob, p) for p in inner))
             found.append(outer)
         found.append(rest)
         return found
 
     def split_inner(self, stage: str, axis: tensor.Axis, part: tuple[int, int]) -> tensor.Axis:
-        """Split a loop by one factor, part[1] of the gene part[0]; return the inner loop."""
-        _, inner = self.s[stage].split(axis, factor=int(self.genes[part[0]].values[0][part[1]]))
+        """Split a loop by one factor, part[1] of the knob part[0]; return the inner loop."""
+        _, inner = self.s[stage].split(axis, factor=int(self.knobs[part[0]].values[0][part[1]]))
         self.open("factor", part)
         return inner
 
     def store_panels(self, stage: str, dimension: int, width: tuple[int, int]) -> None:
         """Store a stage as panels along a dimension: [k, j] as [j // w, k, j % w].
 
-        width   the part (gene, part) that is `w`
+        width   the part (knob, part) that is `w`
         """
         names = tuple(f"d{n}" for n in range(len(self.op(stage).axis)))
         along = names[dimension]
         others = (n for n in names if n != along)
         layout = (along + " // {}", *others, along + " % {}")
-        size = str(self.genes[width[0]].values[0][width[1]])
+        size = str(self.knobs[width[0]].values[0][width[1]])
         example = tuple(e.replace("{}", size) for e in layout)
         self.s.apply(schedule.TransformLayout(stage, names, example))
         self.open("layout", width)
@@ -157,9 +157,9 @@ class State:
         No decision is left to annotate in the copy.
         """
         new = self.copy()
-        for step in sketch.filled([0] * len(sketch.space.genes)):
+        for step in sketch.filled([0] * len(sketch.space.knobs)):
             new.s.apply(step)
-        new.genes, new.holes, new.decide = sketch.space.genes, sketch.holes, lambda _: new
+        new.knobs, new.holes, new.decide = sketch.space.knobs, sketch.holes, lambda _: new
         new.layouts = {
             hole.step: step.layout
             for hole in sketch.holes
@@ -171,7 +171,7 @@ class State:
         """Return the sketch of this state: steps with holes, and the space of open decisions."""
         steps, space = (
             self.open_steps(),
-            tune.Space(self.genes, shaping=tuple(sorted(self.shaping))),
+            tune.Space(self.knobs, shaping=tuple(sorted(self.shaping))),
         )
         return DecidedSketch(name, tuple(args), self.initial, steps, self.holes, space, self)
 
@@ -201,19 +201,19 @@ class State:
         for hole in self.holes:
             step, shown = steps[hole.step], list[str]()
             for n, part in hole.parts:
-                number = part if self.genes[n].kind == "split" else ""
-                shown.append(f"{self.genes[n].name}{number}".upper())
+                number = part if self.knobs[n].kind == "split" else ""
+                shown.append(f"{self.knobs[n].name}{number}".upper())
             key = step.key if isinstance(step, schedule.Pragma) else getattr(step, "axis", "")
             found[step.stage, key] = " * ".join(shown)
         return found
 
     def __str__(self) -> str:
-        return text.program(self.s.state, self.names, self._factors() if self.genes else None)
+        return text.program(self.s.state, self.names, self._factors() if self.knobs else None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecidedSketch(tune.Sketch):
-    """A sketch whose genes also decide which steps there are.
+    """A sketch whose knobs also decide which steps there are.
 
     source   gives the steps of other decisions; `steps` are those of the first options
     """
@@ -234,7 +234,7 @@ class DecidedSketch(tune.Sketch):
 
 
 @cache
-def data_gene(name: str, length: int, lanes: int) -> tune.Gene:
+def data_knob(name: str, length: int, lanes: int) -> tune.Knob:
     """Return the ways to split a data axis into four loops (GetFactorizationSchemes).
 
     The innermost loop has at most 64 iterations. If few of its sizes divide the length, other sizes
@@ -243,16 +243,16 @@ def data_gene(name: str, length: int, lanes: int) -> tune.Gene:
     lanes   the lanes of a vector if the innermost loop will be vectorized, otherwise 1; sizes that
             do not divide the length are multiples of it
     """
-    options = list(tune.split_gene(name, length, LEVELS, innermost=LONGEST).options)
+    options = list(tune.split_knob(name, length, LEVELS, innermost=LONGEST).options)
     if len({o[-1] for o in options if o[-1] % lanes == 0}) < RICH:
         options += _uneven(length, [lanes * n for n in UNEVEN if lanes * n <= LONGEST])
-    return tune.sizes_gene(name, options)
+    return tune.sizes_knob(name, options)
 
 
 @cache
-def sum_gene(name: str, length: int) -> tune.Gene:
+def sum_knob(name: str, length: int) -> tune.Knob:
     """Return the ways to split a reduce axis into two loops."""
-    return tune.split_gene(name, length, 2)
+    return tune.split_knob(name, length, 2)
 
 
 def _uneven(length: int, inner: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:

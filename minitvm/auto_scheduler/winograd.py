@@ -49,7 +49,7 @@ def _planned(output: te.ComputeOp, target: Target) -> tune.Sketch:
 
     topi.schedule(output.output(0), target, choose=known)
     fields = seen[result.name].fields
-    space = tune.Space(tuple(tune.gene_of(name, values) for name, values in fields.items()))
+    space = tune.Space(tuple(tune.knob_of(name, values) for name, values in fields.items()))
 
     def make(row: Sequence[int]) -> tune.Made:
         values = space.options(row)

@@ -48,7 +48,7 @@ class Annealing:
 
 def walk(space: tune.Space, rng: np.random.Generator, rows: tune.Rows) -> tune.Rows:
     """Change one knob of each row to a random other option, if the changed row is allowed."""
-    sizes = np.array([len(g) for g in space.genes])
+    sizes = np.array([len(g) for g in space.knobs])
     free = np.flatnonzero(sizes > 1)
     if not len(free):
         return rows.copy()

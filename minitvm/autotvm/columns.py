@@ -43,11 +43,11 @@ def knob_columns(task: Task) -> tune.Columns:
 
     Numbers and loop sizes become logarithms; each option of other knobs has a column with 0 or 1.
     """
-    genes = task.config_space.rows.genes
-    tables = [tune.gene_table(g) for g in genes]
+    knobs = task.config_space.rows.knobs
+    tables = [tune.knob_table(g) for g in knobs]
     names = [
         f"{g.name}.{n}"
-        for g, table in zip(genes, tables, strict=True)
+        for g, table in zip(knobs, tables, strict=True)
         for n in range(table.shape[1])
     ]
 

@@ -35,7 +35,7 @@ class Knob:
     name: str
     entities: tuple[Entity, ...]
     about: str
-    gene: tune.Gene
+    knob: tune.Knob
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -234,15 +234,15 @@ class ConfigSpace(Config):
         if not found:
             why = "no option is left"
             raise ArgumentError(f"knob {name!r}", why, "another filter, max_factor or candidate")
-        self.space_map[name] = Knob(name, found, about, _gene(name, found))
+        self.space_map[name] = Knob(name, found, about, _knob(name, found))
         self.chosen[name] = found[0]
         self.__dict__.pop("rows", None)  # the cached property is out of date
 
     @cached_property
     def rows(self) -> tune.Space:
         """The same space without names."""
-        genes = tuple(k.gene for k in self.space_map.values())
-        return tune.Space(genes, self.allowed if self.filters else None)
+        knobs = tuple(k.knob for k in self.space_map.values())
+        return tune.Space(knobs, self.allowed if self.filters else None)
 
     @property
     def range_length(self) -> int:
@@ -367,6 +367,6 @@ def _option(knob: Knob, entity: Entity) -> int:
     return knob.entities.index(entity)
 
 
-def _gene(name: str, entities: tuple[Entity, ...]) -> tune.Gene:
-    """Return the gene of a knob: sizes of loops, numbers, or options without an order."""
-    return tune.gene_of(name, [e.size if isinstance(e, SplitEntity) else e.json for e in entities])
+def _knob(name: str, entities: tuple[Entity, ...]) -> tune.Knob:
+    """Return the knob of a knob: sizes of loops, numbers, or options without an order."""
+    return tune.knob_of(name, [e.size if isinstance(e, SplitEntity) else e.json for e in entities])

@@ -17,7 +17,7 @@ a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its n
 
 from . import draft
 from .builder import Program
-from .columns import COLUMNS, Columns, columns_of, gene_columns, gene_table
+from .columns import COLUMNS, Columns, columns_of, knob_columns, knob_table
 from .derive import CalledSketch, Derived, Made, derive, traced
 from .draft import DRAFT
 from .events import (
@@ -49,7 +49,7 @@ from .evolve import (
     ranked,
 )
 from .features import NAMES, STATEMENT, features
-from .gene import Gene, Ints, choice_gene, gene_of, number_gene, sizes_gene, split_gene
+from .knob import Knob, Ints, choice_knob, knob_of, number_knob, sizes_knob, split_knob
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .kernel import Packed

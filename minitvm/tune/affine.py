@@ -18,7 +18,7 @@ import numpy as np
 
 from minitvm import tir
 
-from .gene import Ints
+from .knob import Ints
 
 Num: TypeAlias = "int | Ints"  # one number for all candidates, or an array with a number for each
 

@@ -12,7 +12,7 @@ from minitvm.base import ArgumentError
 from . import draft
 from .draft import DRAFT
 from .features import NAMES, features_of
-from .gene import Gene
+from .knob import Knob
 from .legal import legal_in
 from .loss import Floats
 from .packed import all_packed
@@ -53,7 +53,7 @@ class Columns:
 def columns_of(task: Task) -> Columns:
     """Return the features of the loops, and the analytic model's columns with its estimate last.
 
-    If the loops of one sketch of the task cannot be derived, return gene_columns(task) instead.
+    If the loops of one sketch of the task cannot be derived, return knob_columns(task) instead.
     """
     target = task.target
 
@@ -77,38 +77,38 @@ def columns_of(task: Task) -> Columns:
         for sketch in task.sketches:
             statements(sketch)
     except ArgumentError:
-        return gene_columns(task)
+        return knob_columns(task)
     return Columns(of, COLUMNS, checked)
 
 
-def gene_columns(task: Task) -> Columns:
-    """Return the values of the genes as columns: AutoTVM's "knob" features.
+def knob_columns(task: Task) -> Columns:
+    """Return the values of the knobs as columns: AutoTVM's "knob" features.
 
     Numbers and loop sizes become logarithms; each option of a choice has a column with 0 or 1. Each
     sketch has its own columns, with zeros for candidates of other sketches.
     """
-    tables = [[gene_table(gene) for gene in sketch.space.genes] for sketch in task.sketches]
+    tables = [[knob_table(knob) for knob in sketch.space.knobs] for sketch in task.sketches]
     names = [
-        f"{sketch.name}.{gene.name}.{part}" if len(task.sketches) > 1 else f"{gene.name}.{part}"
-        for sketch, genes in zip(task.sketches, tables, strict=True)
-        for gene, table in zip(sketch.space.genes, genes, strict=True)
+        f"{sketch.name}.{knob.name}.{part}" if len(task.sketches) > 1 else f"{knob.name}.{part}"
+        for sketch, knobs in zip(task.sketches, tables, strict=True)
+        for knob, table in zip(sketch.space.knobs, knobs, strict=True)
         for part in range(table.shape[1])
     ]
-    widths = [sum(table.shape[1] for table in genes) for genes in tables]
+    widths = [sum(table.shape[1] for table in knobs) for knobs in tables]
 
     def of(n: int, rows: Rows) -> Floats:
         found = np.zeros((len(rows), len(names)), np.float32)
         at = sum(widths[:n])
-        for gene, table in enumerate(tables[n]):
-            found[:, at : at + table.shape[1]] = table[rows[:, gene]]
+        for knob, table in enumerate(tables[n]):
+            found[:, at : at + table.shape[1]] = table[rows[:, knob]]
             at += table.shape[1]
         return found
 
     return Columns(of, tuple(names))
 
 
-def gene_table(gene: Gene) -> Floats:
-    """Return the columns of one gene, float32[options, columns]."""
-    if gene.kind == "choice":
-        return np.eye(len(gene), dtype=np.float32)
-    return np.log2(np.abs(gene.values) + 1.0).astype(np.float32)
+def knob_table(knob: Knob) -> Floats:
+    """Return the columns of one knob, float32[options, columns]."""
+    if knob.kind == "choice":
+        return np.eye(len(knob), dtype=np.float32)
+    return np.log2(np.abs(knob.values) + 1.0).astype(np.float32)

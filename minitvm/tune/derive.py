@@ -23,7 +23,7 @@ import numpy as np
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import TVMError
 
-from .gene import Ints, gene_of
+from .knob import Ints, knob_of
 from .sketch import Hole, Sketch
 from .space import Mask, Rows, Space
 from .task import Candidate
@@ -144,10 +144,10 @@ def derive(name: str, space: Space, first: Made, make: Make, rng: np.random.Gene
     """
     bases = [tuple(r) for r in space.sample(rng, FEW).tolist()]
     base = next((r for r in bases if _try(make, r) is not None), bases[0])
-    classes = tuple(_classes(space, gene, base, make) for gene in range(len(space.genes)))
+    classes = tuple(_classes(space, knob, base, make) for knob in range(len(space.knobs)))
     count = int(np.prod([len(lists) for lists in classes], dtype=object))
     if count > MOST_SKETCHES:
-        classes = tuple((tuple(range(len(g))),) for g in space.genes)
+        classes = tuple((tuple(range(len(g))),) for g in space.knobs)
     last_first = itertools.product(*(range(len(lists)) for lists in reversed(classes)))
     found = list[Sketch]()
     for which in last_first:
@@ -165,24 +165,24 @@ def _try(make: Make, row: Row) -> Made | None:
         return None
 
 
-def _classes(space: Space, gene: int, base: Row, make: Make) -> tuple[tuple[int, ...], ...]:
-    """Group the options of a gene whose steps differ only in numbers."""
-    g = space.genes[gene]
+def _classes(space: Space, knob: int, base: Row, make: Make) -> tuple[tuple[int, ...], ...]:
+    """Group the options of a knob whose steps differ only in numbers."""
+    g = space.knobs[knob]
     every = range(len(g))
     few = g.kind == "split" or len(g) > LISTED
     looked = sorted({round(n) for n in np.linspace(0, len(g) - 1, FEW)}) if few else every
-    groups = _grouped(gene, looked, base, make)
+    groups = _grouped(knob, looked, base, make)
     if len(groups) > 1 and len(looked) < len(g) <= LISTED:
-        groups = _grouped(gene, every, base, make)
+        groups = _grouped(knob, every, base, make)
     elif len(groups) == 1 or len(looked) < len(g):
         groups = [tuple(every)]
     return tuple(groups)
 
 
-def _grouped(gene: int, options: Sequence[int], base: Row, make: Make) -> list[tuple[int, ...]]:
+def _grouped(knob: int, options: Sequence[int], base: Row, make: Make) -> list[tuple[int, ...]]:
     found: dict[Skeleton | None, list[int]] = {}
     for option in options:
-        made = _try(make, (*base[:gene], option, *base[gene + 1 :]))
+        made = _try(make, (*base[:knob], option, *base[knob + 1 :]))
         found.setdefault(None if made is None else skeleton(made), []).append(option)
     return [tuple(options) for options in found.values()]
 
@@ -235,7 +235,7 @@ class TraceError(TVMError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A part of a space, with some options of each gene; one sketch may describe it."""
+    """A part of a space, with some options of each knob; one sketch may describe it."""
 
     name: str
     whole: Space
@@ -245,11 +245,11 @@ class _Part:
 
     @property
     def space(self) -> Space:
-        genes = tuple(
-            g if len(kept) == len(g) else gene_of(g.name, [g.options[n] for n in kept], g.kind)
-            for g, kept in zip(self.whole.genes, self.options, strict=True)
+        knobs = tuple(
+            g if len(kept) == len(g) else knob_of(g.name, [g.options[n] for n in kept], g.kind)
+            for g, kept in zip(self.whole.knobs, self.options, strict=True)
         )
-        return Space(genes, None if self.whole.allowed is None else self.allowed)
+        return Space(knobs, None if self.whole.allowed is None else self.allowed)
 
     def allowed(self, rows: Rows) -> Mask:
         columns = [np.array(kept)[rows[:, n]] for n, kept in enumerate(self.options)]
@@ -318,15 +318,15 @@ Parts: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def _products(space: Space, rows: Rows) -> Iterator[tuple[Parts, tuple[int, ...]]]:
-    """Yield the products of neighbouring parts of each gene, innermost first, with their values.
+    """Yield the products of neighbouring parts of each knob, innermost first, with their values.
 
     Leaves out the outermost part of a split if it may be -1, "as many iterations as needed".
     """
-    for n, gene in enumerate(space.genes):
-        if gene.kind == "choice":
+    for n, knob in enumerate(space.knobs):
+        if knob.kind == "choice":
             continue
-        values, count = space.values(rows, n), gene.values.shape[1]
-        first = 1 if gene.kind == "split" and (gene.values[:, 0] < 0).any() else 0
+        values, count = space.values(rows, n), knob.values.shape[1]
+        first = 1 if knob.kind == "split" and (knob.values[:, 0] < 0).any() else 0
         for end in range(count, first, -1):
             for begin in range(end - 1, first - 1, -1):
                 product = np.multiply.reduce(values[:, begin:end], axis=1)
@@ -350,7 +350,7 @@ def _samples(space: Space, rows: Rows) -> list[Row]:
 
 
 def _explained(values: tuple[int, ...], known: list[tuple[Parts, tuple[int, ...]]]) -> Parts:
-    """Return parts of one gene or of two genes whose product gives `values`."""
+    """Return parts of one knob or of two knobs whose product gives `values`."""
     for parts, product in known:
         if product == values:
             return parts

@@ -10,7 +10,7 @@ import numpy as np
 
 from minitvm.base import brief
 
-from .gene import Gene, Ints
+from .knob import Knob, Ints
 from .loss import Floats
 from .policy import row_tuples
 from .space import Keys, Rows, Space, first_of_each
@@ -30,9 +30,9 @@ class Evolution:
     population    the number of rows of all sketches together, in each generation
     generations   the number of generations after the initial rows
     crossover     the share of children with two parents
-    mutation      the share of children with a changed gene
+    mutation      the share of children with a changed knob
     moves         the share of children that get another shape, and become rows of a sibling: the
-                  sketch itself, or a sketch with the same genes but other steps
+                  sketch itself, or a sketch with the same knobs but other steps
     fewest        a shape with fewer parents than this has no children in a generation
     """
 
@@ -137,16 +137,16 @@ def evolve(
 
 
 def siblings_of(spaces: Sequence[Space]) -> list[list[int]]:
-    """Return, for each space, the numbers of the spaces with the same genes, itself included."""
-    groups = dict[tuple[Gene, ...], list[int]]()
+    """Return, for each space, the numbers of the spaces with the same knobs, itself included."""
+    groups = dict[tuple[Knob, ...], list[int]]()
     for n, space in enumerate(spaces):
-        groups.setdefault(space.genes, []).append(n)
-    return [groups[space.genes] for space in spaces]
+        groups.setdefault(space.knobs, []).append(n)
+    return [groups[space.knobs] for space in spaces]
 
 
 def empty_pool(space: Space) -> Pool:
     """Return a pool without rows."""
-    none = np.zeros((0, len(space.genes)), np.int32)
+    none = np.zeros((0, len(space.knobs)), np.int32)
     return Pool(none, np.zeros(0, np.float32), np.zeros(0, np.uint64))
 
 
@@ -239,7 +239,7 @@ def diverse(found: Sequence[Scored], count: int, weight: float) -> list[Scored]:
     """Choose `count` candidates with high scores and many different options (AutoTVM, equation 3).
 
     Greedily maximises the sum of the scores of the chosen candidates, plus `weight` for each
-    distinct option of a gene that occurs among them.
+    distinct option of a knob that occurs among them.
     """
     left, chosen = list(found), list[Scored]()
     covered = set[tuple[int, int, int]]()
@@ -256,5 +256,5 @@ def diverse(found: Sequence[Scored], count: int, weight: float) -> list[Scored]:
 
 
 def _options(candidate: Candidate) -> set[tuple[int, int, int]]:
-    """Return the options of a candidate as (sketch, gene, option)."""
-    return {(candidate.sketch, gene, option) for gene, option in enumerate(candidate.row)}
+    """Return the options of a candidate as (sketch, knob, option)."""
+    return {(candidate.sketch, knob, option) for knob, option in enumerate(candidate.row)}

@@ -19,7 +19,7 @@ from minitvm import cachesim
 
 from . import kernel
 from .affine import Num
-from .gene import Ints
+from .knob import Ints
 from .kernel import CHUNK, Floats, Packed
 from .operations import OPERATIONS
 from .packed import all_packed, footprint_chunks, rows_of

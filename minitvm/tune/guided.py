@@ -48,7 +48,7 @@ class GuidedPolicy:
     model       by default, trees that correct one of these two estimates; see shared.py
     epsilon     the share of random candidates, which show the model where it is wrong
     descent     the share of neighbours of the fastest candidates, which differ from them in one
-                gene (coordinate descent), while the search does not improve
+                knob (coordinate descent), while the search does not improve
     diversity   the weight of different options against the score (AutoTVM, equation 3); 0 takes the
                 candidates with the highest scores
     watch       is called with each generation of each round's evolution

@@ -175,8 +175,8 @@ def row_tuples(rows: Rows) -> list[tuple[int, ...]]:
 
 
 def every_row(space: Space) -> Rows:
-    """Return all rows of a space in the order of their numbers, int32[size, genes]."""
-    sizes = [len(gene) for gene in space.genes]
+    """Return all rows of a space in the order of their numbers, int32[size, knobs]."""
+    sizes = [len(knob) for knob in space.knobs]
     index = np.arange(math.prod(sizes))
     columns = list[np.ndarray[tuple[int], np.dtype[np.int64]]]()
     for size in sizes:

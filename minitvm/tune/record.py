@@ -24,7 +24,7 @@ import numpy as np
 from minitvm import schedule, te
 from minitvm.base import ArgumentError, Target, TVMError, host
 
-from .gene import Gene
+from .knob import Knob
 from .policy import Trial
 from .sketch import replayed
 from .task import Candidate, Task
@@ -45,8 +45,8 @@ class Record:
     target    as a string
     machine   facts about the machine, see `machine_facts`
     sketch    the name of the sketch
-    row       the option of each gene, as a number
-    values    the option of each gene, by the name of the gene
+    row       the option of each knob, as a number
+    values    the option of each knob, by the name of the knob
     steps     the steps of the schedule, as JSON values
     batch     the number of the batch in which it was proposed, from 1; 0 if not known
     time, default, final   as in Trial
@@ -108,7 +108,7 @@ def machine_facts(target: Target) -> dict[str, Any]:
 def candidate_of(record: Record, task: Task) -> Candidate:
     """Find the candidate of a record in the spaces of a task.
 
-    Compares the values of the genes, so the space may number its options differently now. Raises
+    Compares the values of the knobs, so the space may number its options differently now. Raises
     ArgumentError if the record is of another task or another space.
     """
     what = f"record of {record.sketch}"
@@ -118,23 +118,23 @@ def candidate_of(record: Record, task: Task) -> Candidate:
     if record.sketch not in names:
         raise ArgumentError(what, "the task has no such sketch", f"one of {', '.join(names)}")
     n = names.index(record.sketch)
-    genes = task.sketches[n].space.genes
-    if {gene.name for gene in genes} != set(record.values):
-        why = f"its genes are {', '.join(record.values)}: another space"
-        raise ArgumentError(what, why, f"genes {', '.join(g.name for g in genes)}")
-    hints = record.row if len(record.row) == len(genes) else (0,) * len(genes)
-    return Candidate(n, tuple(_option(g, record, h) for g, h in zip(genes, hints, strict=True)))
+    knobs = task.sketches[n].space.knobs
+    if {knob.name for knob in knobs} != set(record.values):
+        why = f"its knobs are {', '.join(record.values)}: another space"
+        raise ArgumentError(what, why, f"knobs {', '.join(g.name for g in knobs)}")
+    hints = record.row if len(record.row) == len(knobs) else (0,) * len(knobs)
+    return Candidate(n, tuple(_option(g, record, h) for g, h in zip(knobs, hints, strict=True)))
 
 
-def _option(gene: Gene, record: Record, hint: int) -> int:
-    """Find the number of a record's option in a gene; try the number `hint` first."""
-    value = _plain(record.values[gene.name])
-    if 0 <= hint < len(gene) and _plain(gene.options[hint]) == value:
+def _option(knob: Knob, record: Record, hint: int) -> int:
+    """Find the number of a record's option in a knob; try the number `hint` first."""
+    value = _plain(record.values[knob.name])
+    if 0 <= hint < len(knob) and _plain(knob.options[hint]) == value:
         return hint
-    for n, option in enumerate(gene.options):
+    for n, option in enumerate(knob.options):
         if _plain(option) == value:
             return n
-    why = f"its option {gene.name} = {record.values[gene.name]!r} is not in the space"
+    why = f"its option {knob.name} = {record.values[knob.name]!r} is not in the space"
     raise ArgumentError(f"record of {record.sketch}", why)
 
 

@@ -149,7 +149,7 @@ class _OfTask(Corrected):
     def fit(self, features: Floats, labels: Floats) -> None:
         """Share the trials, choose the most accurate base, and train trees that correct it.
 
-        A task with other columns, such as gene_columns, has no bases; its trials are not shared.
+        A task with other columns, such as knob_columns, has no bases; its trials are not shared.
         """
         self.shared.samples[self.key] = features, labels
         known = features.shape[1] == len(self.shared.names)

@@ -1,7 +1,7 @@
 """Sketches: schedules with holes, which a row of integers fills.
 
 The names of loops do not depend on split factors, so the same steps can be taken with other
-factors. A sketch is therefore a list of steps, and a hole is a field of a step that genes decide.
+factors. A sketch is therefore a list of steps, and a hole is a field of a step that knobs decide.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from minitvm import schedule, te, tensor
 from minitvm.base import brief
 
-from .gene import Ints
+from .knob import Ints
 from .space import Rows, Space
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A field of a step that genes decide.
+    """A field of a step that knobs decide.
 
     step    the number of the step
     field   the field: "factor" of a split, "value" of a pragma, "layout" of a transform_layout
-    parts   (gene, part) pairs; the product of these parts fills the hole. If the field is a string
+    parts   (knob, part) pairs; the product of these parts fills the hole. If the field is a string
             or a tuple of strings, the product replaces each "{}" in it: "j // {}"
     """
 
@@ -42,7 +42,7 @@ class Sketch:
     args      the tensors that a program of the sketch takes
     initial   the schedule state before the first step
     steps     the steps; fields with a hole have any value, and it is replaced
-    space     the genes, and which rows are allowed
+    space     the knobs, and which rows are allowed
     """
 
     name: str
@@ -71,20 +71,20 @@ class Sketch:
         return tuple(steps)
 
     def fixed(self, options: Mapping[int, int]) -> Sketch:
-        """Return a sketch with fewer holes, for the rows with these options (gene -> option)."""
+        """Return a sketch with fewer holes, for the rows with these options (knob -> option)."""
         steps, left = list(self.steps), list[Hole]()
         for hole in self.holes:
-            if any(gene not in options for gene, _ in hole.parts):
+            if any(knob not in options for knob, _ in hole.parts):
                 left.append(hole)
                 continue
-            genes = self.space.genes
-            value = math.prod(int(genes[g].values[options[g], p]) for g, p in hole.parts)
+            knobs = self.space.knobs
+            value = math.prod(int(knobs[g].values[options[g], p]) for g, p in hole.parts)
             steps[hole.step] = _filled(steps[hole.step], hole, value)
         return replace(self, steps=tuple(steps), holes=tuple(left))
 
     def values(self, rows: Rows, hole: Hole) -> Ints:
         """Return the numbers that fill a hole, int64[candidates]."""
-        columns = [self.space.values(rows, gene)[:, part] for gene, part in hole.parts]
+        columns = [self.space.values(rows, knob)[:, part] for knob, part in hole.parts]
         return np.multiply.reduce(columns, axis=0)
 
     def state(self, row: Sequence[int]) -> schedule.State:

@@ -1,10 +1,10 @@
 """Spaces of candidates, in which a candidate is a row of integers.
 
-A gene is one decision, such as how to split a loop, with a table of options (gene.py). A row has an
-option number for each gene, so that thousands of candidates are one array: numpy draws, changes and
+A knob is one decision, such as how to split a loop, with a table of options (knob.py). A row has an
+option number for each knob, so that thousands of candidates are one array: numpy draws, changes and
 compares them without building a schedule.
 
-    space = Space((split_gene("tile_i", 512, 4), choice_gene("unroll", [0, 16, 64, 512])))
+    space = Space((split_knob("tile_i", 512, 4), choice_knob("unroll", [0, 16, 64, 512])))
     rows = space.sample(rng, 1000)          int32[1000, 2]
     space.values(rows, 0)                   int64[1000, 4]: the sizes of the four loops
 """
@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from minitvm.base import ArgumentError, brief
 
-from .gene import Gene, Ints
+from .knob import Knob, Ints
 
-Rows: TypeAlias = npt.NDArray[np.int32]  # [candidates, genes]: option numbers
+Rows: TypeAlias = npt.NDArray[np.int32]  # [candidates, knobs]: option numbers
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 LEAST_SHARE = 0.05  # sample() assumes that at least this share of the rows is allowed
@@ -32,14 +32,14 @@ TRIES = 32  # rounds of drawing before a space counts as nearly empty
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
-    """The candidates that a list of genes describes.
+    """The candidates that a list of knobs describes.
 
     allowed   allowed(rows) returns a mask of the rows that may be candidates; None allows all
-    shaping   the genes that decide formulas or steps, not only numbers in steps. Rows with the same
-              options of these genes have the same shape, for which statements are derived once
+    shaping   the knobs that decide formulas or steps, not only numbers in steps. Rows with the same
+              options of these knobs have the same shape, for which statements are derived once
     """
 
-    genes: tuple[Gene, ...]
+    knobs: tuple[Knob, ...]
     allowed: Callable[[Rows], Mask] | None = None
     shaping: tuple[int, ...] = ()
 
@@ -48,7 +48,7 @@ class Space:
     @property
     def size(self) -> int:
         """Return the number of rows, including those that are not allowed."""
-        return math.prod(len(g) for g in self.genes)
+        return math.prod(len(g) for g in self.knobs)
 
     def legal(self, rows: Rows) -> Mask:
         """Return which rows are allowed."""
@@ -57,7 +57,7 @@ class Space:
     @property
     def shape_count(self) -> int:
         """Return the number of shapes."""
-        return math.prod(len(self.genes[n]) for n in self.shaping)
+        return math.prod(len(self.knobs[n]) for n in self.shaping)
 
     def shapes(self, rows: Rows) -> Ints:
         """Return a number for each row; rows of the same shape have the same number, from 0 on."""
@@ -65,9 +65,9 @@ class Space:
             return np.zeros(len(rows), np.int64)
         return np.unique(self.keys(rows[:, list(self.shaping)]), return_inverse=True)[1]
 
-    def values(self, rows: Rows, gene: int) -> Ints:
-        """Return the values of one gene, int64[candidates, parts]."""
-        return self.genes[gene].values[rows[:, gene]]
+    def values(self, rows: Rows, knob: int) -> Ints:
+        """Return the values of one knob, int64[candidates, parts]."""
+        return self.knobs[knob].values[rows[:, knob]]
 
     def sample(self, rng: np.random.Generator, count: int, shapes: int | None = None) -> Rows:
         """Draw `count` allowed rows, uniformly and independently.
@@ -92,7 +92,7 @@ class Space:
 
     def _drawn(self, rng: np.random.Generator, count: int, like: Rows | None = None) -> Rows:
         """Draw rows, allowed or not, with the shapes of the rows `like` in turns."""
-        sizes = np.array([len(g) for g in self.genes])
+        sizes = np.array([len(g) for g in self.knobs])
         rows = rng.integers(0, sizes, (count, len(sizes)), dtype=np.int32)
         if like is not None and self.shaping:
             of = list(self.shaping)
@@ -100,15 +100,15 @@ class Space:
         return rows
 
     def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
-        """Return `rows` with one gene of each row changed to a neighbouring option.
+        """Return `rows` with one knob of each row changed to a neighbouring option.
 
         A row keeps its shape, and stays as it is if its change is not allowed.
         """
-        new = self._changed(rng, rows, [c for c in range(len(self.genes)) if c not in self.shaping])
+        new = self._changed(rng, rows, [c for c in range(len(self.knobs)) if c not in self.shaping])
         return np.where(self.legal(new)[:, None], new, rows)
 
     def reshape(self, rng: np.random.Generator, rows: Rows, shapes: int) -> Rows:
-        """Return `rows` with other shapes, each like that of one of `rows` but for one gene.
+        """Return `rows` with other shapes, each like that of one of `rows` but for one knob.
 
         shapes   the number of these shapes; neighbouring rows get the same shape
         A row stays as it is if its change is not allowed.
@@ -118,30 +118,30 @@ class Space:
         new[:, of] = others[np.arange(len(rows)) * shapes // len(rows)][:, of]
         return np.where(self.legal(new)[:, None], new, rows)
 
-    def _changed(self, rng: np.random.Generator, rows: Rows, genes: Sequence[int]) -> Rows:
-        """Return `rows` with one of `genes` changed in each row."""
-        new, free = rows.copy(), [c for c in genes if len(self.genes[c]) > 1]
+    def _changed(self, rng: np.random.Generator, rows: Rows, knobs: Sequence[int]) -> Rows:
+        """Return `rows` with one of `knobs` changed in each row."""
+        new, free = rows.copy(), [c for c in knobs if len(self.knobs[c]) > 1]
         if not free:
             return new
         which = np.array(free)[rng.integers(0, len(free), len(rows))]
         draw = rng.random(len(rows))
         for c in free:
             chosen = np.flatnonzero(which == c)
-            new[chosen, c] = self.genes[c].neighbour(rows[chosen, c], draw[chosen])
+            new[chosen, c] = self.knobs[c].neighbour(rows[chosen, c], draw[chosen])
         return new
 
     def neighbours(self, row: Sequence[int]) -> Rows:
-        """Return the allowed rows that differ from `row` by a neighbouring option of one gene."""
+        """Return the allowed rows that differ from `row` by a neighbouring option of one knob."""
         found = list[Sequence[int]]()
-        for c, (gene, now) in enumerate(zip(self.genes, row, strict=True)):
-            near = gene.near[gene.starts[now] : gene.starts[now + 1]] if len(gene.near) else ()
-            others: Sequence[int] = [*near] or [n for n in range(len(gene)) if n != now]
+        for c, (knob, now) in enumerate(zip(self.knobs, row, strict=True)):
+            near = knob.near[knob.starts[now] : knob.starts[now + 1]] if len(knob.near) else ()
+            others: Sequence[int] = [*near] or [n for n in range(len(knob)) if n != now]
             found += [(*row[:c], n, *row[c + 1 :]) for n in others if n != now]
-        rows = np.array(found, np.int32).reshape(-1, len(self.genes))
+        rows = np.array(found, np.int32).reshape(-1, len(self.knobs))
         return rows[self.legal(rows)]
 
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
-        """Mix each row of `a` with a row of `b`, gene by gene; keep that of `a` if not allowed.
+        """Mix each row of `a` with a row of `b`, knob by knob; keep that of `a` if not allowed.
 
         Each row has the shape of one of its parents.
         """
@@ -159,10 +159,10 @@ class Space:
         return key
 
     def index(self, row: Sequence[int]) -> int:
-        """Return the number of a row; as in AutoTVM, the first gene varies fastest."""
+        """Return the number of a row; as in AutoTVM, the first knob varies fastest."""
         found = 0
-        for gene, option in zip(reversed(self.genes), reversed(row), strict=True):
-            found = found * len(gene) + int(option)
+        for knob, option in zip(reversed(self.knobs), reversed(row), strict=True):
+            found = found * len(knob) + int(option)
         return found
 
     def row(self, index: int) -> tuple[int, ...]:
@@ -170,21 +170,21 @@ class Space:
         if not 0 <= index < self.size:
             raise ArgumentError(f"candidate {index}", f"the space has {self.size} candidates")
         found = list[int]()
-        for gene in self.genes:
-            index, option = divmod(index, len(gene))
+        for knob in self.knobs:
+            index, option = divmod(index, len(knob))
             found.append(option)
         return tuple(found)
 
     def options(self, row: Sequence[int]) -> dict[str, Any]:
-        """Return the option of each gene by the name of the gene."""
-        return {gene.name: gene.options[n] for gene, n in zip(self.genes, row, strict=True)}
+        """Return the option of each knob by the name of the knob."""
+        return {knob.name: knob.options[n] for knob, n in zip(self.knobs, row, strict=True)}
 
     def text(self, row: Sequence[int]) -> str:
         """Format a row for people: "tile_i 8x4x16, unroll 64"."""
         shown = list[str]()
-        for gene, value in zip(self.genes, self.options(row).values(), strict=True):
-            sizes = gene.kind == "split"
-            shown.append(f"{gene.name} {'x'.join(map(str, value)) if sizes else value}")
+        for knob, value in zip(self.knobs, self.options(row).values(), strict=True):
+            sizes = knob.kind == "split"
+            shown.append(f"{knob.name} {'x'.join(map(str, value)) if sizes else value}")
         return ", ".join(shown)
 
 

@@ -28,7 +28,7 @@ from minitvm.base import ArgumentError, ScheduleError
 
 from .affine import Index, Num, index_of, without
 from .extents import Domains, Path, Plan, loops_around
-from .gene import Ints
+from .knob import Ints
 from .operations import operations_of
 from .sketch import Hole, Sketch
 from .space import Rows, Space
@@ -130,9 +130,9 @@ class Shape:
 class Statements:
     """The statements of a sketch's candidates.
 
-    fixed    the genes that decide steps, or formulas of stages, as rfactor turns the loops of a
-             split into axes. Candidates with the same options of these genes share a Shape
-    shapes   options of these genes -> the Shape, derived when it is first needed
+    fixed    the knobs that decide steps, or formulas of stages, as rfactor turns the loops of a
+             split into axes. Candidates with the same options of these knobs share a Shape
+    shapes   options of these knobs -> the Shape, derived when it is first needed
     """
 
     sketch: Sketch
@@ -164,7 +164,7 @@ class Statements:
         """Return the statements of candidates that all share one Shape."""
         found = list(self.batches(rows))
         if len(found) != 1:
-            names = ", ".join(self.sketch.space.genes[n].name for n in self.fixed)
+            names = ", ".join(self.sketch.space.knobs[n].name for n in self.fixed)
             _refuse(self.sketch, f"candidates that differ in {names} have different formulas")
         return found[0][1]
 
@@ -183,19 +183,19 @@ def statements(sketch: Sketch) -> Statements:
     """Derive what the candidates of a sketch have in common.
 
     Raises ArgumentError if a size is symbolic, a stage has no loops of its own (te.extern, te.scan,
-    tensorize), or genes decide too many formulas.
+    tensorize), or knobs decide too many formulas.
     """
     if not sketch.traced:
         _refuse(sketch, "its steps are known only after a call of the template")
     shaping = sketch.space.shaping
     row, plan = _example(sketch)
     kept = {r for s in plan.state.stages for r in s.relations}
-    lost = {gene for r, hole in plan.factors.items() if r not in kept for gene, _ in hole.parts}
-    genes = [sketch.space.genes[gene] for gene in sorted(lost)]
-    if math.prod(map(len, genes)) > MOST_SHAPES:
-        names = " and ".join(g.name for g in genes)
+    lost = {knob for r, hole in plan.factors.items() if r not in kept for knob, _ in hole.parts}
+    knobs = [sketch.space.knobs[knob] for knob in sorted(lost)]
+    if math.prod(map(len, knobs)) > MOST_SHAPES:
+        names = " and ".join(g.name for g in knobs)
         _refuse(sketch, f"the options of {names} give more than {MOST_SHAPES} different formulas")
-    options = {gene: row[gene] for gene in sorted({*shaping, *lost})}
+    options = {knob: row[knob] for knob in sorted({*shaping, *lost})}
     one = sketch.fixed(options)
     first = _shape(one, _plan(one, row) if lost else plan)
     return Statements(sketch, tuple(options), {tuple(options.values()): first})
@@ -241,8 +241,8 @@ def _plan(sketch: Sketch, row: Sequence[int]) -> Plan:
 def _example(sketch: Sketch) -> tuple[tuple[int, ...], Plan]:
     """Return a row whose schedule is legal, of the shape with the first options, and its plan."""
     rng, shaping = np.random.default_rng(0), list(sketch.space.shaping)
-    first = np.zeros((1, len(sketch.space.genes)), np.int32)
-    rows = np.concatenate([Space(sketch.space.genes).sample(rng, EXAMPLES), first])
+    first = np.zeros((1, len(sketch.space.knobs)), np.int32)
+    rows = np.concatenate([Space(sketch.space.knobs).sample(rng, EXAMPLES), first])
     rows[:, shaping] = 0
     one = sketch.fixed(dict.fromkeys(shaping, 0))
     *others, last = rows.tolist()
@@ -274,10 +274,10 @@ def _numbers(sketch: Sketch, rows: Rows) -> dict[Hole, Num]:
     columns: dict[tuple[int, int], Num] = {}
     found: dict[Hole, Num] = {}
     for hole in sketch.holes:
-        for gene, part in hole.parts:
-            if (gene, part) not in columns:
-                options = np.ascontiguousarray(sketch.space.genes[gene].values[:, part])
-                columns[gene, part] = options[rows[:, gene]]
+        for knob, part in hole.parts:
+            if (knob, part) not in columns:
+                options = np.ascontiguousarray(sketch.space.knobs[knob].values[:, part])
+                columns[knob, part] = options[rows[:, knob]]
         first, *others = (columns[p] for p in hole.parts)
         for n in others:
             first = first * n

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from minitvm.base import ArgumentError, Target
 
 from .builder import Program
-from .gene import Gene, gene_of
+from .knob import Knob, knob_of
 from .policy import every_row
 from .space import Rows, Space
 from .task import Candidate, CandidateProgram, Task
@@ -36,7 +36,7 @@ MACHINE = ("vector_bytes", "vector_registers", "l1", "l2", "l3")  # facts that a
 class Table:
     """A space and the time of each of its candidates.
 
-    genes      the knobs and their options
+    knobs      the knobs and their options
     seconds    the time of one call for each candidate, by its number: float32[space size]; infinity
                if the candidate failed, nan if the space does not allow it
     about      "what" was measured, its "flops", the "target" and the "machine", the "peak" in
@@ -44,14 +44,14 @@ class Table:
     """
 
     name: str
-    genes: tuple[Gene, ...]
+    knobs: tuple[Knob, ...]
     seconds: Seconds
     about: Mapping[str, Any]
 
     @property
     def space(self) -> Space:
         """Return the space; it allows the candidates that were measured."""
-        return Space(self.genes, lambda rows: ~np.isnan(self.of(rows)))
+        return Space(self.knobs, lambda rows: ~np.isnan(self.of(rows)))
 
     @property
     def best(self) -> float:
@@ -66,7 +66,7 @@ class Table:
     @property
     def rows(self) -> Rows:
         """Return the allowed candidates, in the order of their numbers."""
-        return every_row(Space(self.genes))[~np.isnan(self.seconds)]
+        return every_row(Space(self.knobs))[~np.isnan(self.seconds)]
 
     @property
     def target(self) -> Target:
@@ -77,9 +77,9 @@ class Table:
     def of(self, rows: Rows) -> Seconds:
         """Return the times of the candidates in `rows`."""
         index, scale = np.zeros(len(rows), np.int64), 1
-        for column, gene in zip(rows.T, self.genes, strict=True):
+        for column, knob in zip(rows.T, self.knobs, strict=True):
             index += column.astype(np.int64) * scale
-            scale *= len(gene)
+            scale *= len(knob)
         return self.seconds[index]
 
     def share_within(self, fraction: float) -> float:
@@ -88,12 +88,12 @@ class Table:
 
     def save(self, file: str | Path) -> None:
         """Write the table to a .npz file."""
-        genes = [{"name": g.name, "kind": g.kind, "options": g.options} for g in self.genes]
-        head = json.dumps({"name": self.name, "genes": genes, "about": dict(self.about)})
+        knobs = [{"name": g.name, "kind": g.kind, "options": g.options} for g in self.knobs]
+        head = json.dumps({"name": self.name, "knobs": knobs, "about": dict(self.about)})
         np.savez_compressed(file, seconds=self.seconds, head=np.array(head))
 
     def __repr__(self) -> str:
-        sizes = " x ".join(str(len(g)) for g in self.genes)
+        sizes = " x ".join(str(len(g)) for g in self.knobs)
         measured = f"{len(self.measured)} of {sizes} candidates measured"
         return f"table {self.name!r}: {self.about['what']}, {measured}"
 
@@ -106,11 +106,11 @@ def load_table(name: str | Path) -> Table:
         raise ArgumentError(f"table {str(name)!r}", "there is no such table", f"one of {known}")
     with np.load(file) as stored:
         head, seconds = json.loads(str(stored["head"])), stored["seconds"]
-    return Table(head["name"], tuple(map(_gene, head["genes"])), seconds, head["about"])
+    return Table(head["name"], tuple(map(_knob, head["knobs"])), seconds, head["about"])
 
 
-def _gene(given: Mapping[str, Any]) -> Gene:
-    return gene_of(given["name"], [_frozen(o) for o in given["options"]], given["kind"])
+def _knob(given: Mapping[str, Any]) -> Knob:
+    return knob_of(given["name"], [_frozen(o) for o in given["options"]], given["kind"])
 
 
 def _frozen(option: Any) -> Any:
@@ -167,17 +167,17 @@ def _candidate(program: Program) -> Candidate:
 def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
     """Match the knobs of a table to the knobs of a space; raise ArgumentError if they differ.
     Returns for each knob its column in the space, and the numbers of its options in the table."""
-    names = [g.name for g in space.genes]
-    if sorted(names) != sorted(g.name for g in table.genes):
-        wanted = ", ".join(g.name for g in table.genes)
+    names = [g.name for g in space.knobs]
+    if sorted(names) != sorted(g.name for g in table.knobs):
+        wanted = ", ".join(g.name for g in table.knobs)
         raise ArgumentError(f"space with {', '.join(names)}", f"{table!r} has {wanted}")
     found = list[tuple[int, list[int]]]()
-    for gene in table.genes:
-        column = names.index(gene.name)
-        number = {json.dumps(o): n for n, o in enumerate(gene.options)}
-        options = [json.dumps(o) for o in space.genes[column].options]
+    for knob in table.knobs:
+        column = names.index(knob.name)
+        number = {json.dumps(o): n for n, o in enumerate(knob.options)}
+        options = [json.dumps(o) for o in space.knobs[column].options]
         if strange := [o for o in options if o not in number]:
             why = f"{table!r} has no option {strange[0]}"
-            raise ArgumentError(f"knob {gene.name!r}", why, f"options {', '.join(number)}")
+            raise ArgumentError(f"knob {knob.name!r}", why, f"options {', '.join(number)}")
         found.append((column, [number[o] for o in options]))
     return found

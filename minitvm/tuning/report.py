@@ -93,8 +93,8 @@ def _fastest(task: tune.Task, reading: tune.Reading) -> str:
 
 def _values(task: tune.Task, candidate: tune.Candidate) -> str:
     sketch = task.sketches[candidate.sketch]
-    genes = zip(sketch.space.genes, candidate.row, strict=True)
-    return ", ".join([sketch.name, *(f"{g.name} = {g.options[n]}" for g, n in genes)])
+    knobs = zip(sketch.space.knobs, candidate.row, strict=True)
+    return ", ".join([sketch.name, *(f"{g.name} = {g.options[n]}" for g, n in knobs)])
 
 
 def _schedule(task: tune.Task, best: tune.Trial) -> list[str]:

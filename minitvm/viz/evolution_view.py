@@ -54,7 +54,7 @@ class EvolutionView(Figure):
     columns       the features of candidates; by default the features in the cost model
     generation    the number of the generation shown first; by default the last one
     The first axis is the first principal component of the features. The second is the score, or the
-    second component. A click on a dot shows the genes, and marks those that differ from its parent.
+    second component. A click on a dot shows the knobs, and marks those that differ from its parent.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class EvolutionView(Figure):
         return "\n".join(lines[:25])
 
     def layout(self) -> Layout:
-        """Return the slider, the choice of the second axis, and the genes of the selected row."""
+        """Return the slider, the choice of the second axis, and the knobs of the selected row."""
         last = len(self._generations) - 1
         n = index_in(self.selected, "row", len(self.members))
         return Layout(
@@ -178,12 +178,12 @@ class EvolutionView(Figure):
                 Slider("generation", "generation", 0, last, self._now),
                 Select("map", "second axis", MAPS, self._map),
             ),
-            panels=() if n is None else (Panel(self._words(n), self._genes(n)),),
+            panels=() if n is None else (Panel(self._words(n), self._knobs(n)),),
             selectable="row:",
         )
 
-    def _genes(self, n: int) -> tuple[CodeLine, ...]:
-        """Return the genes of a row; "+" marks each gene that differs from the parent's."""
+    def _knobs(self, n: int) -> tuple[CodeLine, ...]:
+        """Return the knobs of a row; "+" marks each knob that differs from the parent's."""
         m = self.members[n]
         texts = self._options(m.candidate)
         if m.parent is None:

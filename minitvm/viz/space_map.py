@@ -77,10 +77,10 @@ class SpaceMap(Figure):
     def _value(self, knob: str, candidate: tune.Candidate) -> int | None:
         """Return the value that a candidate gives to a knob; None if it does not have the knob."""
         name, part = _parts(knob)
-        genes = self._task.sketches[candidate.sketch].space.genes
-        for gene, option in zip(genes, candidate.row, strict=True):
-            if gene.name == name and part < gene.values.shape[1]:
-                return int(gene.values[option, part])
+        knobs = self._task.sketches[candidate.sketch].space.knobs
+        for knob, option in zip(knobs, candidate.row, strict=True):
+            if knob.name == name and part < knob.values.shape[1]:
+                return int(knob.values[option, part])
         return None
 
     def _labels(self) -> tuple[dict[int, str], dict[int, str]]:
@@ -196,11 +196,11 @@ def knobs_of(task: tune.Task) -> dict[str, int]:
     """Return the knobs with 2 to MOST different values, and how many values each has."""
     found: dict[str, int] = {}
     for sketch in task.sketches:
-        for gene in sketch.space.genes:
-            parts = gene.values.shape[1]
+        for knob in sketch.space.knobs:
+            parts = knob.values.shape[1]
             for part in range(parts):
-                name = f"{gene.name}[{part}]" if parts > 1 else gene.name
-                count = len(set(gene.values[:, part].tolist()))
+                name = f"{knob.name}[{part}]" if parts > 1 else knob.name
+                count = len(set(knob.values[:, part].tolist()))
                 if 2 <= count <= MOST:
                     found.setdefault(name, count)
     if not found:
@@ -211,10 +211,10 @@ def knobs_of(task: tune.Task) -> dict[str, int]:
 
 def _usual(task: tune.Task, knobs: dict[str, int]) -> tuple[str, str]:
     """Return the innermost parts of the two splits with the most options."""
-    genes = {g.name: g for s in task.sketches for g in s.space.genes if g.kind == "split"}
+    knobs = {g.name: g for s in task.sketches for g in s.space.knobs if g.kind == "split"}
     names = [
         f"{g.name}[{g.values.shape[1] - 1}]"
-        for g in sorted(genes.values(), key=lambda g: -len(g))
+        for g in sorted(knobs.values(), key=lambda g: -len(g))
         if f"{g.name}[{g.values.shape[1] - 1}]" in knobs
     ]
     names += [k for k in knobs if k not in names]
@@ -232,8 +232,8 @@ def _labels(task: tune.Task, knob: str) -> dict[int, str]:
     name, part = _parts(knob)
     found: dict[int, str] = {}
     for sketch in task.sketches:
-        for gene in sketch.space.genes:
-            if gene.name == name and part < gene.values.shape[1]:
-                for option, value in zip(gene.options, gene.values[:, part].tolist(), strict=True):
-                    found[value] = str(value) if gene.kind != "choice" else str(option)
+        for knob in sketch.space.knobs:
+            if knob.name == name and part < knob.values.shape[1]:
+                for option, value in zip(knob.options, knob.values[:, part].tolist(), strict=True):
+                    found[value] = str(value) if knob.kind != "choice" else str(option)
     return dict(sorted(found.items()))

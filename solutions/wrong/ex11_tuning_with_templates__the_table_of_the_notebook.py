@@ -24,7 +24,7 @@ def propose(sizes, tried, seconds, count, seed):
     """Rows to measure next: propose([7, 2], [[0, 1]], [0.003], 2, 0) = [[1, 1], [4, 0]]."""
     table = tune.load_table("matmul")
     best = table.rows[np.argsort(table.measured)].tolist()
-    lengths = [len(gene) for gene in table.genes]
+    lengths = [len(knob) for knob in table.knobs]
     order = np.argsort(np.argsort(sizes))  # the knob with most options is that of the table
     places = np.argsort(lengths)[-len(sizes) :][order]
     scaled = (

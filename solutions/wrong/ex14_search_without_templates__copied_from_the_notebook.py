@@ -23,10 +23,10 @@ def mutated(sizes, seed):
     length = 1
     for size in sizes:
         length *= size
-    space = tune.Space((tune.split_gene("tile", length, len(sizes)),))
+    space = tune.Space((tune.split_knob("tile", length, len(sizes)),))
     rng = np.random.default_rng(seed)
     (row,) = space.sample(rng, 1).tolist()
-    return list(space.genes[0].options[row[0]])
+    return list(space.knobs[0].options[row[0]])
 
 
 def blocked(name, stages):

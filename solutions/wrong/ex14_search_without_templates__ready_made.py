@@ -1,4 +1,4 @@
-"""The library's own functions: the first rule of the list, a gene's options, a guess."""
+"""The library's own functions: the first rule of the list, a knob's options, a guess."""
 
 from minitvm import tune
 from minitvm.auto_scheduler import analysis
@@ -20,8 +20,8 @@ def derive(stages):
 
 
 def mutated(sizes, seed):
-    gene = tune.split_gene("tile", int(np.prod(sizes)), len(sizes))
-    return list(gene.options[seed % len(gene)])
+    knob = tune.split_knob("tile", int(np.prod(sizes)), len(sizes))
+    return list(knob.options[seed % len(knob)])
 
 
 def blocked(name, stages):

@@ -49,7 +49,7 @@ def test_a_search_extends_the_prefixes_that_it_kept(task) -> None:
         lowest = min(n.score for n in after.kept)
         assert all(n.score <= lowest for n in after.pruned)
     text = str(trace)
-    assert "1 genes known: 4 kept" in text
+    assert "1 knobs known: 4 kept" in text
     assert "pruned " in text
 
 
@@ -66,8 +66,8 @@ def test_the_prefix_of_a_program_is_followed_to_where_it_is_pruned(task) -> None
 def test_scores_of_prefixes_are_those_of_the_completed_programs(task) -> None:
     policy = auto_scheduler.BeamPolicy(task, np.random.default_rng(0))
     prefix = auto_scheduler.beam.Node(1, (5,))
-    genes = len(task.sketches[1].space.genes)
-    row = np.array([(5, *(0,) * (genes - 1))], np.int32)
+    knobs = len(task.sketches[1].space.knobs)
+    row = np.array([(5, *(0,) * (knobs - 1))], np.int32)
     at = policy.columns.names.index(tune.DRAFT)
     assert policy.scores([prefix])[0] == policy.columns.of(1, row)[0, at]
     several = auto_scheduler.BeamPolicy(task, np.random.default_rng(0), draws=64)

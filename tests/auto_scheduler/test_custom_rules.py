@@ -67,7 +67,7 @@ def policy(meets: Any, apply: Any) -> auto_scheduler.SketchPolicy:
 def test_a_rule_of_the_user_makes_sketches() -> None:
     made = policy(is_product, two_levels).search_task
     assert {s.rules for s in made.states} == {("two levels",)}
-    assert [g.name for g in made.sketches[0].space.genes[:2]] == ["split0_i", "split1_j"]
+    assert [g.name for g in made.sketches[0].space.knobs[:2]] == ["split0_i", "split1_j"]
     assert str(made.states[0]).splitlines()[0] == "parallel i.0@j.0 in range(TILE_I0 * TILE_J0):"
     check(made)
 

@@ -39,7 +39,7 @@ def test_random_rows_of_every_sketch_compute_the_formula(name: str) -> None:
 # Norm fuses 20 x 50 iterations and cuts them anywhere, where statements are approximations.
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "norm"])
 def test_features_of_random_rows_are_those_of_the_lowered_loops(name: str) -> None:
-    """Those of partial sums, too, whose number is a gene."""
+    """Those of partial sums, too, whose number is a knob."""
     rng = np.random.default_rng(0)
     for sketch in made(name, ONE)[:12]:
         rows = sketch.space.sample(rng, 3)
@@ -117,11 +117,11 @@ def test_only_cheap_functions_are_always_inlined(name: str, cheap: bool) -> None
 
 
 def decisions(name: str, target: Target) -> dict[str, tuple[str, ...]]:
-    genes = made(name, target)[1].space.genes
-    return {gene.name: gene.options for gene in genes if gene.kind == "choice"}
+    knobs = made(name, target)[1].space.knobs
+    return {knob.name: knob.options for knob in knobs if knob.kind == "choice"}
 
 
-def test_decisions_are_genes() -> None:
+def test_decisions_are_knobs() -> None:
     assert decisions("matmul", TWO) == {
         "pack_inputs": ("no", "yes"),
         "unroll_rows": ("no", "yes"),
@@ -138,8 +138,8 @@ def test_decisions_are_genes() -> None:
 
 def test_a_row_decides_which_steps_there_are() -> None:
     (sketch,) = (s for s in made("matmul + relu", TWO) if s.name == "sketch 1, level 2")
-    row = [0] * len(sketch.space.genes)
-    names = [g.name for g in sketch.space.genes]
+    row = [0] * len(sketch.space.knobs)
+    names = [g.name for g in sketch.space.knobs]
     for pack, grain in ((0, 0), (1, 1)):
         row[names.index("pack_inputs")], row[names.index("parallel")] = pack, grain
         text = sketch.scheduled(row).python()
@@ -171,14 +171,14 @@ def test_names_of_sketches_differ() -> None:
 
 
 @pytest.mark.parametrize(("length", "count"), [(64, 1), (32, 2)])
-def test_sums_of_equal_length_are_split_by_one_gene(length: int, count: int) -> None:
+def test_sums_of_equal_length_are_split_by_one_knob(length: int, count: int) -> None:
     x, y = te.placeholder((64,), name="x"), te.placeholder((length,), name="y")
     r, q = te.reduce_axis((0, 64), "r"), te.reduce_axis((0, length), "q")
     total = te.compute((1,), lambda i: te.sum(x[r], r), name="total")
     other = te.compute((1,), lambda i: te.sum(y[q] + total[i], q), name="other")
     found = auto_scheduler.sketches([auto_scheduler.ComputeDAG([x, y, other])], ONE)
-    genes = [{g.name for g in s.space.genes if g.name.endswith("_sum")} for s in found]
-    assert max(map(len, genes)) == count
+    knobs = [{g.name for g in s.space.knobs if g.name.endswith("_sum")} for s in found]
+    assert max(map(len, knobs)) == count
 
 
 def test_an_input_that_is_read_twice_is_packed_once() -> None:
@@ -192,4 +192,4 @@ def test_an_input_that_is_read_twice_is_packed_once() -> None:
     real = te.compute((32, 32), lambda i, j: te.sum(term(i, j), k), name="C")
     assert auto_scheduler.analysis.packable(real.op) == [(b, 2)]
     found = auto_scheduler.sketches([auto_scheduler.ComputeDAG([a, b, real])], ONE)
-    assert all("pack_inputs" in [g.name for g in sketch.space.genes] for sketch in found)
+    assert all("pack_inputs" in [g.name for g in sketch.space.knobs] for sketch in found)

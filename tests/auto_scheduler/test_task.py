@@ -108,7 +108,7 @@ def test_sums_as_long_as_the_data_says_are_scheduled() -> None:
     sums = [data[a:b].sum() for a, b in pairwise(starts)]
     for sketch in made.sketches:
         out = np.full(4, np.nan, "float32")
-        s = sketch.scheduled((0,) * len(sketch.space.genes))
+        s = sketch.scheduled((0,) * len(sketch.space.knobs))
         driver.build(s, made.args, target=made.target)(starts, data, out)
         np.testing.assert_allclose(out, 2 * np.array(sums))
 
@@ -174,12 +174,12 @@ def test_tile_sizes_are_drawn_uniformly() -> None:
     rng, draws = np.random.default_rng(0), 50_000
     space = task(512).sketches[0].space
     rows = space.sample(rng, draws)
-    for n, gene in enumerate(space.genes):
-        counts = np.bincount(rows[:, n], minlength=len(gene))
-        free = len(gene) - 1
-        chi_square = float(np.sum((counts - draws / len(gene)) ** 2) / (draws / len(gene)))
+    for n, knob in enumerate(space.knobs):
+        counts = np.bincount(rows[:, n], minlength=len(knob))
+        free = len(knob) - 1
+        chi_square = float(np.sum((counts - draws / len(knob)) ** 2) / (draws / len(knob)))
         normal = ((chi_square / free) ** (1 / 3) - 1 + 2 / (9 * free)) / math.sqrt(2 / (9 * free))
-        assert 0.5 * math.erfc(normal / math.sqrt(2)) > 0.01, gene.name
+        assert 0.5 * math.erfc(normal / math.sqrt(2)) > 0.01, knob.name
 
 
 # --- tuning --------------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def test_models_of_tasks_without_loop_features_start_and_are_not_saved(tmp_path:
     second = loaded.policy(tune.Task("t", (), made.target, made.args, 1.0, (other,)), rng)
     assert second.columns.draft is None
     second.learn([tune.Trial(c, tune.Result((1e-3,))) for c in second.propose(2)])
-    with pytest.raises(ArgumentError, match="it was trained on columns of the task's genes"):
+    with pytest.raises(ArgumentError, match="it was trained on columns of the task's knobs"):
         loaded.save(tmp_path / "model")
 
 

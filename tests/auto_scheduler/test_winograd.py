@@ -32,7 +32,7 @@ def test_one_sketch_has_the_steps_of_topi_with_an_open_block_and_register_tile()
     made = task(layer())
     (sketch,), (state,) = made.sketches, made.states
     assert state.rules == ("winograd",)
-    assert [gene.name for gene in sketch.space.genes] == ["block", "tile"]
+    assert [knob.name for knob in sketch.space.knobs] == ["block", "tile"]
     default = [step for step in topi.schedule(made.outputs, ONE).steps if step.stage]
     rows = sketch.space.sample(np.random.default_rng(0), 1000).tolist()
     assert any(sketch.filled(row) == tuple(default[-len(sketch.steps) :]) for row in rows)

@@ -90,7 +90,7 @@ def test_a_first_batch_derives_few_of_the_shapes() -> None:
 def test_a_norm_is_summed_in_parallel_and_in_vectors() -> None:
     task = SearchTask("NRM", (1, 512, 512), target=TWO)
     (state,) = [s for s in task.states if s.choices == ("inner parts",)]
-    row = [g.options.index((512, 512)) if g.kind == "split" else 0 for g in state.genes]
+    row = [g.options.index((512, 512)) if g.kind == "split" else 0 for g in state.knobs]
     assert str(state.program(row)).splitlines() == [
         "parallel x@i@j.1.0 in range(32):",
         "  for i@j.0 in range(512):",
@@ -116,7 +116,7 @@ def test_sketches_and_programs_print(name: str) -> None:
     task, rng = small(name), np.random.default_rng(3)
     for n in rng.choice(len(task.states), 3):
         state = task.states[int(n)]
-        open_sizes = {g.name.upper() for g in state.genes if g.name.startswith("tile_")}
+        open_sizes = {g.name.upper() for g in state.knobs if g.name.startswith("tile_")}
         (row,) = task.sketches[int(n)].space.sample(rng, 1).tolist()
         text = str(state.decided(row))
         assert all(size in text for size in open_sizes), text

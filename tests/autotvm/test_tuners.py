@@ -44,7 +44,7 @@ def test_no_configuration_is_measured_twice(tuner: Any, matmul: Any, pretended: 
 
 def test_a_model_finds_faster_configurations_than_chance(matmul: Any, pretended: Any) -> None:
     task = autotvm.task.create("test/matmul", (64,))
-    sizes = np.array([len(g) for g in task.config_space.rows.genes])
+    sizes = np.array([len(g) for g in task.config_space.rows.knobs])
 
     def bowl(cfg: autotvm.ConfigEntity) -> float:
         at = np.array(task.config_space.row(cfg)) / (sizes - 1)
@@ -79,7 +79,7 @@ def test_annealing_keeps_negative_scores() -> None:
 
 
 def test_annealing_finds_the_best_rows_that_are_not_known() -> None:
-    space = tune.Space(tuple(tune.number_gene(f"g{n}", range(8)) for n in range(3)))
+    space = tune.Space(tuple(tune.number_knob(f"g{n}", range(8)) for n in range(3)))
     top = np.array([[7, 7, 7]], np.int32)
     found, _ = anneal(
         space,

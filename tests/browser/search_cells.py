@@ -9,11 +9,11 @@ from minitvm.schedule import Split
 def double(number):
     A = te.placeholder((64, 64), name="A")
     C = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="C")
-    genes = tune.split_gene("tile_i", 64, 2), tune.split_gene("tile_j", 64, 2)
+    knobs = tune.split_knob("tile_i", 64, 2), tune.split_knob("tile_j", 64, 2)
     steps = Split("C", "i", 8), Split("C", "j", 8)
     holes = tune.Hole(0, "factor", ((0, 1),)), tune.Hole(1, "factor", ((1, 1),))
     state = te.create_schedule(C.op).state
-    sketch = tune.Sketch("tiles", (A, C), state, steps, holes, tune.Space(genes))
+    sketch = tune.Sketch("tiles", (A, C), state, steps, holes, tune.Space(knobs))
     return tune.Task("double", (64, number), tvm.Target("llvm"), (A, C), 64.0**2, (sketch,))
 
 class Told:

@@ -256,7 +256,7 @@ def derived_sketch(p: SimpleNamespace) -> auto_scheduler.State:
 
 def program_of(state: auto_scheduler.State, **sizes: tuple[int, ...]) -> auto_scheduler.LoopState:
     """The program in which the loops have these sizes."""
-    row = [gene.options.index(sizes[gene.name.removeprefix("tile_")]) for gene in state.genes]
+    row = [knob.options.index(sizes[knob.name.removeprefix("tile_")]) for knob in state.knobs]
     return auto_scheduler.loop_state.LoopState(state.program(row))
 
 

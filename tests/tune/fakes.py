@@ -15,7 +15,7 @@ N = 512
 
 
 def sketch(name: str = "tiles", n: int = N, allowed=None) -> tune.Sketch:
-    """Tile i, j and k of a matrix product; unroll as a gene says."""
+    """Tile i, j and k of a matrix product; unroll as a knob says."""
     a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
     c = topi.matmul(a, b)
     s = te.create_schedule(c.op)
@@ -27,11 +27,11 @@ def sketch(name: str = "tiles", n: int = N, allowed=None) -> tune.Sketch:
         s[c].split(inner, factor=2)
     s[c].split(k, factor=2)
     s[c].pragma(s[c].leaf_iter_vars[0], "auto_unroll_max_step", 0)
-    genes = (
-        tune.split_gene("i", n, 3),
-        tune.split_gene("j", n, 3),
-        tune.split_gene("k", n, 2),
-        tune.number_gene("unroll", [0, 16, 64]),
+    knobs = (
+        tune.split_knob("i", n, 3),
+        tune.split_knob("j", n, 3),
+        tune.split_knob("k", n, 2),
+        tune.number_knob("unroll", [0, 16, 64]),
     )
     holes = (
         tune.Hole(0, "factor", ((0, 1), (0, 2))),
@@ -41,7 +41,7 @@ def sketch(name: str = "tiles", n: int = N, allowed=None) -> tune.Sketch:
         tune.Hole(4, "factor", ((2, 1),)),
         tune.Hole(5, "value", ((3, 0),)),
     )
-    return tune.Sketch(name, (a, b, c), start, tuple(s.steps), holes, tune.Space(genes, allowed))
+    return tune.Sketch(name, (a, b, c), start, tuple(s.steps), holes, tune.Space(knobs, allowed))
 
 
 def task(*sketches: tune.Sketch) -> tune.Task:
@@ -57,7 +57,7 @@ def seconds(found: tune.Task, candidate: tune.Candidate) -> float:
     """Return the time of a candidate: best for tiles of 4 x 64, long k, little unrolling."""
     space = found.sketches[candidate.sketch].space
     options = [
-        gene.options[option] for gene, option in zip(space.genes, candidate.row, strict=True)
+        knob.options[option] for knob, option in zip(space.knobs, candidate.row, strict=True)
     ]
     i, j, k, unroll = options
     wish = ((i[2], 4), (j[2], 64), (i[1], 16), (j[1], 2), (k[1], 128), (unroll + 1, 17))
@@ -105,7 +105,7 @@ class Machine:
 
 def guided(found: tune.Task, rng: np.random.Generator, **options) -> tune.GuidedPolicy:
     """Return the default policy with columns that tell all candidates of a fake apart."""
-    return tune.GuidedPolicy(found, rng, columns=tune.gene_columns(found), **options)
+    return tune.GuidedPolicy(found, rng, columns=tune.knob_columns(found), **options)
 
 
 def search(found: tune.Task | None = None, policy=None, **options) -> tune.Outcome:

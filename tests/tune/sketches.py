@@ -20,27 +20,27 @@ class Draft:
         self.args = tuple(args)
         self.s = te.create_schedule([t.op for t in outputs])
         self.initial = self.s.state
-        self.genes: list[tune.Gene] = []
+        self.knobs: list[tune.Knob] = []
         self.holes: list[tune.Hole] = []
 
-    def gene(self, gene: tune.Gene) -> int:
-        self.genes.append(gene)
-        return len(self.genes) - 1
+    def knob(self, knob: tune.Knob) -> int:
+        self.knobs.append(knob)
+        return len(self.knobs) - 1
 
     def hole(self, field: str, *parts: tuple[int, int]) -> None:
-        """The last step has a hole that these (gene, part) pairs fill."""
+        """The last step has a hole that these (knob, part) pairs fill."""
         self.holes.append(tune.Hole(len(self.s.steps) - 1, field, parts))
 
-    def split(self, t: Any, axis: Any, gene: int, parts: Sequence[Any]) -> list[Any]:
+    def split(self, t: Any, axis: Any, knob: int, parts: Sequence[Any]) -> list[Any]:
         """Split an axis into one loop more than there are `parts`, outermost first.
 
-        A part is the number of a part of the gene, or several: (2, 3) is their product.
+        A part is the number of a part of the knob, or several: (2, 3) is their product.
         """
         levels = list[Any]()
         for n in range(len(parts)):
             outer, axis = self.s[t].split(axis, factor=1)
             inner = [q for p in parts[n:] for q in (p if isinstance(p, tuple) else (p,))]
-            self.hole("factor", *((gene, q) for q in inner))
+            self.hole("factor", *((knob, q) for q in inner))
             levels.append(outer)
         return [*levels, axis]
 
@@ -51,7 +51,7 @@ class Draft:
                 name, axes = steps[h.step].stage, steps[h.step].axes
                 layout = (f"{axes[1]} // {{}}", axes[0], f"{axes[1]} % {{}}")
                 steps[h.step] = schedule.TransformLayout(name, axes, layout)
-        space = tune.Space(tuple(self.genes))
+        space = tune.Space(tuple(self.knobs))
         return tune.Sketch(name, self.args, self.initial, tuple(steps), tuple(self.holes), space)
 
 
@@ -80,12 +80,12 @@ def over(
         t = s.cache_write(main, "local")
     panel = s.cache_read(packed, "global", [t]) if packed is not None else None
     axes, reduce = s[t].op.axis, s[t].op.reduce_axis
-    genes = [d.gene(tune.split_gene(f"tile_{a.name}", a.extent, 4, innermost=64)) for a in axes]
-    inner = [d.gene(tune.split_gene(f"tile_{a.name}", a.extent, 2)) for a in reduce]
-    pragma = d.gene(tune.number_gene("unroll", UNROLL))
+    knobs = [d.knob(tune.split_knob(f"tile_{a.name}", a.extent, 4, innermost=64)) for a in axes]
+    inner = [d.knob(tune.split_knob(f"tile_{a.name}", a.extent, 2)) for a in reduce]
+    pragma = d.knob(tune.number_knob("unroll", UNROLL))
     if level == 0 and last is not None:
         raise ValueError("a reader needs a tile of `main` to read")
-    split = [d.split(t, a, g, (1, 2, 3)) for a, g in zip(axes, genes, strict=True)]
+    split = [d.split(t, a, g, (1, 2, 3)) for a, g in zip(axes, knobs, strict=True)]
     parts = [d.split(t, a, g, (1,)) for a, g in zip(reduce, inner, strict=True)]
     order = [[x[n] for x in split] for n in range(4)]
     halves = [[x[n] for x in parts] for n in range(2)]
@@ -93,7 +93,7 @@ def over(
     top, outer = t, order[0]
     if level:
         of = [
-            d.split(out, a, g, _levels(level)) for a, g in zip(s[out].op.axis, genes, strict=True)
+            d.split(out, a, g, _levels(level)) for a, g in zip(s[out].op.axis, knobs, strict=True)
         ]
         s[out].reorder(*[x[n] for n in range(level + 1) for x in of])
         s[t].compute_at(s[out], of[-1][level - 1])
@@ -103,11 +103,11 @@ def over(
         _place(d, pad, t, top, pad_at, order, halves)
     if panel is not None:
         s[panel].transform_layout(lambda k, j: (j // 1, k, j % 1))
-        d.hole("layout", (genes[-1], 3))
+        d.hole("layout", (knobs[-1], 3))
         if level:
             s[panel].compute_at(s[top], outer[-1])
         _, ji = s[panel].split(s[panel].op.axis[-1], factor=1)
-        d.hole("factor", (genes[-1], 3))
+        d.hole("factor", (knobs[-1], 3))
         s[panel].vectorize(ji)
     if panel is None:
         fused = s[top].fuse(*outer) if len(outer) > 1 else outer[0]
@@ -205,7 +205,7 @@ def elementwise(m: int, n: int) -> tune.Sketch:
     x = te.compute((m, n), lambda i, j: a[i, j] * 2.0 + b[j], name="scaled")
     y = te.compute((m, n), lambda i, j: te.exp(x[i, j]) - x[i, j], name="Y")
     d = Draft([a, b, y], [y])
-    rows, columns = (d.gene(tune.split_gene(f"tile_{v}", e, 2)) for v, e in (("i", m), ("j", n)))
+    rows, columns = (d.knob(tune.split_knob(f"tile_{v}", e, 2)) for v, e in (("i", m), ("j", n)))
     io, ii = d.split(y, d.s[y].op.axis[0], rows, (1,))
     jo, ji = d.split(y, d.s[y].op.axis[1], columns, (1,))
     d.s[y].reorder(io, jo, ii, ji)
@@ -221,7 +221,7 @@ def scalar(n: int) -> tune.Sketch:
     a, k = te.placeholder((n,), name="A"), te.reduce_axis((0, n), name="k")
     y = te.compute((), lambda: te.sum(a[k], axis=k), name="Y")
     d = Draft([a, y], [y])
-    d.split(y, d.s[y].op.reduce_axis[0], d.gene(tune.split_gene("tile_k", n, 2)), (1,))
+    d.split(y, d.s[y].op.reduce_axis[0], d.knob(tune.split_knob("tile_k", n, 2)), (1,))
     d.s[y].unroll(d.s[y].fuse(d.s[y].fuse(), d.s[y].leaf_iter_vars[1]))
     d.s[y].fuse()
     return d.sketch("scalar")
@@ -233,7 +233,7 @@ def softmax(m: int, n: int) -> tune.Sketch:
     y = topi.softmax(a)
     d = Draft([a, y], [y])
     stages = [v for v in d.s.stages if not isinstance(v.op, tensor.PlaceholderOp)]
-    rows, columns = (d.gene(tune.split_gene(f"tile_{v}", e, 2)) for v, e in (("i", m), ("j", n)))
+    rows, columns = (d.knob(tune.split_knob(f"tile_{v}", e, 2)) for v, e in (("i", m), ("j", n)))
     io, ii = d.split(y, d.s[y].op.axis[0], rows, (1,))
     _, ji = d.split(y, d.s[y].op.axis[1], columns, (1,))
     d.s[y].vectorize(ji)
@@ -254,11 +254,11 @@ def stencil(m: int, n: int, sizes: Sequence[tuple[int, int]], *, wrap: bool) -> 
 
     y = te.compute((m, n), formula, name="Y")
     d = Draft([a, y], [y])
-    gene = d.gene(tune.sizes_gene("tiles", sizes))
+    knob = d.knob(tune.sizes_knob("tiles", sizes))
     i, j = d.s[y].op.axis
     d.s[y].split(i, factor=1)
-    d.hole("factor", (gene, 0))
+    d.hole("factor", (knob, 0))
     _, ji = d.s[y].split(j, factor=1)
-    d.hole("factor", (gene, 1))
+    d.hole("factor", (knob, 1))
     d.s[y].vectorize(ji)
     return d.sketch("stencil")

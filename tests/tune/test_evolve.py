@@ -59,9 +59,9 @@ def test_an_evolution_scores_each_row_once() -> None:
     assert len(set(asked)) == len(asked)
 
 
-def test_crossover_takes_genes_of_both_parents() -> None:
+def test_crossover_takes_knobs_of_both_parents() -> None:
     """With mutation off, children of two parents can only mix their options (defect 6)."""
-    space = tune.Space((tune.choice_gene("a", range(90)), tune.choice_gene("b", range(90))))
+    space = tune.Space((tune.choice_knob("a", range(90)), tune.choice_knob("b", range(90))))
     rows = np.array([[1, 1], [2, 2]], np.int32)
     settings = tune.Evolution(64, 8, crossover=1.0, mutation=0.0, fewest=1)
     first = [start(space, lambda r: np.ones(len(r)), rows=rows)]
@@ -80,10 +80,10 @@ def test_sketches_with_better_rows_get_more_children() -> None:
     assert len(pools[1].rows) == 256
 
 
-def test_a_move_makes_a_row_of_a_sketch_with_the_same_genes() -> None:
-    genes = (tune.choice_gene("a", range(90)), tune.choice_gene("b", range(90)))
-    other = tune.Space((tune.choice_gene("a", range(90)), tune.choice_gene("b", range(90))))
-    spaces = [tune.Space(genes), tune.Space(genes), other]
+def test_a_move_makes_a_row_of_a_sketch_with_the_same_knobs() -> None:
+    knobs = (tune.choice_knob("a", range(90)), tune.choice_knob("b", range(90)))
+    other = tune.Space((tune.choice_knob("a", range(90)), tune.choice_knob("b", range(90))))
+    spaces = [tune.Space(knobs), tune.Space(knobs), other]
     first = [start(spaces[0], lambda r: np.ones(len(r))), *map(tune.empty_pool, spaces[1:])]
     settings = tune.Evolution(128, 2, crossover=0.0, mutation=0.0, moves=0.5, fewest=1)
     pools = tune.evolve(spaces, lambda n, r: np.ones(len(r)), rng(), first, settings)
@@ -178,7 +178,7 @@ def test_a_space_without_a_legal_row_has_no_candidates() -> None:
     assert outcome.found is None
 
 
-def test_a_sketch_without_genes_has_one_candidate() -> None:
+def test_a_sketch_without_knobs_has_one_candidate() -> None:
     plain = sketch(n=8)
     fixed = tune.Sketch("fixed", plain.args, plain.initial, plain.steps, (), tune.Space(()))
     for kind in (tune.RandomPolicy, tune.GuidedPolicy):
@@ -191,7 +191,7 @@ def test_a_sketch_without_genes_has_one_candidate() -> None:
 def test_defect_13_equivalent_candidates_are_measured_once() -> None:
     """The columns say that unrolling changes nothing: candidates differ by it alone."""
     found = task()
-    plain = tune.gene_columns(found)
+    plain = tune.knob_columns(found)
     width = plain.names.index("unroll.0")
     columns = tune.Columns(lambda n, rows: plain.of(n, rows)[:, :width], plain.names[:width])
     policy = tune.GuidedPolicy(found, rng(), columns=columns)
@@ -207,8 +207,8 @@ def test_defect_13_loops_of_length_1_make_no_difference() -> None:
     while proposed := policy.propose(16):
         for candidate in proposed:
             options = [
-                gene.options[option]
-                for gene, option in zip(found.sketches[0].space.genes, candidate.row, strict=True)
+                knob.options[option]
+                for knob, option in zip(found.sketches[0].space.knobs, candidate.row, strict=True)
             ]
             programs.add((*(tuple(n for n in split if n > 1) for split in options[:3]), options[3]))
     assert found.size == 324
@@ -217,7 +217,7 @@ def test_defect_13_loops_of_length_1_make_no_difference() -> None:
 
 def test_the_first_batch_follows_the_draft() -> None:
     found = task()
-    plain, score = tune.gene_columns(found), score_of(found)
+    plain, score = tune.knob_columns(found), score_of(found)
 
     def of(n, rows):
         return np.column_stack([plain.of(n, rows), score(n, rows)]).astype(np.float32)
@@ -241,14 +241,14 @@ def test_a_share_of_a_batch_is_random() -> None:
         def predict(self, features):
             return features[:, plain.names.index("k.1")]
 
-    plain = tune.gene_columns(found)
+    plain = tune.knob_columns(found)
     policy = tune.GuidedPolicy(found, rng(), model=Flat(), columns=plain, epsilon=0.25)
     policy.learn(
         [tune.Trial(c, tune.Result((1.0,))) for c in tune.RandomPolicy(found, rng(5)).propose(16)]
     )
     batch = policy.propose(32)
     space = found.sketches[0].space
-    inner = [space.genes[2].options[candidate.row[2]][1] for candidate in batch]
+    inner = [space.knobs[2].options[candidate.row[2]][1] for candidate in batch]
     assert set(inner[:24]) == {N}
     assert len(set(inner[24:])) > 2
 
@@ -298,9 +298,9 @@ def test_the_guided_policy_needs_fewer_trials_than_random() -> None:
     assert few < 0.6 * many
 
 
-def test_gene_columns_of_sketches_do_not_mix() -> None:
+def test_knob_columns_of_sketches_do_not_mix() -> None:
     found = task(sketch("a"), sketch("b"))
-    columns = tune.gene_columns(found)
+    columns = tune.knob_columns(found)
     one, two = (columns.of(n, np.array([[5, 5, 5, 2]], np.int32))[0] for n in (0, 1))
     half = len(columns.names) // 2
     np.testing.assert_array_equal(one[:half], two[half:])

@@ -12,9 +12,9 @@ TARGET = Target("llvm -mcpu=skylake-avx512 -mattr=+avx512f -num-cores=1")  # 16 
 
 
 def row(sketch: tune.Sketch, *options: object) -> np.ndarray:
-    """The row with these options of the genes."""
-    genes = zip(sketch.space.genes, options, strict=True)
-    return np.array([[g.options.index(o) for g, o in genes]], np.int32)
+    """The row with these options of the knobs."""
+    knobs = zip(sketch.space.knobs, options, strict=True)
+    return np.array([[g.options.index(o) for g, o in knobs]], np.int32)
 
 
 def is_legal(*options: object, unroll: str = "pragma") -> bool:
@@ -64,7 +64,7 @@ def test_a_symbolic_size_is_refused():
     a = te.placeholder((n,), name="A")
     y = te.compute((n,), lambda i: a[i] + 1.0, name="Y")
     initial = te.create_schedule(y.op).state
-    space = tune.Space((tune.number_gene("unused", [0]),))
+    space = tune.Space((tune.number_knob("unused", [0]),))
     sketch = tune.Sketch("symbolic", (a, y), initial, (), (), space)
     with pytest.raises(ArgumentError, match="Y has a symbolic size"):
         tune.features(sketch, np.zeros((1, 1), np.int32))

@@ -59,7 +59,7 @@ def test_a_line_says_what_was_measured_where(path) -> None:
     assert set(line["machine"]) == {"cpu", "cores", "vector_bytes", "l1", "l2", "l3"}
     assert line["sketch"] == "tiles"
     assert line["row"] == list(trial.candidate.row)
-    assert line["values"]["i"] == list(space.genes[0].options[trial.candidate.row[0]])
+    assert line["values"]["i"] == list(space.knobs[0].options[trial.candidate.row[0]])
     assert line["steps"][0][0] == "split"
     assert line["seconds"] == [1e-3, 2e-3]
     assert line["flops"] == 2 * 512**3
@@ -181,8 +181,8 @@ def test_values_count_if_a_space_numbers_its_options_in_another_way(path) -> Non
     log = written(path, found, trials(found))
     k = found.sketches[0]
     turned = tuple(
-        tune.sizes_gene(g.name, tuple(reversed(g.options))) if g.kind == "split" else g
-        for g in k.space.genes
+        tune.sizes_knob(g.name, tuple(reversed(g.options))) if g.kind == "split" else g
+        for g in k.space.knobs
     )
     again = tune.Sketch(k.name, k.args, k.initial, k.steps, k.holes, tune.Space(turned))
     other = tune.Task(found.name, found.workload, found.target, found.args, found.flops, (again,))
@@ -195,7 +195,7 @@ def test_a_candidate_of_another_space_is_refused(path) -> None:
     found = task()
     (record, *_) = written(path, found, trials(found)).records()
     k = found.sketches[0]
-    less = tune.Space((*k.space.genes[:3], tune.number_gene("other", [1, 2])))
+    less = tune.Space((*k.space.knobs[:3], tune.number_knob("other", [1, 2])))
     other = tune.Sketch(k.name, k.args, k.initial, k.steps, k.holes, less)
     with pytest.raises(ArgumentError, match="another space"):
         tune.candidate_of(record, task(other))

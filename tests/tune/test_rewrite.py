@@ -60,8 +60,8 @@ def test_an_upgrade_numbers_the_options_as_the_space_does_today(tmp_path) -> Non
     found, log = filled(tmp_path)
     k = found.sketches[0]
     turned = tuple(
-        tune.sizes_gene(g.name, tuple(reversed(g.options))) if g.kind == "split" else g
-        for g in k.space.genes
+        tune.sizes_knob(g.name, tuple(reversed(g.options))) if g.kind == "split" else g
+        for g in k.space.knobs
     )
     today = tune.Sketch(k.name, k.args, k.initial, k.steps, k.holes, tune.Space(turned))
     now = tune.Task(found.name, found.workload, found.target, found.args, found.flops, (today,))

@@ -92,7 +92,7 @@ def test_a_task_with_other_columns_shares_nothing() -> None:
     shared = tune.SharedModel(NAMES)
     x, y = trials_of(0.0, 0)
     other = shared.of("other")
-    other.fit(x[:, :2], y)  # the columns of its genes
+    other.fit(x[:, :2], y)  # the columns of its knobs
     assert tune.pairwise_accuracy(other.predict(x[:, :2]), y) > 0.8
     assert next(iter(other.importance(NAMES[:2]))) == "draft.b"
     assert len(shared.bases("new")) == 1

@@ -12,7 +12,7 @@ def matmul(n: int = 64):
 
 
 def sketch() -> tune.Sketch:
-    """Tile i and j, unroll as a gene says, pack b in panels as wide as the inner tile."""
+    """Tile i and j, unroll as a knob says, pack b in panels as wide as the inner tile."""
     a, b, c = matmul()
     s = te.create_schedule(c.op)
     packed = s.cache_read(b, "global", [c])
@@ -24,10 +24,10 @@ def sketch() -> tune.Sketch:
     s[c].pragma(s[c].leaf_iter_vars[0], "auto_unroll_max_step", 16)
     steps = list(s.steps)
     steps[1] = schedule.TransformLayout(s[packed].name, ("k", "j"), ("j // {}", "k", "j % {}"))
-    genes = (
-        tune.split_gene("i", 64, 2),
-        tune.split_gene("j", 64, 2),
-        tune.number_gene("unroll", [0, 16, 64]),
+    knobs = (
+        tune.split_knob("i", 64, 2),
+        tune.split_knob("j", 64, 2),
+        tune.number_knob("unroll", [0, 16, 64]),
     )
     holes = (
         tune.Hole(1, "layout", ((1, 1),)),
@@ -36,7 +36,7 @@ def sketch() -> tune.Sketch:
         tune.Hole(5, "value", ((2, 0),)),
     )
     initial = te.create_schedule(c.op).state
-    return tune.Sketch("tiles", (a, b, c), initial, tuple(steps), holes, tune.Space(genes))
+    return tune.Sketch("tiles", (a, b, c), initial, tuple(steps), holes, tune.Space(knobs))
 
 
 def test_a_row_fills_all_holes():

@@ -23,11 +23,11 @@ ABOUT = {
 
 def example() -> tune.Table:
     """Twelve candidates: two may not be measured, one failed."""
-    genes = (tune.sizes_gene("tile", [(-1, 1), (-1, 2), (-1, 4)]), tune.choice_gene("kind", "abcd"))
+    knobs = (tune.sizes_knob("tile", [(-1, 1), (-1, 2), (-1, 4)]), tune.choice_knob("kind", "abcd"))
     seconds = np.linspace(12e-3, 1e-3, 12, dtype=np.float32)
     seconds[[1, 5]] = np.nan
     seconds[7] = np.inf
-    return tune.Table("sum", genes, seconds, ABOUT)
+    return tune.Table("sum", knobs, seconds, ABOUT)
 
 
 @autotvm.template("table/sum")
@@ -47,7 +47,7 @@ def test_a_table_is_read_as_it_was_saved(tmp_path: Path) -> None:
     table.save(tmp_path / "sum.npz")
     again = tune.load_table(tmp_path / "sum.npz")
     assert np.array_equal(again.seconds, table.seconds, equal_nan=True)
-    assert [(g.name, g.options) for g in again.genes] == [(g.name, g.options) for g in table.genes]
+    assert [(g.name, g.options) for g in again.knobs] == [(g.name, g.options) for g in table.knobs]
     assert (again.name, again.about) == (table.name, table.about)
 
 
@@ -91,7 +91,7 @@ def test_what_a_table_does_not_have_is_refused() -> None:
     with pytest.raises(ArgumentError, match="does not allow"):
         tune.TableMeasurer(table, task).result(task.derived.candidate((1, 0)))
     other = tune.Table(
-        "sum", (*table.genes[:1], tune.choice_gene("kind", "abc")), table.seconds, ABOUT
+        "sum", (*table.knobs[:1], tune.choice_knob("kind", "abc")), table.seconds, ABOUT
     )
     with pytest.raises(ArgumentError, match="has no option"):
         tune.TableMeasurer(other, task)

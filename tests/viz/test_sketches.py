@@ -21,7 +21,7 @@ def product(relu: bool = True) -> auto_scheduler.SearchTask:
 def evolved(rounds: int = 1) -> tuple[tune.Task, list[tune.Generation], list[tune.Candidate]]:
     """Return the generations of rounds in which wide inner loops score high."""
     found, generations = task(sketch("a"), sketch("b")), list[tune.Generation]()
-    plain = tune.gene_columns(found)
+    plain = tune.knob_columns(found)
 
     def of(n, rows):
         features = plain.of(n, rows)
@@ -42,7 +42,7 @@ def evolved(rounds: int = 1) -> tuple[tune.Task, list[tune.Generation], list[tun
 
 def view(trials=()) -> viz.EvolutionView:
     found, generations, _ = evolved()
-    return viz.EvolutionView(found, generations, trials, columns=tune.gene_columns(found))
+    return viz.EvolutionView(found, generations, trials, columns=tune.knob_columns(found))
 
 
 # --- the tree ------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_a_dot_is_as_high_as_the_score_of_its_row() -> None:
 
 def test_children_have_the_parents_that_they_came_from() -> None:
     found, generations, _ = evolved()
-    shown = viz.EvolutionView(found, generations, columns=tune.gene_columns(found))
+    shown = viz.EvolutionView(found, generations, columns=tune.knob_columns(found))
     rows = sum(len(pool.rows) for pool in generations[-1].pools)
     assert len(shown.members) == rows
     families = {
@@ -166,7 +166,7 @@ def test_the_slider_chooses_the_generation_and_the_list_the_second_axis() -> Non
     assert shown.refused
 
 
-def test_a_selected_row_shows_the_genes_that_its_parent_does_not_have() -> None:
+def test_a_selected_row_shows_the_knobs_that_its_parent_does_not_have() -> None:
     shown = view()
     n, m = next((n, m) for n, m in enumerate(shown.members) if m.born == 2)
     shown.event("click", f"row:{n}", f"row:{n}")
@@ -192,14 +192,14 @@ def test_measured_candidates_get_a_ring() -> None:
     found, generations, chosen = evolved()
     trials = [tune.Trial(c, tune.Result((1e-3,))) for c in chosen]
     trials[0] = tune.Trial(chosen[0], tune.Result((), "crash"))
-    shown = viz.EvolutionView(found, generations, trials, columns=tune.gene_columns(found))
+    shown = viz.EvolutionView(found, generations, trials, columns=tune.knob_columns(found))
     assert "measured: crash" in shown.svg()
     assert shown.svg().count("GFLOP/s") >= 3
 
 
 def test_of_several_rounds_the_last_one_is_shown() -> None:
     found, generations, _ = evolved(2)
-    columns = tune.gene_columns(found)
+    columns = tune.knob_columns(found)
     assert len(generations) == 6
     both = viz.EvolutionView(found, generations, columns=columns)
     assert repr(both) == repr(viz.EvolutionView(found, generations[3:], columns=columns))
@@ -207,7 +207,7 @@ def test_of_several_rounds_the_last_one_is_shown() -> None:
 
 def test_each_view_has_a_generation_of_its_own() -> None:
     found, generations, _ = evolved()
-    columns = tune.gene_columns(found)
+    columns = tune.knob_columns(found)
     first = viz.EvolutionView(found, generations, columns=columns, generation=1)
     last = viz.EvolutionView(found, generations, columns=columns)
     assert first.scene().title.startswith("generation 1: ")

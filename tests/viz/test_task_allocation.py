@@ -19,11 +19,11 @@ def task(n: int) -> tune.Task:
     """A task with 49 candidates."""
     a = te.placeholder((64, 64), name="A")
     b = te.compute((64, 64), lambda i, j: a[i, j] * 2.0, name="B")
-    genes = (tune.split_gene("tile_i", 64, 2), tune.split_gene("tile_j", 64, 2))
+    knobs = (tune.split_knob("tile_i", 64, 2), tune.split_knob("tile_j", 64, 2))
     steps = (Split("B", "i", 8), Split("B", "j", 8))
     holes = tuple(tune.Hole(k, "factor", ((k, 1),)) for k in range(2))
     state = te.create_schedule(b.op).state
-    sketch = tune.Sketch("tiles", (a, b), state, steps, holes, tune.Space(genes))
+    sketch = tune.Sketch("tiles", (a, b), state, steps, holes, tune.Space(knobs))
     return tune.Task("double", (64, n), Target("llvm"), (a, b), 64.0**2 * 4**n, (sketch,))
 
 

@@ -38,15 +38,15 @@ class GATuner(Tuner):
                 "pop_size=100, elite_num=3",
             )
         self.pop_size, self.elite_num, self.mutation_prob = pop_size, elite_num, mutation_prob
-        self.genes = list[Row]()  # of the generation, still to be proposed
+        self.knobs = list[Row]()  # of the generation, still to be proposed
         self.generation = 0  # trials when it began
 
     def next_row(self) -> Row | None:
-        if not self.genes:
+        if not self.knobs:
             parents = self.trials[self.generation :]
             self.generation = len(self.trials)
-            self.genes = self._children(parents) if parents else self._random()
-        return self.genes.pop() if self.genes else None
+            self.knobs = self._children(parents) if parents else self._random()
+        return self.knobs.pop() if self.knobs else None
 
     def _random(self) -> list[Row]:
         rows = [self.random_row() for _ in range(self.pop_size)]
@@ -62,7 +62,7 @@ class GATuner(Tuner):
         found = dict[Row, None]()
         for _ in range(20 * self.pop_size):
             a, b = np.searchsorted(share, self.rng.random(2)).tolist()
-            cut = int(self.rng.integers(len(self.space.genes) + 1))
+            cut = int(self.rng.integers(len(self.space.knobs) + 1))
             row = self._mutated(np.concatenate([parents[a][:cut], parents[b][cut:]]))
             if self.key(row) not in self.visited and self.allowed(row):
                 found[row] = None
@@ -71,7 +71,7 @@ class GATuner(Tuner):
         return [*found] or self._random()
 
     def _mutated(self, row: np.ndarray[Any, np.dtype[np.int64]]) -> Row:
-        sizes = np.array([len(g) for g in self.space.genes])
+        sizes = np.array([len(g) for g in self.space.knobs])
         change = self.rng.random(len(row)) < self.mutation_prob
         drawn = self.rng.integers(0, sizes, dtype=np.int64)
         return tuple(int(n) for n in np.where(change, drawn, row))

@@ -1,4 +1,4 @@
-"""Genes: the decisions of a space, each with a table of options."""
+"""Knobs: the decisions of a space, each with a table of options."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import numpy.typing as npt
 from minitvm.base import ArgumentError, brief, divisors
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-GeneKind: TypeAlias = Literal["split", "number", "choice"]
-MOST_OPTIONS = 1 << 18  # the most options of a gene
+KnobKind: TypeAlias = Literal["split", "number", "choice"]
+MOST_OPTIONS = 1 << 18  # the most options of a knob
 PRIMES = (2, 3, 5, 7, 11, 13)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gene:
+class Knob:
     """One decision of a space and its options.
 
     kind      "split": the options are the sizes of nested loops; "number": numbers in ascending
@@ -33,7 +33,7 @@ class Gene:
     """
 
     name: str
-    kind: GeneKind
+    kind: KnobKind
     options: tuple[Any, ...]
     values: Ints
     starts: Ints
@@ -52,15 +52,15 @@ class Gene:
         return self.near[first + (draw * count).astype(np.int64)]
 
 
-def split_gene(
+def split_knob(
     name: str,
     extent: int,
     parts: int,
     *,
     innermost: int | None = None,
     keep: Callable[[tuple[int, ...]], bool] = lambda sizes: True,
-) -> Gene:
-    """Return a gene: the ways to split a loop of length `extent` exactly into `parts` nested loops.
+) -> Knob:
+    """Return a knob: the ways to split a loop of length `extent` exactly into `parts` nested loops.
 
     innermost   the largest size of the innermost loop
     keep        keep(sizes), sizes outermost first, returns whether to offer an option
@@ -71,49 +71,49 @@ def split_gene(
         for inner in _inner_sizes(extent, parts - 1)
         if innermost is None or not inner or inner[-1] <= innermost
     ]
-    return sizes_gene(name, [sizes for sizes in found if keep(sizes)])
+    return sizes_knob(name, [sizes for sizes in found if keep(sizes)])
 
 
-def sizes_gene(name: str, options: Sequence[tuple[int, ...]]) -> Gene:
-    """Return a gene of kind "split" with the given options, loop sizes outermost first.
+def sizes_knob(name: str, options: Sequence[tuple[int, ...]]) -> Knob:
+    """Return a knob of kind "split" with the given options, loop sizes outermost first.
 
     The outermost size may be -1, meaning as many iterations as needed.
     """
     _check_options(name, len(options))
     number = {sizes: n for n, sizes in enumerate(options)}
     near = [[number[o] for o in _moved(sizes) if o in number] for sizes in options]
-    return Gene(
+    return Knob(
         name, "split", tuple(options), np.array(options, np.int64), *_lists(_or_any(near, options))
     )
 
 
-def number_gene(name: str, options: Sequence[int]) -> Gene:
-    """Return a gene whose options are numbers; a mutation takes the next smaller or larger one."""
+def number_knob(name: str, options: Sequence[int]) -> Knob:
+    """Return a knob whose options are numbers; a mutation takes the next smaller or larger one."""
     _check_options(name, len(options))
     ordered = sorted(set(options))
     near = [[m for m in (n - 1, n + 1) if 0 <= m < len(ordered)] for n in range(len(ordered))]
     values = np.array(ordered, np.int64)[:, None]
-    return Gene(name, "number", tuple(ordered), values, *_lists(_or_any(near, ordered)))
+    return Knob(name, "number", tuple(ordered), values, *_lists(_or_any(near, ordered)))
 
 
-def choice_gene(name: str, options: Sequence[Any]) -> Gene:
-    """Return a gene whose options have no order; a mutation takes any other one."""
+def choice_knob(name: str, options: Sequence[Any]) -> Knob:
+    """Return a knob whose options have no order; a mutation takes any other one."""
     _check_options(name, len(options))
     values = np.arange(len(options), dtype=np.int64)[:, None]
     near: list[list[int]] = [[] for _ in options]
-    return Gene(name, "choice", tuple(options), values, *_lists(near))
+    return Knob(name, "choice", tuple(options), values, *_lists(near))
 
 
-def gene_of(name: str, options: Sequence[Any], kind: GeneKind | None = None) -> Gene:
-    """Return a gene of a kind, by default the one that the options have.
+def knob_of(name: str, options: Sequence[Any], kind: KnobKind | None = None) -> Knob:
+    """Return a knob of a kind, by default the one that the options have.
 
     Tuples of numbers of the same length are loop sizes; ascending numbers are numbers.
     """
-    genes = {"split": sizes_gene, "number": number_gene, "choice": choice_gene}
-    return genes[kind or _kind_of(options)](name, options)
+    knobs = {"split": sizes_knob, "number": number_knob, "choice": choice_knob}
+    return knobs[kind or _kind_of(options)](name, options)
 
 
-def _kind_of(options: Sequence[Any]) -> GeneKind:
+def _kind_of(options: Sequence[Any]) -> KnobKind:
     tuples = [cast("tuple[Any, ...]", o) for o in options if isinstance(o, tuple)]
     sizes = [t for t in tuples if all(type(n) is int for n in t)]
     if len(sizes) == len(options) and len({len(t) for t in sizes}) == 1:
@@ -157,4 +157,4 @@ def _lists(lists: list[list[int]]) -> tuple[Ints, Ints]:
 def _check_options(name: str, count: int) -> None:
     if not 1 <= count <= MOST_OPTIONS:
         fix = "other options" if count == 0 else "fewer parts, or a filter"
-        raise ArgumentError(f"gene {name!r}", f"it has {count} options", fix)
+        raise ArgumentError(f"knob {name!r}", f"it has {count} options", fix)
