@@ -1,11 +1,11 @@
-"""Import models of Keras, from their JSON and their weights."""
+"""Import models of Keras, from their JSON and their weights, by the conversions of ONNX."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -14,10 +14,13 @@ from minitvm.base import GraphError, as_tuple
 
 from .builder import Builder
 from .node import Array, Graph, Node
+from .onnx import Budget, Call, Place, Scope, Value, elements, linear, shape_of, shapes, windows
+from .operators import call
 
 Config: TypeAlias = Mapping[str, Any]
-# dimension d of NCHW images is dimension NCHW[d] of Keras's NHWC, and the other way round
+# dimension d of NCHW images is dimension NHWC[d] of Keras's NHWC, and the other way round
 NCHW, NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
+PADDING = {"same": "SAME_UPPER", "valid": "VALID"}  # Keras's name -> ONNX's
 
 
 class KerasModel(Protocol):
@@ -41,55 +44,47 @@ def from_keras(model: KerasModel, *, batch: int = 1) -> tuple[Graph, dict[str, A
         whole = json.loads(model.to_json())
         weights = [np.asarray(w) for w in model.get_weights()]
         kind, config = whole["class_name"], whole["config"]
-        layers = [_Layer.read(each) for each in config["layers"]]
+        scope = Scope(Builder(str(config.get("name", "keras"))), Budget(sys.maxsize))
+        layers = [_layer(each, scope, weights) for each in config["layers"]]
     except (AttributeError, KeyError, TypeError, ValueError) as e:
         why = f"it is not a Keras model: {type(e).__name__} {e}"
         raise GraphError("from_keras", why, "a model with to_json() and get_weights()") from e
     if kind not in ("Sequential", "Functional", "Model"):
         raise GraphError("from_keras", f"a model of class {kind!r}", "Sequential or Functional")
-    reader = _Reader(Builder(str(config.get("name", "keras"))), batch, weights)
     if not layers:
         raise GraphError("from_keras", "the model has no layers")
     if kind == "Sequential":
-        outputs = reader.sequence(layers)
+        outputs = _sequence(layers, batch)
     else:
-        outputs = reader.network(layers, _names(config.get("output_layers")))
-    if reader.weights:
-        raise GraphError("from_keras", f"{len(reader.weights)} weights belong to no layer")
-    return reader.b.graph(*map(reader.channels_last, outputs)), reader.params
+        outputs = _network(layers, batch, _names(config.get("output_layers")))
+    if weights:
+        raise GraphError("from_keras", f"{len(weights)} weights belong to no layer")
+    graph = scope.b.graph(*map(_channels_last, outputs))
+    return replace(graph, params={}), dict(graph.params)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """A layer: its class, its options, the names of the layers that it reads, how often it is used.
+def _sequence(layers: Sequence[_Layer], batch: int) -> list[Value]:
+    """Add layers, each of which reads the previous layer; return the output."""
+    values: list[Value] = []
+    for layer in layers:
+        if not values and layer.kind != "InputLayer":
+            values = [layer.input("data", batch)]
+        values = [layer.add(values, batch)]
+    return values
 
-    Sequential models store only the class and the options.
-    """
 
-    kind: str
-    name: str
-    config: Config
-    sources: tuple[str, ...]
-    uses: int
-
-    @classmethod
-    def read(cls, given: Config) -> _Layer:
-        config = given["config"]
-        name = str(given.get("name") or config["name"])
-        uses: list[Any] = given.get("inbound_nodes") or []
-        return cls(str(given["class_name"]), name, config, _names(uses), len(uses))
-
-    @property
-    def title(self) -> str:
-        return f"layer {self.name!r} ({self.kind})"
-
-    def error(self, why: str, fix: str = "") -> GraphError:
-        return GraphError(self.title, why, fix)
-
-    def pair(self, option: str) -> tuple[int, int]:
-        value = as_tuple(self.config[option])
-        high, wide = value * 2 if len(value) == 1 else value
-        return int(high), int(wide)
+def _network(layers: Sequence[_Layer], batch: int, outputs: Sequence[str]) -> list[Value]:
+    """Add layers that name the layers they read; return the outputs."""
+    values: dict[str, Value] = {}
+    for layer in layers:
+        missing = [name for name in layer.sources if name not in values]
+        if missing:
+            raise layer.error(f"it reads {missing[0]!r}, which is not a layer before it")
+        values[layer.name] = layer.add([values[name] for name in layer.sources], batch)
+    missing = [name for name in outputs if name not in values]
+    if missing or not outputs:
+        raise GraphError("from_keras", f"no layer computes the output {missing or ''}")
+    return [values[name] for name in outputs]
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -97,11 +92,7 @@ def _names(value: Any) -> tuple[str, ...]:
     match value:
         case [str() as name, int(), int(), *_]:
             return (name,)
-        case {"keras_history": history}:
-            return _names(history)
-        case {"config": inner}:
-            return _names(inner)
-        case {"args": inner}:
+        case {"keras_history": inner} | {"config": inner} | {"args": inner}:
             return _names(inner)
         case list():
             return tuple(n for each in cast("list[Any]", value) for n in _names(each))
@@ -109,233 +100,237 @@ def _names(value: Any) -> tuple[str, ...]:
             return ()
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Reads the layers of one model; `weights` has the weights that no layer has taken yet."""
+def _layer(stored: Config, scope: Scope, weights: list[Array]) -> _Layer:
+    """Read a layer; Sequential models store only the class and the options."""
+    config = stored["config"]
+    name = str(stored.get("name") or config["name"])
+    uses: list[Any] = stored.get("inbound_nodes") or []
+    kind = str(stored["class_name"])
+    return _Layer(kind, name, config, _names(uses), len(uses), scope, weights)
 
-    b: Builder
-    batch: int
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer of a model.
+
+    kind      its class in Keras; `config` has its options
+    sources   the names of the layers that it reads
+    uses      how often the model uses it
+    weights   the weights of the model that no layer has taken yet
+    """
+
+    kind: str
+    name: str
+    config: Config
+    sources: tuple[str, ...]
+    uses: int
+    scope: Scope
     weights: list[Array]
-    params: dict[str, Array] = field(default_factory=dict[str, Array])
 
-    def sequence(self, layers: Sequence[_Layer]) -> list[Node]:
-        """Add layers, each of which reads the previous layer; return the output."""
-        found: list[Node] = []
-        for layer in layers:
-            if not found and layer.kind != "InputLayer":
-                found = [self.input(layer, "data")]
-            found = [self.layer(layer, found)]
-        return found
+    def __str__(self) -> str:
+        return f"layer {self.name!r} ({self.kind})"
 
-    def network(self, layers: Sequence[_Layer], outputs: Sequence[str]) -> list[Node]:
-        """Add layers that name the layers they read; return the outputs."""
-        known: dict[str, Node] = {}
-        for layer in layers:
-            missing = [name for name in layer.sources if name not in known]
-            if missing:
-                raise layer.error(f"it reads {missing[0]!r}, which is not a layer before it")
-            known[layer.name] = self.layer(layer, [known[name] for name in layer.sources])
-        missing = [name for name in outputs if name not in known]
-        if missing or not outputs:
-            raise GraphError("from_keras", f"no layer computes the output {missing or ''}")
-        return [known[name] for name in outputs]
+    def error(self, why: str, fix: str = "") -> GraphError:
+        return GraphError(str(self), why, fix)
 
-    def layer(self, layer: _Layer, inputs: list[Node]) -> Node:
-        """Add one layer."""
-        if layer.uses > 1:
-            raise layer.error("it is used more than once", "a layer for each use")
-        if layer.kind == "InputLayer":
-            return self.input(layer, layer.name)
-        if layer.kind not in LAYERS:
-            raise layer.error("graphs do not read this kind", ", ".join(LAYERS))
-        if layer.config.get("data_format") not in (None, "channels_last"):
-            raise layer.error("its channels are not last", "data_format='channels_last'")
-        if not inputs or (len(inputs) > 1 and layer.kind not in JOINING):
-            raise layer.error(f"it has {len(inputs)} inputs")
+    def add(self, inputs: Sequence[Value], batch: int) -> Value:
+        """Add the layer to the network."""
+        if self.uses > 1:
+            raise self.error("it is used more than once", "a layer for each use")
+        if self.kind == "InputLayer":
+            return self.input(self.name, batch)
+        if self.kind not in LAYERS:
+            raise self.error("graphs do not read this kind", ", ".join(LAYERS))
+        if self.config.get("data_format") not in (None, "channels_last"):
+            raise self.error("its channels are not last", "data_format='channels_last'")
+        if not inputs or (len(inputs) > 1 and self.kind not in JOINING):
+            raise self.error(f"it has {len(inputs)} inputs")
         try:
-            return LAYERS[layer.kind](self, layer, inputs)
+            return LAYERS[self.kind](self, *inputs)
         except GraphError as e:
             what, why, fix = e.args
-            raise e if what == layer.title else layer.error(f"{what}: {why}", fix) from e
+            raise e if what == str(self) else self.error(f"{what}: {why}", fix) from e
         except (KeyError, TypeError, ValueError) as e:
-            raise layer.error(f"its options are not those of Keras: {type(e).__name__} {e}") from e
+            raise self.error(f"its options are not those of Keras: {type(e).__name__} {e}") from e
 
-    def input(self, layer: _Layer, name: str) -> Node:
-        config = layer.config
-        shape = config.get("batch_shape") or config.get("batch_input_shape")
+    def input(self, name: str, batch: int) -> Value:
+        shape: Any = self.config.get("batch_shape") or self.config.get("batch_input_shape")
         if not isinstance(shape, list) or not all(type(n) is int for n in shape[1:]):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            raise layer.error(f"the shape of its input is {shape}", "batch_shape=(None, 224, ...)")
-        x = self.b.input(name, (self.batch, *shape[1:]), str(config.get("dtype") or "float32"))  # pyright: ignore[reportUnknownArgumentType]
-        return self.b.transpose(x, NCHW) if len(x.type.shape) == 4 else x
+            raise self.error(f"the shape of its input is {shape}", "batch_shape=(None, 224, ...)")
+        dtype = str(self.config.get("dtype") or "float32")
+        x = self.scope.b.input(name, (batch, *shape[1:]), dtype)  # pyright: ignore[reportUnknownArgumentType]
+        self.scope.taken.add(name)
+        return self.scope.b.transpose(x, NCHW) if len(x.type.shape) == 4 else x
 
-    def channels_last(self, x: Node) -> Node:
-        """Return x with channels last, as in Keras."""
-        return self.b.transpose(x, NHWC) if len(x.type.shape) == 4 else x
+    def at(self, **attrs: Any) -> Place:
+        """Return the place of the layer in the network, with these attributes, named as in ONNX."""
+        return Place(Call(self.kind, self.name, (), (), attrs, ()), self.scope)
 
-    def weight(self, layer: _Layer, part: str, rank: int, axes: Sequence[int] = ()) -> Node:
-        """Take the next weight of the model as `part` of a layer; permute its axes by `axes`."""
+    def make(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """Apply an operator of graphs."""
+        return self.at().make(op, *inputs, **attrs)
+
+    def weight(self, part: str, rank: int, axes: Sequence[int] = ()) -> Array:
+        """Take the next weight of the model as `part` of the layer; permute its axes by `axes`."""
         if not self.weights:
-            raise layer.error(f"the model has no weight for its {part}")
+            raise self.error(f"the model has no weight for its {part}")
         value = self.weights.pop(0)
         if value.ndim != rank:
-            raise layer.error(f"its {part} has {value.ndim} dimensions, not {rank}")
-        name = f"{layer.name}.{part}"
-        self.params[name] = np.ascontiguousarray(value.transpose(axes) if axes else value)
-        return self.b.unknown(name, self.params[name].shape, value.dtype.name)
+            raise self.error(f"its {part} has {value.ndim} dimensions, not {rank}")
+        return self.named(part, value.transpose(axes) if axes else value)
 
-    def biased(self, layer: _Layer, x: Node) -> Node:
-        """Add the bias of a layer, if it has one, and then its activation."""
-        if layer.config.get("use_bias", True):
-            bias = self.weight(layer, "bias", 1)
-            images = len(x.type.shape) == 4
-            column = (bias.type.shape[0], 1, 1) if images else bias.type.shape
-            x = self.b.add(x, self.b.reshape(bias, column) if images else bias)
-        return self.activated(layer, x)
+    def named(self, part: str, value: Array) -> Array:
+        """Return a constant that becomes the parameter `part` of the layer."""
+        array = np.ascontiguousarray(value)
+        self.scope.named(array, f"{self.name}.{part}")
+        return array
 
-    def activated(self, layer: _Layer, x: Node) -> Node:
-        name = layer.config.get("activation") or "linear"
-        if name not in ACTIVATIONS:
-            raise layer.error(f"activation {name!r}", ", ".join(ACTIVATIONS))
-        return ACTIVATIONS[name](self.b, x)
+    def bias(self) -> Array | None:
+        return self.weight("bias", 1) if self.config.get("use_bias", True) else None
+
+    def axis(self, x: Value) -> int:
+        """Return the dimension of x that corresponds to the option `axis`."""
+        return _dimension(x, self.config.get("axis", -1))
+
+    def pair(self, option: str) -> tuple[int, int]:
+        value = as_tuple(self.config[option])
+        height, width = value * 2 if len(value) == 1 else value
+        return int(height), int(width)
+
+    def window(self, **attrs: Any) -> Place:
+        """Return the place of a layer that has the options of a window."""
+        padding = self.config["padding"]
+        if padding not in PADDING:
+            raise self.error(f"padding {padding!r}", ", ".join(map(repr, PADDING)))
+        return self.at(strides=self.pair("strides"), auto_pad=PADDING[padding], **attrs)
+
+
+def _channels_last(x: Value) -> Node:
+    """Return x with channels last, as in Keras."""
+    assert isinstance(x, Node)  # it depends on an input
+    return call("transpose", x, axes=NHWC) if len(x.type.shape) == 4 else x
+
+
+def _dimension(x: Value, axis: Any) -> int:
+    """Return the dimension of x that corresponds to `axis` in Keras."""
+    rank = len(shape_of(x))
+    (d,) = as_tuple(axis)
+    return NHWC[int(d) % rank] if rank == 4 else int(d) % rank
 
 
 # --- layers --------------------------------------------------------------------------------------
 
 
-def _channels(x: Node, axis: Any = -1) -> int:
-    """Return the dimension of x that corresponds to `axis` in Keras."""
-    rank = len(x.type.shape)
-    (d,) = as_tuple(axis)
-    at = int(d) % rank
-    return NHWC[at] if rank == 4 else at
+def _activation(layer: _Layer, x: Value) -> Value:
+    """Apply the activation that the options of a layer name."""
+    name = layer.config.get("activation") or "linear"
+    match name:
+        case "linear":
+            return x
+        case "relu" | "sigmoid" | "silu" | "tanh":
+            return layer.make(name, x)
+        case "relu6":
+            return layer.make("clip", x, a_min=0.0, a_max=6.0)
+        case "softmax":
+            return layer.make("softmax", x, axis=_dimension(x, -1))
+        case "swish":
+            return layer.make("silu", x)
+        case _:
+            raise layer.error(f"activation {name!r}", ACTIVATIONS)
 
 
-def _dense(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    (x,) = inputs
-    if len(x.type.shape) != 2:
-        raise layer.error(f"its input is {x.type}, not a matrix", "Flatten()")
-    w = reader.weight(layer, "kernel", 2, (1, 0))
-    return reader.biased(layer, reader.b.dense(x, w, name=layer.name))
+def _add(layer: _Layer, *inputs: Value) -> Value:
+    return elements.many(layer.at(), "add", *inputs)
 
 
-def _conv(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    (x,) = inputs
-    depthwise = layer.kind == "DepthwiseConv2D"
-    w = reader.weight(layer, "kernel", 4, (2, 3, 0, 1) if depthwise else (3, 2, 0, 1))
-    groups = int(layer.config.get("groups", 1))
-    if depthwise:
-        channels, times, *sizes = w.type.shape
-        w, groups = reader.b.reshape(w, (channels * times, 1, *sizes)), channels
-    options = {
-        "strides": layer.pair("strides"),
-        "dilation": layer.pair("dilation_rate"),
-        "padding": _padding(layer, x, w.type.shape[2:], layer.pair("dilation_rate")),
-        "groups": groups,
-    }
-    return reader.biased(layer, reader.b.conv2d(x, w, name=layer.name, **options))
+def _batch_norm(layer: _Layer, x: Value) -> Value:
+    axis, config = layer.axis(x), layer.config
 
-
-def _padding(
-    layer: _Layer, x: Node, kernel: Sequence[int], dilation: Sequence[int]
-) -> tuple[int, int, int, int]:
-    """Return (top, left, bottom, right) for "same" or "valid"; an odd pixel goes to the end."""
-    if layer.config["padding"] == "valid":
-        return 0, 0, 0, 0
-    if layer.config["padding"] != "same":
-        raise layer.error(f"padding {layer.config['padding']!r}", "'same', 'valid'")
-    sizes = zip(x.type.shape[2:], kernel, layer.pair("strides"), dilation, strict=True)
-    high, wide = (max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n) for n, k, s, d in sizes)
-    return high // 2, wide // 2, high - high // 2, wide - wide // 2
-
-
-def _pool(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    (x,) = inputs
-    window = layer.pair("pool_size")
-    padding = _padding(layer, x, window, (1, 1))
-    if layer.kind == "MaxPooling2D":
-        return reader.b.max_pool2d(x, window, layer.pair("strides"), padding)
-    return reader.b.avg_pool2d(x, window, layer.pair("strides"), padding, count_include_pad=False)
-
-
-def _mean(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    if layer.config.get("keepdims"):
-        return reader.b.global_avg_pool2d(inputs[0])
-    return reader.b.mean(inputs[0], axis=(2, 3))
-
-
-def _batch_norm(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    (x,) = inputs
-    axis, config = _channels(x, layer.config.get("axis", -1)), layer.config
-    n = x.type.shape[axis]
-
-    def vector(part: str, option: str, value: float) -> Node:
+    def vector(part: str, option: str, value: float) -> Array:
         if config.get(option, True):
-            return reader.weight(layer, part, 1)
-        name = f"{layer.name}.{part}"
-        reader.params[name] = np.full(n, value, "float32")
-        return reader.b.unknown(name, (n,))
+            return layer.weight(part, 1)
+        return layer.named(part, np.full(shape_of(x)[axis], value, np.float32))
 
     vectors = [vector("gamma", "scale", 1.0), vector("beta", "center", 0.0)]
-    vectors += [reader.weight(layer, part, 1) for part in ("moving_mean", "moving_variance")]
+    vectors += [layer.weight(part, 1) for part in ("moving_mean", "moving_variance")]
     epsilon = float(config.get("epsilon", 1e-3))
-    return reader.b.batch_norm(x, *vectors, axis=axis, epsilon=epsilon, name=layer.name)
+    return layer.make("batch_norm", x, *vectors, axis=axis, epsilon=epsilon)
 
 
-def _relu(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    most, slope = layer.config.get("max_value"), layer.config.get("negative_slope") or 0.0
-    if layer.config.get("threshold") or (slope and most is not None):
+def _concatenate(layer: _Layer, *inputs: Value) -> Value:
+    return shapes.concat(layer.at(axis=layer.axis(inputs[0])), *inputs)
+
+
+def _conv(layer: _Layer, x: Value) -> Value:
+    groups = int(layer.config.get("groups", 1))
+    if layer.kind == "DepthwiseConv2D":
+        w = layer.weight("kernel", 4, (2, 3, 0, 1))
+        groups, times, *sizes = w.shape
+        w = layer.named("kernel", w.reshape(groups * times, 1, *sizes))
+    else:
+        w = layer.weight("kernel", 4, (3, 2, 0, 1))
+    at = layer.window(dilations=layer.pair("dilation_rate"), group=groups)
+    return _activation(layer, windows.conv(at, x, w, layer.bias()))
+
+
+def _dense(layer: _Layer, x: Value) -> Value:
+    if len(shape_of(x)) != 2:
+        raise layer.error(f"its input has shape {shape_of(x)}: it is not a matrix", "Flatten()")
+    w = layer.weight("kernel", 2, (1, 0))
+    return _activation(layer, linear.gemm(layer.at(transB=1), x, w, layer.bias()))
+
+
+def _dropout(layer: _Layer, x: Value) -> Value:
+    return shapes.identity(layer.at(), x)
+
+
+def _flatten(layer: _Layer, x: Value) -> Value:
+    return shapes.flatten(layer.at(), _channels_last(x))
+
+
+def _mean(layer: _Layer, x: Value) -> Value:
+    return layer.make("mean", x, axis=(2, 3), keepdims=bool(layer.config.get("keepdims")))
+
+
+def _pool(layer: _Layer, x: Value) -> Value:
+    op = "max_pool2d" if layer.kind == "MaxPooling2D" else "avg_pool2d"
+    return windows.pool(layer.window(kernel_shape=layer.pair("pool_size")), x, op)
+
+
+def _relu(layer: _Layer, x: Value) -> Value:
+    largest, slope = layer.config.get("max_value"), layer.config.get("negative_slope") or 0.0
+    if layer.config.get("threshold") or (slope and largest is not None):
         raise layer.error("a threshold, or a slope with a largest value")
-    if most is not None:
-        return reader.b.clip(inputs[0], 0.0, float(most))
-    return reader.b.leaky_relu(inputs[0], float(slope)) if slope else reader.b.relu(inputs[0])
+    if largest is not None:
+        return layer.make("clip", x, a_min=0.0, a_max=float(largest))
+    return layer.make("leaky_relu", x, alpha=float(slope)) if slope else layer.make("relu", x)
 
 
-def _flatten(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    (x,) = inputs
-    batch = x.type.shape[0]
-    return reader.b.reshape(reader.channels_last(x), (batch, x.type.elements // batch))
+def _softmax(layer: _Layer, x: Value) -> Value:
+    return layer.make("softmax", x, axis=layer.axis(x))
 
 
-def _concatenate(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    axis = _channels(inputs[0], layer.config.get("axis", -1))
-    return reader.b.concatenate(*inputs, axis=axis)
-
-
-def _zero_padding(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
+def _zero_padding(layer: _Layer, x: Value) -> Value:
     (top, bottom), (left, right) = layer.config["padding"]
-    return reader.b.pad(inputs[0], (0, 0, top, left), (0, 0, bottom, right))
+    return layer.make("pad", x, pad_before=(0, 0, top, left), pad_after=(0, 0, bottom, right))
 
 
-def _softmax_layer(reader: _Reader, layer: _Layer, inputs: list[Node]) -> Node:
-    axis = _channels(inputs[0], layer.config.get("axis", -1))
-    return reader.b.softmax(inputs[0], axis=axis)
-
-
-ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
-    "linear": lambda b, x: x,
-    "relu": lambda b, x: b.relu(x),
-    "relu6": lambda b, x: b.clip(x, 0.0, 6.0),
-    "sigmoid": lambda b, x: b.sigmoid(x),
-    "silu": lambda b, x: b.silu(x),
-    "softmax": lambda b, x: b.softmax(x, axis=_channels(x)),
-    "swish": lambda b, x: b.silu(x),
-    "tanh": lambda b, x: b.tanh(x),
-}
-LAYERS: dict[str, Callable[[_Reader, _Layer, list[Node]], Node]] = {
-    "Activation": lambda reader, layer, inputs: reader.activated(layer, inputs[0]),
-    "Add": lambda reader, layer, inputs: reduce(reader.b.add, inputs),
+ACTIVATIONS = "linear, relu, relu6, sigmoid, silu, softmax, swish, tanh"
+LAYERS: dict[str, Callable[..., Value]] = {  # functions of a layer and its inputs
+    "Activation": _activation,
+    "Add": _add,
     "AveragePooling2D": _pool,
     "BatchNormalization": _batch_norm,
     "Concatenate": _concatenate,
     "Conv2D": _conv,
     "Dense": _dense,
     "DepthwiseConv2D": _conv,
-    "Dropout": lambda reader, layer, inputs: inputs[0],
+    "Dropout": _dropout,
     "Flatten": _flatten,
     "GlobalAveragePooling2D": _mean,
     "MaxPooling2D": _pool,
     "ReLU": _relu,
-    "Softmax": _softmax_layer,
+    "Softmax": _softmax,
     "ZeroPadding2D": _zero_padding,
 }
 JOINING = ("Add", "Concatenate")

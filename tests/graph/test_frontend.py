@@ -141,7 +141,7 @@ IMAGE = layer("InputLayer", "x", batch_shape=[None, 4, 4, 1])
         ([START, layer("LSTM", "rnn")], [], r"layer 'rnn' \(LSTM\): graphs do not read this kind"),
         ([START, layer("Activation", "a", activation="elu")], [], "activation 'elu'"),
         ([START, layer("Dense", "fc")], [], "the model has no weight for its kernel"),
-        ([START, layer("Dense", "fc")], [np.ones((3, 2))], "dense of"),
+        ([START, layer("Dense", "fc")], [np.ones((3, 2)), np.ones(2)], "dense of"),
         ([START, layer("Dense", "fc")], [np.ones(3)], "its kernel has 1 dimensions, not 2"),
         ([START], [np.ones(3)], "1 weights belong to no layer"),
         ([IMAGE, layer("Dense", "fc")], [np.ones((1, 2))], "not a matrix"),
