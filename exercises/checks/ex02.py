@@ -122,7 +122,7 @@ def right_sums(title: str, cases: int, why: str, *, divides: bool) -> Part:
     def check(answer: Answer, rng: Rng) -> Outcome:
         for n in range(cases):
             args = sums(divides=divides)(rng)
-            A, B, C = args[0].made
+            A, B, C = args[0].values
             made, factor = answer(*args), args[1]
             if not isinstance(made, tir.PrimFunc):
                 return wrong_type("a loop program", made)
@@ -231,7 +231,7 @@ def unchanged(answer: Answer, rng: Rng) -> Outcome:
         steps = [[step, *map(str, rng.permutation(STEPS)[:others])] for _ in "XN"]
         loops = list(ONCE[int(rng.integers(len(ONCE)))])
         given = problem(wordy, len(SPECIAL), loops, *steps)
-        (s,), made = given.made, answer(given)
+        (s,), made = given.values, answer(given)
         if not isinstance(made, tir.Stmt):
             return wrong_type("a statement, as s is", made)
         if where := difference_of(results(made, s), results(s, s)):

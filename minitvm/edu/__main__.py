@@ -66,33 +66,33 @@ def _limits(command: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
-    given = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console may not have every character
     try:
-        root = given.root or project()
-        checks = checks_folder(given.checks, given.root)
-        match given.command:
+        root = options.root or project()
+        checks = checks_folder(options.checks, options.root)
+        match options.command:
             case "build":
-                return build(root, checks, check=given.check, force=given.force)
+                return build(root, checks, check=options.check, force=options.force)
             case "new":
-                return draft(root, checks, given.exercise)
+                return draft(root, checks, options.exercise)
             case "check":
-                return check(root, checks, given.exercise, limits_of(given))
-            case "verify" if given.mutate:
-                return mutate(root, checks, given.exercise, given.jobs)
+                return check(root, checks, options.exercise, limits_of(options))
+            case "verify" if options.mutate:
+                return mutate(root, checks, options.exercise, options.jobs)
             case "verify":
-                return verify(root, checks, given.exercise, given.jobs)
+                return verify(root, checks, options.exercise, options.jobs)
             case "hint":
-                hint(given.item, given.level, checks=checks)
+                hint(options.item, options.level, checks=checks)
             case "grade":
                 return grade_folder(
-                    given.folder, given.out, checks, given.seed, limits_of(given), given.jobs,
-                    given.exercise,
+                    options.folder, options.out, checks, options.seed, limits_of(options),
+                    options.jobs, options.exercise,
                 )  # fmt: skip
             case _:
-                export(root, checks, given.format, given.folder)
+                export(root, checks, options.format, options.folder)
     except (TVMError, OSError) as e:  # OSError: a full disk, a folder without permission
         print(f"error: {e}", file=sys.stderr)
         return 1
@@ -102,11 +102,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def limits_of(given: argparse.Namespace) -> Limits:
+def limits_of(options: argparse.Namespace) -> Limits:
     """Return the limits that the command line asks for; all times grow with --seconds."""
-    seconds = given.seconds
+    seconds = options.seconds
     return Limits(
-        seconds=seconds, notebook=12 * seconds, item=9 * seconds, memory=int(given.memory * 2**30)
+        seconds=seconds, notebook=12 * seconds, item=9 * seconds, memory=int(options.memory * 2**30)
     )
 
 

@@ -11,7 +11,6 @@ import copy
 import difflib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -33,20 +32,8 @@ from .notebook import (
 
 Done: TypeAlias = Literal["unchanged", "written", "kept"]
 RECORD = ".generated.json"
-KEPT_HASHES = 50  # the most hashes stored for one exercise
+MAX_HASHES = 50  # the most hashes stored for one exercise
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """The text of one exercise notebook, as built from its solution."""
-
-    exercise: Exercise
-    text: str
-
-    @property
-    def file(self) -> str:
-        return f"{self.exercise.stem}.ipynb"
 
 
 def solution_file(root: Path, exercise: Exercise) -> Path:
@@ -66,9 +53,9 @@ def solution(root: Path, exercise: Exercise) -> Notebook:
     return parsed(path.read_bytes(), path.name)
 
 
-def built(root: Path, exercise: Exercise) -> Built:
-    """Build an exercise; raise ArgumentError if its solution is missing or broken."""
-    return Built(exercise, stored(with_holes(solution(root, exercise), exercise)))
+def built(root: Path, exercise: Exercise) -> str:
+    """Return the text of an exercise notebook; ArgumentError if its solution is not usable."""
+    return stored(with_holes(solution(root, exercise), exercise))
 
 
 def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
@@ -78,26 +65,31 @@ def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
     ...                      ->    raise NotImplementedError("ex05.2: see notebook 05, section 3")
     ### END SOLUTION
     """
-    made = copy.deepcopy(solved)
-    for _, cell in code_cells(made):
-        cell["outputs"], cell["execution_count"] = [], None
-    for cell in made["cells"]:
+    notebook = without_outputs(solved)
+    for cell in notebook["cells"]:
         text = source(cell)
         item = item_in(text, exercise)
         cell["source"] = HIDDEN.sub("", holed(text, item)).splitlines(keepends=True)
         cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k in ("nbgrader", "tags")}
-    made["metadata"] = {
-        "kernelspec": KERNEL,
-        "language_info": {"name": "python"},
-        "minitvm": {"exercise": exercise.id},
-    }
-    return made
+    language = {"name": "python"}
+    notebook["metadata"] = {
+        "kernelspec": KERNEL, "language_info": language, "minitvm": {"exercise": exercise.id},
+    }  # fmt: skip
+    return notebook
+
+
+def without_outputs(notebook: Notebook) -> Notebook:
+    """Return a copy of a notebook without outputs."""
+    copied = copy.deepcopy(notebook)
+    for _, cell in code_cells(copied):
+        cell["outputs"], cell["execution_count"] = [], None
+    return copied
 
 
 def item_in(text: str, exercise: Exercise) -> Item | None:
     """Return the item whose answer a cell with this text defines, or None."""
-    found = [i for i in exercise.items if f"def {i.answer}(" in text and SOLUTION.search(text)]
-    return found[0] if found else None
+    answered = (i for i in exercise.items if f"def {i.answer}(" in text and SOLUTION.search(text))
+    return next(answered, None)
 
 
 def holed(text: str, item: Item | None) -> str:
@@ -118,70 +110,72 @@ def hashes(root: Path) -> dict[str, list[str]]:
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 
-def write(root: Path, made: Built, *, force: bool = False) -> Done:
+def write(root: Path, exercise: Exercise, text: str, *, force: bool = False) -> Done:
     """Write one exercise; unless `force`, keep a file that has been edited, and return "kept"."""
-    path, record = exercise_file(root, made.exercise), hashes(root)
-    known = record.setdefault(made.file, [])
-    new = sha256(made.text.encode())
+    path, record = exercise_file(root, exercise), hashes(root)
+    known = record.setdefault(path.name, [])
+    new = sha256(text.encode())
     old = sha256(path.read_bytes()) if path.exists() else None
     if old is not None and old != new and old not in known and not force:
         return "kept"
     path.parent.mkdir(exist_ok=True)
     if old != new:
-        path.write_text(made.text, encoding="utf-8", newline="\n")
+        path.write_text(text, encoding="utf-8", newline="\n")
     if new not in known:
-        record[made.file] = [*known, new][-KEPT_HASHES:]
-        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-        (path.parent / RECORD).write_text(text, encoding="utf-8", newline="\n")
+        record[path.name] = [*known, new][-MAX_HASHES:]
+        recorded = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        (path.parent / RECORD).write_text(recorded, encoding="utf-8", newline="\n")
     return "unchanged" if old == new else "written"
 
 
 def faults(root: Path, exercises: Sequence[Exercise]) -> list[str]:
     """Return the findings of `build --check`: exercises that are out of date or lack a solution."""
-    found: list[str] = []
+    findings: list[str] = []
     for exercise in exercises:
         try:
-            made = built(root, exercise)
+            new = built(root, exercise)
         except ArgumentError as e:
-            found.append(str(e))
+            findings.append(str(e))
             continue
         path = exercise_file(root, exercise)
-        there = path.read_text(encoding="utf-8") if path.exists() else ""
-        if there != made.text:
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        if old != new:
             lines = difflib.unified_diff(
-                there.splitlines(), made.text.splitlines(), made.file, "as built", lineterm=""
+                old.splitlines(), new.splitlines(), path.name, "as built", lineterm=""
             )
-            found.append("\n".join([f"{made.file} is not what build makes", *list(lines)[:40]]))
-    wanted = {f"{e.stem}.ipynb" for e in exercises}
+            findings.append("\n".join([f"{path.name} is not what build makes", *list(lines)[:40]]))
+    known = {f"{e.stem}.ipynb" for e in exercises}
     for folder in ("solutions", "exercises"):
-        here = {p.name for p in (root / folder).glob("*.ipynb")}
-        found += [f"{folder}/{name}: no such exercise" for name in sorted(here - wanted)]
-    return found
+        names = {p.name for p in (root / folder).glob("*.ipynb")}
+        findings += [f"{folder}/{name}: no such exercise" for name in sorted(names - known)]
+    return findings
 
 
 def structure_faults(root: Path, exercise: Exercise) -> list[str]:
     """Describe each mismatch between a solution and its items: ids, points, cells or hints."""
     notebook = solution(root, exercise)
     ids = [cell.get("id", "") for cell in notebook["cells"]]
-    found = [] if len({*ids}) == len(ids) and all(ids) else ["cell ids are missing or repeated"]
+    problems = [] if len({*ids}) == len(ids) and all(ids) else ["cell ids are missing or repeated"]
     grades = [nbgrader(c) for _, c in code_cells(notebook) if nbgrader(c)]
     names = [g.get("grade_id") for g in grades]
-    found += [
+    problems += [
         f"grade_id {n!r} is repeated" for n in sorted({str(n) for n in names if names.count(n) > 1})
     ]
     points = {g["grade_id"]: g.get("points") for g in grades if g.get("grade")}
     text = "\n".join(source(c) for _, c in code_cells(notebook))
     for item in exercise.items:
         if points.pop(item.grade_id, None) != item.points:
-            found.append(f"no check cell with grade_id {item.grade_id} and {item.points:g} points")
+            problems.append(
+                f"no check cell with grade_id {item.grade_id} and {item.points:g} points"
+            )
         if not any(item_in(source(c), exercise) is item for _, c in code_cells(notebook)):
-            found.append(f"{item.id}: no cell defines {item.answer} with a solution region")
+            problems.append(f"{item.id}: no cell defines {item.answer} with a solution region")
         if f'edu.check("{item.id}", {item.answer})' not in text:
-            found.append(f'{item.id}: no line edu.check("{item.id}", {item.answer})')
+            problems.append(f'{item.id}: no line edu.check("{item.id}", {item.answer})')
         if len(item.hints) != 3 or not all(h.strip() for h in item.hints):
-            found.append(f"{item.id}: it needs three hints")
+            problems.append(f"{item.id}: it needs three hints")
         if not item.id.startswith(f"{exercise.id}."):
-            found.append(f"{item.id}: does not belong to {exercise.id}")
+            problems.append(f"{item.id}: does not belong to {exercise.id}")
     return [
-        f"{exercise.stem}.ipynb: {f}" for f in [*found, *(f"{p}: no such item" for p in points)]
+        f"{exercise.stem}.ipynb: {f}" for f in [*problems, *(f"{p}: no such item" for p in points)]
     ]

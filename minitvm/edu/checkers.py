@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from minitvm import tensor, testing
 
 from .data import operations
-from .item import PASSED, Answer, Kept, Outcome, Part, Problem, Rng, failed
+from .item import PASSED, Answer, Kept, Outcome, Part, Problem, Rng, expanded, failed
 
 Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -26,6 +26,7 @@ READY_MADE = (
     "operators of topi, which have a tag or a name with T_, are formulas that others have written:"
     " write this one yourself"
 )
+OWN_FORMULAS = "formulas of your own, by te.compute"
 NOTHING = "nothing was returned: is there a `return`?"
 MAX_COMPUTED = 10**7  # elements, intermediate ones included, that a formula may compute
 ELEMENT = re.compile(r"(\[.*?\]): got (.*), want (.*) \((\d+ of \d+ elements differ)")
@@ -52,7 +53,7 @@ def equal(
 ) -> Part:
     """Make a part for functions that return plain data; compare the results with `reference`.
 
-    reference   called with the same arguments, but with Problem.made in place of each problem
+    reference   called with the same arguments, but with Problem.values in place of each problem
     why, wrong  the usual reason for a wrong result, and the message id of that failure
     """
 
@@ -60,13 +61,10 @@ def equal(
         for n in range(cases):
             args = arguments(rng)
             want, got = reference(*expanded(args)), answer(*args)
-            found = differs(got, want, rtol, atol)
-            if found:
-                where = f"case {n + 1}, arguments ({', '.join(map(describe, args))}): {found}"
+            if difference := differs(got, want, rtol, atol):
+                where = f"case {n + 1}, arguments ({', '.join(map(describe, args))}): {difference}"
                 usual = why if got is not None else NOTHING
-                return failed(
-                    wrong, expected=short.repr(want), got=short.repr(got), where=where, why=usual
-                )
+                return failed(wrong, short.repr(want), short.repr(got), where=where, why=usual)
         return PASSED
 
     return Part("correctness", title, weight, check)
@@ -79,14 +77,6 @@ def describe(argument: Any) -> str:
     return short.repr(argument.value if isinstance(argument, Kept) else argument)
 
 
-def expanded(arguments: Sequence[Any]) -> list[Any]:
-    """Return the arguments, with each problem replaced by the values in Problem.made."""
-    found: list[Any] = []
-    for a in arguments:
-        found += a.made if isinstance(a, Problem) else [a]
-    return found
-
-
 def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
     """Describe the first difference of two plain values; return "" if they are equal.
 
@@ -96,33 +86,30 @@ def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
         got = got.tolist() if isinstance(got, np.ndarray) else got
         if not isinstance(got, list | tuple):
             return f"{type(got).__name__} instead of a {type(cast('Any', want)).__name__}"
-        return _differing_lists(cast("list[Any]", got), cast("list[Any]", want), rtol, atol)
+        yours, right = cast("list[Any]", got), cast("list[Any]", want)
+        if len(yours) != len(right):
+            return f"{len(yours)} elements, not {len(right)}"
+        return _differing_entries(yours, right, range(len(right)), rtol, atol)
     if isinstance(want, dict):
-        return _differing_dicts(got, cast("dict[Any, Any]", want), rtol, atol)
+        right = cast("dict[Any, Any]", want)
+        if not isinstance(got, dict):
+            return f"{type(got).__name__} instead of a dict"
+        yours = cast("dict[Any, Any]", got)
+        if yours.keys() != right.keys():
+            return f"the keys are {', '.join(map(repr, yours))}, not {', '.join(map(repr, right))}"
+        return _differing_entries(yours, right, right, rtol, atol)
     if isinstance(want, np.ndarray | int | float) and not isinstance(want, bool):
         if not isinstance(got, np.ndarray | int | float):
             return f"{type(got).__name__} instead of a number"
-        found = testing.difference(got, want, rtol, atol)
+        difference = testing.difference(got, want, rtol, atol)
         plain = isinstance(got, int | float) and isinstance(want, int | float)
-        return f"got {got}, want {want}" if found and plain else found
+        return f"got {got}, want {want}" if difference and plain else difference
     return "" if type(got) is type(cast("Any", want)) and got == want else "another value"
 
 
-def _differing_lists(got: list[Any], want: list[Any], rtol: float, atol: float) -> str:
-    if len(got) != len(want):
-        return f"{len(got)} elements, not {len(want)}"
-    found = (differs(g, w, rtol, atol) for g, w in zip(got, want, strict=True))
-    return next((f"[{n}]: {text}" for n, text in enumerate(found) if text), "")
-
-
-def _differing_dicts(got: Any, want: dict[Any, Any], rtol: float, atol: float) -> str:
-    if not isinstance(got, dict):
-        return f"{type(got).__name__} instead of a dict"
-    table = cast("dict[Any, Any]", got)
-    if table.keys() != want.keys():
-        return f"the keys are {', '.join(map(repr, table))}, not {', '.join(map(repr, want))}"
-    found = ((key, differs(table[key], want[key], rtol, atol)) for key in want)
-    return next((f"[{key!r}]: {text}" for key, text in found if text), "")
+def _differing_entries(got: Any, want: Any, keys: Iterable[Any], rtol: float, atol: float) -> str:
+    differences = ((key, differs(got[key], want[key], rtol, atol)) for key in keys)
+    return next((f"[{key!r}]: {text}" for key, text in differences if text), "")
 
 
 # --- formulas ------------------------------------------------------------------------------------
@@ -150,29 +137,26 @@ def formula(
     def check(answer: Answer, rng: Rng) -> Outcome:
         for n in range(cases):
             args = arguments(rng)
-            given = expanded(args)
-            inputs = random_inputs([t for t in given if isinstance(t, tensor.Tensor)], rng, largest)
+            values = expanded(args)
+            inputs = random_inputs(values, rng, largest)
             got = answer(*args)
             if not isinstance(got, tensor.Tensor):
                 return wrong_type("a tensor", got)
-            ops = operations([got])
-            if ready := [
-                op.name for op in ops if op.name.startswith("T_") or getattr(op, "tag", "")
-            ]:
-                wanted, found = "formulas of your own, by te.compute", f"{ready[0]}, made by topi"
-                return failed("ready-made", expected=wanted, got=found, why=READY_MADE)
+            for op in operations([got]):
+                if op.name.startswith("T_") or getattr(op, "tag", ""):
+                    yours = f"{op.name}, made by topi"
+                    return failed("ready-made", OWN_FORMULAS, yours, why=READY_MADE)
             if (points := computed_elements(got)) > MAX_COMPUTED:
-                most, many = f"at most {MAX_COMPUTED:,} steps", f"{points:,} steps"
-                return failed("too-large", expected=most, got=many, why="its tensors are huge")
-            plain = [inputs.get(x, x) if isinstance(x, tensor.Tensor) else x for x in given]
+                limit = f"at most {MAX_COMPUTED:,} steps"
+                return failed("too-large", limit, f"{points:,} steps", why="its tensors are huge")
+            plain = [inputs.get(x, x) if isinstance(x, tensor.Tensor) else x for x in values]
             want = reference(*plain)
             case = f"case {n + 1}: inputs of shape {shapes(inputs)}{_others(plain)}"
             if tuple(got.shape) != want.shape:
-                expected, found = (str(list(s)) for s in (want.shape, got.shape))
-                return failed("wrong-shape", expected=expected, got=found, case=case, why=why)
-            if wrong := wrong_element(
-                tensor.evaluate([got], inputs)[0], want, rtol, atol, case, why
-            ):
+                right, yours = (str(list(s)) for s in (want.shape, got.shape))
+                return failed("wrong-shape", right, yours, case=case, why=why)
+            result = tensor.evaluate([got], inputs)[0]
+            if wrong := wrong_element(result, want, rtol, atol, case, why):
                 return wrong
         return PASSED
 
@@ -183,7 +167,7 @@ def wrong_type(expected: str, got: Any) -> Outcome:
     """Return the outcome for a value of a wrong type; `expected` is, for example, "a tensor"."""
     why = NOTHING if got is None else ""
     shown = type(got).__name__ + ("" if got is None else f" {short.repr(got)}")
-    return failed("wrong-type", expected=expected, got=shown, why=why)
+    return failed("wrong-type", expected, shown, why=why)
 
 
 def _others(plain: Sequence[Any]) -> str:
@@ -205,15 +189,14 @@ def wrong_element(
     got: Array, want: Array, rtol: float, atol: float, case: str, why: str
 ) -> Outcome | None:
     """Return the outcome for the first wrong element of `got`; None if all elements are right."""
-    told = testing.difference(got, want, rtol, atol)
-    if not told:
+    difference = testing.difference(got, want, rtol, atol)
+    if not difference:
         return None
-    found = ELEMENT.match(told)
-    if found is None:
-        return failed("wrong-value", expected="the right values", got=told, where=case, why=why)
-    at, yours, theirs, many = (SCALAR.sub(r"\1", text) for text in found.groups())
-    where = f"element {at}; {case}; {many}"
-    return failed("wrong-value", expected=theirs, got=yours, where=where, why=why)
+    element = ELEMENT.match(difference)
+    if element is None:
+        return failed("wrong-value", "the right values", difference, where=case, why=why)
+    at, yours, right, many = (SCALAR.sub(r"\1", text) for text in element.groups())
+    return failed("wrong-value", right, yours, where=f"element {at}; {case}; {many}", why=why)
 
 
 def shapes(inputs: dict[tensor.Tensor, Array]) -> str:
@@ -222,17 +205,16 @@ def shapes(inputs: dict[tensor.Tensor, Array]) -> str:
 
 
 def random_inputs(
-    tensors: Sequence[tensor.Tensor], rng: Rng, largest: float = 1.0
+    values: Sequence[Any], rng: Rng, largest: float = 1.0
 ) -> dict[tensor.Tensor, Array]:
     """Draw an array for each placeholder: floats in -largest .. largest, or small integers."""
-    found: dict[tensor.Tensor, Array] = {}
-    for t in tensors:
-        if isinstance(t.op, tensor.PlaceholderOp):
+    inputs: dict[tensor.Tensor, Array] = {}
+    for t in values:
+        if isinstance(t, tensor.Tensor) and isinstance(t.op, tensor.PlaceholderOp):
             shape = tuple(int(n) for n in t.shape if isinstance(n, int))
             if t.dtype.is_float:
-                found[t] = rng.uniform(-largest, largest, shape).astype(t.dtype.numpy)
+                numbers = rng.uniform(-largest, largest, shape)
             else:
-                found[t] = rng.integers(0, 2 if t.dtype == "bool" else 8, shape).astype(
-                    t.dtype.numpy
-                )
-    return found
+                numbers = rng.integers(0, 2 if t.dtype == "bool" else 8, shape)
+            inputs[t] = numbers.astype(t.dtype.numpy)
+    return inputs

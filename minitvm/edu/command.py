@@ -37,18 +37,17 @@ def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
     """Build all exercises, or with `check` only list outdated ones; return the exit code."""
     exercises = exercises_in(checks)
     if check:
-        found = faults(root, exercises)
-        found += [f for e in exercises if not found for f in structure_faults(root, e)]
-        print("\n".join(found) or f"{len(exercises)} exercises are up to date")
-        return bool(found)
-    kept = 0
+        findings = faults(root, exercises)
+        findings += [f for e in exercises if not findings for f in structure_faults(root, e)]
+        print("\n".join(findings) or f"{len(exercises)} exercises are up to date")
+        return bool(findings)
+    edited = 0
     for exercise in exercises:
-        made = built(root, exercise)
-        done = write(root, made, force=force)
-        kept += done == "kept"
+        done = write(root, exercise, built(root, exercise), force=force)
+        edited += done == "kept"
         why = ": it has been worked on (--force overwrites it)" if done == "kept" else ""
         print(f"{exercise_file(root, exercise).name}: {done}{why}")
-    return bool(kept)
+    return bool(edited)
 
 
 def draft(root: Path, checks: Path, name: str) -> int:
@@ -68,9 +67,9 @@ def check(root: Path, checks: Path, name: str, limits: Limits) -> int:
     path = Path(name)
     if path.suffix != ".ipynb":
         path = exercise_file(root, exercise_named(name, checks))
-    found = graded_once(Task(submission_at(path), checks, limits=limits))
-    print(as_text(report.report(found)))
-    return not found.marks or any(m.verdict not in RIGHT for m in found.marks)
+    graded = graded_once(Task(submission_at(path), checks, limits=limits))
+    print(as_text(report.report(graded)))
+    return not graded.marks or any(m.verdict not in RIGHT for m in graded.marks)
 
 
 def submission_at(path: Path, student: str = "") -> Submission:
@@ -83,14 +82,14 @@ def submission_at(path: Path, student: str = "") -> Submission:
 
 def graded_once(task: Task) -> Graded:
     """Grade one notebook with a worker that is started for it alone."""
-    ((_, found),) = grade_all([task])
-    return found
+    ((_, graded),) = grade_all([task])
+    return graded
 
 
 # --- grading a folder ----------------------------------------------------------------------------
 
 
-def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> list[Submission]:
+def submissions(folder: Path, checks: Path, known: Exercise | None = None) -> list[Submission]:
     """Read every notebook below `folder`; name the student after the subfolder, or else the file.
 
     With folder hw1: hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; a
@@ -101,16 +100,16 @@ def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> li
     paths = [p for p in sorted(folder.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts]
     if not paths:
         raise ArgumentError(str(folder), "there are no notebooks in it")
-    found: dict[tuple[str, str], Submission] = {}
+    named: dict[tuple[str, str], Submission] = {}
     for path in paths:
         above = path.relative_to(folder).parent
         name = printable(above.as_posix() if above.name else path.stem)
         s = handed_in(path, name)
-        exercise = exercise_id(s, checks, asked)
-        if (name, exercise) in found:
+        exercise = exercise_id(s, checks, known)
+        if (name, exercise) in named:
             s = replace(s, student=f"{name} ({printable(path.stem)})")
-        found[s.student, exercise] = s
-    return list(found.values())
+        named[s.student, exercise] = s
+    return list(named.values())
 
 
 def handed_in(path: Path, student: str) -> Submission:
@@ -128,9 +127,9 @@ def handed_in(path: Path, student: str) -> Submission:
         return Submission(path, b"", student, printable(str(e)))
 
 
-def secret_seed(given: str) -> int:
-    """Return the seed of the hidden tests, from `given` or else from $MINITVM_GRADE_SEED."""
-    words = given or os.environ.get("MINITVM_GRADE_SEED", "")
+def secret_seed(seed: str) -> int:
+    """Return the seed of the hidden tests, from `seed` or else from $MINITVM_GRADE_SEED."""
+    words = seed or os.environ.get("MINITVM_GRADE_SEED", "")
     return int(words) if words.isdecimal() else zlib.crc32(words.encode())
 
 
@@ -145,34 +144,34 @@ def grade_folder(
         why = "they are among the notebooks to grade, where students may have changed them"
         raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
     seeds: Seeds = (None, secret_seed(seed))
-    asked = exercise_named(exercise, checks) if exercise else None
+    known = exercise_named(exercise, checks) if exercise else None
     rows: list[dict[str, Any]] = []
     todo: list[tuple[Submission, str]] = []
     if not seed and not os.environ.get("MINITVM_GRADE_SEED"):
         print("no --seed: hidden tests can be guessed", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
-    for s in submissions(folder, checks, asked):
+    for s in submissions(folder, checks, known):
         key = version(s, checks, seeds, limits)
-        before = report.read(report.place(out, s.student, exercise_id(s, checks, asked)))
+        before = report.read(report.folder_of(out, s.student, exercise_id(s, checks, known)))
         if before and before["key"] == key:
             rows.append(before)
         else:
             todo.append((s, key))
     if rows:
         print(f"{len(rows)} graded before, {len(todo)} to grade")
-    running = grade_all([Task(s, checks, asked, seeds, limits) for s, _ in todo], jobs)
-    for n, found in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
-        tqdm.write(as_text(replace(report.report(found), notes=(), marks=())))
-        before = report.read(report.folder_of(out, found))
-        rows.append(report.write(out, found, todo[n][1], before))
+    running = grade_all([Task(s, checks, known, seeds, limits) for s, _ in todo], jobs)
+    for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
+        tqdm.write(as_text(replace(report.report(graded), notes=(), marks=())))
+        before = report.read(report.folder_of(out, graded.student, graded.exercise))
+        rows.append(report.write(out, graded, todo[n][1], before))
     finish(out, rows)
     return 0
 
 
-def exercise_id(s: Submission, checks: Path, asked: Exercise | None) -> str:
+def exercise_id(s: Submission, checks: Path, known: Exercise | None) -> str:
     """Return the id of the exercise of a submission; "" if the exercise is not known."""
-    if asked is not None:
-        return asked.id
+    if known is not None:
+        return known.id
     try:
         return exercise_named(exercise_of(parsed(s.data, s.path.name), s.path), checks).id
     except ArgumentError:
@@ -190,8 +189,8 @@ def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
 def finish(out: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write grades.csv, junit.xml and summary.md; on GitHub, add the summary to the run's page."""
     ordered = sorted(rows, key=lambda r: (r["student"], r["exercise"]))
-    made = (report.csv_text(ordered), report.junit(ordered), report.summary(ordered))
-    texts = dict(zip(report.TABLES, made, strict=True))
+    contents = (report.csv_text(ordered), report.junit(ordered), report.summary(ordered))
+    texts = dict(zip(report.TABLES, contents, strict=True))
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8", newline="\n")
     if page := os.environ.get("GITHUB_STEP_SUMMARY"):

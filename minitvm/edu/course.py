@@ -27,14 +27,14 @@ FILES = "ex[0-9][0-9].py"
 NAME = re.compile(r"(ex[0-9][0-9])(_\w+)?", re.ASCII)
 
 
-def checks_folder(given: Folder | None = None, near: Path | None = None) -> Path:
+def checks_folder(wish: Folder | None = None, near: Path | None = None) -> Path:
     """Return the folder with the checks; raise ArgumentError if it does not exist.
 
-    The folder is `given` or, without it, $MINITVM_CHECKS. If neither is set, the folder is searched
+    The folder is `wish` or, without it, $MINITVM_CHECKS. If neither is set, the folder is searched
     near `near` (by default the working directory, which in Jupyter is the folder of the notebook),
     and then in the checkout of this package.
     """
-    if named := given or os.environ.get(VARIABLE):
+    if named := wish or os.environ.get(VARIABLE):
         places = [Path(named).resolve()]
     else:
         here = (near or Path.cwd()).resolve()
@@ -62,9 +62,9 @@ def exercise_named(name: str, folder: Path) -> Exercise:
     Raises ArgumentError if it does not exist. Names come from notebooks of students, so the name is
     matched against the pattern NAME before any file is opened.
     """
-    found = NAME.fullmatch(str(name))
-    if found and (folder / f"{found[1]}.py").is_file():
-        exercise = _loaded(folder / f"{found[1]}.py")
+    parts = NAME.fullmatch(str(name))
+    if parts and (folder / f"{parts[1]}.py").is_file():
+        exercise = _loaded(folder / f"{parts[1]}.py")
         if name in (exercise.id, exercise.stem):
             return exercise
     known = ", ".join(path.stem for path in sorted(folder.glob(FILES)))
@@ -100,8 +100,8 @@ def checks_module(path: Path) -> ModuleType:
 
 @cache
 def _loaded(path: Path) -> Exercise:
-    found = getattr(checks_module(path), "EXERCISE", None)
-    if not isinstance(found, Exercise) or found.id != path.stem:
+    exercise = getattr(checks_module(path), "EXERCISE", None)
+    if not isinstance(exercise, Exercise) or exercise.id != path.stem:
         fix = f'EXERCISE = Exercise("{path.stem}", ...)'
         raise ArgumentError(str(path), f"it defines no EXERCISE called {path.stem}", fix)
-    return found
+    return exercise

@@ -33,21 +33,8 @@ def _const(value: Any, kind: Any) -> tir.Const:
     return tir.Const(value, kind) if kind != "bool" else tir.TRUE if value else tir.FALSE
 
 
-def _extremum(op: str, a: Any, b: Any, *bounds: Any) -> Any:
+def _extremum(op: str, a: Any, b: Any) -> Any:
     return tir.minimum(a, b) if op == "min" else tir.maximum(a, b)
-
-
-def _of_two(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return a function that calls make(a, b) and ignores the bounds that a row also contains."""
-
-    def maker(a: Any, b: Any, *bounds: Any) -> Any:
-        return make(a, b)
-
-    return maker
-
-
-def _lane(lanes: int, *bounds: Any) -> Any:
-    return tir.lane(lanes)
 
 
 def _declared(
@@ -61,23 +48,29 @@ def _declared(
     return tensor.decl_tensor_intrin(op, statements, binds, name)
 
 
-FOLDED: dict[type, Callable[..., Any]] = {  # their constructors keep indices in normal form
-    tir.AsIndex: tir.as_index,
-    tir.Const: _const,
-    tir.Extremum: _extremum,
-    tir.FloorDiv: _of_two(tir.floordiv),
-    tir.FloorMod: _of_two(tir.floormod),
-    tir.Lane: _lane,
-    tir.Linear: tir.linear,
-    tir.Product: _of_two(tir.mul),
+# Nodes that a function makes from some of their fields. Those of indices keep them in normal form.
+FOLDED: dict[type, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    tir.AsIndex: (tir.as_index, ("value", "low", "high")),
+    tir.Const: (_const, ("value", "dtype")),
+    tir.Extremum: (_extremum, ("op", "a", "b")),
+    tir.FloorDiv: (tir.floordiv, ("a", "b")),
+    tir.FloorMod: (tir.floormod, ("a", "b")),
+    tir.Lane: (tir.lane, ("lanes",)),
+    tir.Linear: (tir.linear, ("terms", "const")),
+    tir.Product: (tir.mul, ("a", "b")),
+    tensor.TensorIntrin: (
+        _declared,
+        tuple(f.name for f in fields(cast("Any", tensor.TensorIntrin))),
+    ),
 }
 MAKERS: dict[str, Callable[..., Any]] = {
     **{cls.__name__: cls for cls in PLAIN},
-    **{cls.__name__: make for cls, make in FOLDED.items()},
-    tensor.TensorIntrin.__name__: _declared,
+    **{cls.__name__: make for cls, (make, _) in FOLDED.items()},
 }
-WRITTEN = (*PLAIN, *FOLDED, tensor.TensorIntrin)
-FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in WRITTEN}
+FIELDS = {
+    **{cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in PLAIN},
+    **{cls: names for cls, (_, names) in FOLDED.items()},
+}
 REDUCERS: dict[str, tensor.Reducer] = {
     r.name: r for r in (tensor.SUM, tensor.PROD, tensor.MAX, tensor.MIN)
 }
@@ -242,12 +235,12 @@ def _all_given(outs: Json) -> bool:
 
 def operations(values: Iterable[Any]) -> list[tensor.Operation]:
     """Return the operations that compute the tensors among `values`, each once, producers first."""
-    found: dict[int, tensor.Operation] = {}
+    ops: dict[int, tensor.Operation] = {}
     for x in values:
         if isinstance(x, tensor.Tensor):
             for op in _upstream(x.op):
-                found.setdefault(id(op), op)
-    return list(found.values())
+                ops.setdefault(id(op), op)
+    return list(ops.values())
 
 
 def _upstream(op: tensor.Operation) -> Iterator[tensor.Operation]:

@@ -13,18 +13,18 @@ import shlex
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from tqdm import tqdm
 
 from minitvm.base import ArgumentError
 
-from .build import built, item_in, solution
+from .build import built, item_in, solution, without_outputs
 from .course import check_files, exercises_in
 from .item import Exercise, Item
-from .notebook import Cell, Notebook, code_cells, nbgrader, source, stored
+from .notebook import Cell, nbgrader, source, stored
 from .sandbox import ROOM, ROOT
-from .skeleton import code
+from .skeleton import code, prose
 
 TEMPLATES = ROOM / "templates"
 
@@ -33,18 +33,12 @@ def export(root: Path, checks: Path, form: str, folder: Path) -> None:
     """Convert every exercise for the tool `form`, a key of FORMATS; write them into `folder`."""
     exercises = exercises_in(checks)
     folder.mkdir(parents=True, exist_ok=True)
-    _COMMON[form](folder)
+    convert, common = FORMATS[form]
+    for name, text in common().items():
+        _put(folder / name, text)
     for exercise in tqdm(exercises, unit="exercise"):
-        FORMATS[form](root, checks, exercise, folder)
+        convert(root, checks, exercise, folder)
     print(f"{len(exercises)} exercises: {folder}")
-
-
-def solved(root: Path, exercise: Exercise) -> Notebook:
-    """Return the solution notebook without outputs."""
-    notebook = solution(root, exercise)
-    for _, cell in code_cells(notebook):
-        cell["outputs"], cell["execution_count"] = [], None
-    return notebook
 
 
 def _put_checks(folder: Path, checks: Path, exercise: Exercise) -> None:
@@ -68,7 +62,7 @@ def to_nbgrader(root: Path, checks: Path, exercise: Exercise, folder: Path) -> N
     checks beside the notebook, and restores them before it grades.
     """
     place = folder / "source" / exercise.id
-    _put(place / f"{exercise.stem}.ipynb", stored(solved(root, exercise)))
+    _put(place / f"{exercise.stem}.ipynb", stored(without_outputs(solution(root, exercise))))
     _put_checks(place, checks, exercise)
 
 
@@ -77,9 +71,9 @@ def to_nbgrader(root: Path, checks: Path, exercise: Exercise, folder: Path) -> N
 
 def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
     """Write the notebook in the notation of `otter assign`, format v1, and its checks."""
-    notebook = solved(root, exercise)
+    notebook = without_outputs(solution(root, exercise))
     files = "".join(f"  - checks/{path.name}\n" for path in check_files(exercise.id, checks))
-    cells = [_raw("config", f"# ASSIGNMENT CONFIG\nname: {exercise.stem}\n"
+    cells = [prose("raw", "config", f"# ASSIGNMENT CONFIG\nname: {exercise.stem}\n"
                             f"init_cell: true\nexport_cell: true\nfiles:\n{files}")]  # fmt: skip
     for cell in notebook["cells"]:
         item = item_in(source(cell), exercise) if cell["cell_type"] == "code" else None
@@ -103,20 +97,15 @@ def _question(cell: Cell, item: Item) -> list[Cell]:
     )
     test = f'assert edu.check("{item.id}", {item.answer}, show=False) == {item.points:g}'
     return [
-        _raw(f"{name}-begin", f"# BEGIN QUESTION\nname: {name}\npoints: {item.points:g}\n"),
-        _raw(f"{name}-begin-solution", "# BEGIN SOLUTION"),
+        prose("raw", f"{name}-begin", f"# BEGIN QUESTION\nname: {name}\npoints: {item.points:g}\n"),
+        prose("raw", f"{name}-begin-solution", "# BEGIN SOLUTION"),
         code(f"{name}-answer", text),
-        _raw(f"{name}-end-solution", "# END SOLUTION"),
-        _raw(f"{name}-begin-tests", "# BEGIN TESTS"),
+        prose("raw", f"{name}-end-solution", "# END SOLUTION"),
+        prose("raw", f"{name}-begin-tests", "# BEGIN TESTS"),
         code(f"{name}-test", test),
-        _raw(f"{name}-end-tests", "# END TESTS"),
-        _raw(f"{name}-end", "# END QUESTION"),
+        prose("raw", f"{name}-end-tests", "# END TESTS"),
+        prose("raw", f"{name}-end", "# END QUESTION"),
     ]
-
-
-def _raw(name: str, text: str) -> Cell:
-    lines = text.splitlines(keepends=True)
-    return {"cell_type": "raw", "id": name, "metadata": {}, "source": lines}
 
 
 # --- Gradescope ----------------------------------------------------------------------------------
@@ -156,29 +145,24 @@ def _add(z: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
 
 def to_actions(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
     """Write exercises/ for a template repository; a workflow grades what students push."""
-    _put(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise).text)
+    _put(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise))
     _put_checks(folder / "exercises", checks, exercise)
 
 
-def _workflow(folder: Path) -> None:
-    text = (TEMPLATES / "grade.yml").read_text(encoding="utf-8")
-    _put(folder / ".github" / "workflows" / "grade.yml", text)
+def _workflow() -> dict[str, str]:
+    return {".github/workflows/grade.yml": (TEMPLATES / "grade.yml").read_text(encoding="utf-8")}
 
 
-def _nbgrader_config(folder: Path) -> None:
+def _nbgrader_config() -> dict[str, str]:
     text = 'c = get_config()\nc.CourseDirectory.course_id = "minitvm"\n'
-    _put(folder / "nbgrader_config.py", text)
+    return {"nbgrader_config.py": text}
 
 
-FORMATS: dict[str, Callable[[Path, Path, Exercise, Path], None]] = {
-    "nbgrader": to_nbgrader,
-    "otter": to_otter,
-    "gradescope": to_gradescope,
-    "actions": to_actions,
-}
-_COMMON: dict[str, Callable[[Path], Any]] = {
-    "nbgrader": _nbgrader_config,
-    "otter": lambda folder: None,
-    "gradescope": lambda folder: None,
-    "actions": _workflow,
+# tool -> what writes one exercise, and the files that all exercises share, by their names
+Convert: TypeAlias = Callable[[Path, Path, Exercise, Path], None]
+FORMATS: dict[str, tuple[Convert, Callable[[], dict[str, str]]]] = {
+    "nbgrader": (to_nbgrader, _nbgrader_config),
+    "otter": (to_otter, dict),
+    "gradescope": (to_gradescope, dict),
+    "actions": (to_actions, _workflow),
 }

@@ -33,8 +33,8 @@ def answer(request: workers.Message) -> workers.Message:
             return workers.Message(_run(cells, Limits(**limits), Path(checks)))
         case {"item": str(name), "checks": checks, "seeds": seeds}:
             item, student = item_of(name, Path(checks)), _students[0]
-            found = mark(item, lambda *args: student.call(item.answer, args), seeds)
-            return workers.Message(found.to_json())
+            marked = mark(item, lambda *args: student.call(item.answer, args), seeds)
+            return workers.Message(marked.to_json())
         case _:
             while _students:
                 _students.pop().close()

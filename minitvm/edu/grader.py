@@ -111,7 +111,7 @@ def grade(task: Task, worker: workers.Worker) -> Graded:
     start = time.monotonic()
     submission, exercise = task.submission, task.exercise
     name, data = printable(submission.path.name), submission.data
-    told = (submission.student, printable(str(submission.path)), submission.sha256)
+    identity = (submission.student, printable(str(submission.path)), submission.sha256)
     try:
         if submission.problem:
             raise ArgumentError(name, submission.problem)
@@ -120,18 +120,18 @@ def grade(task: Task, worker: workers.Worker) -> Graded:
         notebook = parsed(data, name)
         exercise = exercise or exercise_named(exercise_of(notebook, submission.path), task.checks)
     except ArgumentError as e:
-        return Graded(*told, exercise.id if exercise else "", problem=shortened(str(e)))
+        return Graded(*identity, exercise.id if exercise else "", problem=shortened(str(e)))
     cells, known = sources(notebook), _Progress()
     while rest := [i for i in exercise.items if i.id not in known.marks]:
         _end_notebook(worker)
         _mark(worker, task, cells, rest, known)
         if known.failed:
             why = f"the machine could not run it ({shortened(known.failed)}): run it again"
-            return Graded(*told, exercise.id, problem=why, again=True)
+            return Graded(*identity, exercise.id, problem=why, again=True)
     _end_notebook(worker)
     marks = tuple(known.marks[i.id] for i in exercise.items)
     seconds = time.monotonic() - start
-    return Graded(*told, exercise.id, marks, known.cells, "", seconds)
+    return Graded(*identity, exercise.id, marks, known.cells, "", seconds)
 
 
 def _end_notebook(worker: workers.Worker) -> None:
@@ -150,29 +150,29 @@ def _mark(
 ) -> None:
     """Run the cells, mark the items `rest`, and add to `known`; stop if the process is lost."""
     limits, checks = task.limits, str(task.checks)
-    given = {"cells": cells, "limits": asdict(limits), "checks": checks}
-    found = worker.ask(given, seconds=workers.START + limits.notebook)
-    if isinstance(found, workers.Failure):
+    request = {"cells": cells, "limits": asdict(limits), "checks": checks}
+    reply = worker.ask(request, seconds=workers.START + limits.notebook)
+    if isinstance(reply, workers.Failure):
         why = "the cells of the notebook together took too long"
-        known.marks |= {item.id: unmarked(item, _lost(found, why)) for item in rest}
+        known.marks |= {item.id: unmarked(item, _lost(reply, why)) for item in rest}
         return
-    known.failed = found.value.get("failed", "")
-    known.cells = tuple(CellReport(**c) for c in found.value.get("cells", ()))
+    known.failed = reply.value.get("failed", "")
+    known.cells = tuple(CellReport(**c) for c in reply.value.get("cells", ()))
     for item in () if known.failed else rest:
-        asked = {"item": item.id, "checks": checks, "seeds": list(task.seeds)}
-        found = worker.ask(asked, seconds=limits.item)
-        if isinstance(found, workers.Failure):
+        request = {"item": item.id, "checks": checks, "seeds": list(task.seeds)}
+        reply = worker.ask(request, seconds=limits.item)
+        if isinstance(reply, workers.Failure):
             why = "the schedule runs for very long, or accesses memory outside its arrays"
-            known.marks[item.id] = unmarked(item, _lost(found, why))
+            known.marks[item.id] = unmarked(item, _lost(reply, why))
             return
-        known.marks[item.id] = Mark.from_json(found.value)
+        known.marks[item.id] = Mark.from_json(reply.value)
 
 
 def _lost(failure: workers.Failure, why: str) -> Outcome:
     """Return the outcome of an item if the grader's process hung or ended while marking it."""
     timed_out = failure.kind == "timed out"
     got = f"no end after {failure.detail:g} s" if timed_out else LOST
-    return failed("timeout", expected="an end", got=got, why=why)
+    return failed("timeout", "an end", got, why=why)
 
 
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:

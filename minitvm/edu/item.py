@@ -58,7 +58,7 @@ PASSED = Outcome("passed", 1.0)
 
 
 def failed(
-    message: str, *, expected: str = "", got: str = "", where: str = "", why: str = "",
+    message: str, expected: str = "", got: str = "", *, where: str = "", why: str = "",
     case: str = "", score: float = 0.0,
 ) -> Outcome:  # fmt: skip
     """Return the outcome of a part that failed, or was only partly right: 0 <= score < 1."""
@@ -146,14 +146,14 @@ class Exercise:
 class Problem:
     """Arguments of a student's function that are built twice: here and in the student's process.
 
-    made   the tensors, loop programs and tensor intrinsics that the function `name` in `source`
-           returned for `arguments`. They are passed to the student's function in this order.
+    values   the tensors, loop programs and tensor intrinsics that the function `name` in `source`
+             returned for `arguments`. They are passed to the student's function in this order.
     """
 
     source: str
     name: str
     arguments: tuple[Any, ...]
-    made: tuple[Any, ...]
+    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +167,21 @@ class ChangedError(Exception):
     """Raised if the student's function changed an argument that is Kept."""
 
 
-def called(f: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Call the student's function with what problems made, and with copies of what is Kept."""
-    plain: list[Any] = []
-    kept: list[tuple[Any, Any]] = []
+def expanded(arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments, with each problem replaced by the values in Problem.values."""
+    values: list[Any] = []
     for a in arguments:
-        if isinstance(a, Kept):
-            plain.append(copy.deepcopy(a.value))
-            kept.append((a.value, plain[-1]))
-        else:
-            plain += a.made if isinstance(a, Problem) else [a]
+        values += a.values if isinstance(a, Problem) else [a]
+    return values
+
+
+def called(f: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Call the student's function with the values of problems, and with copies of what is Kept."""
+    plain = [copy.deepcopy(a.value) if isinstance(a, Kept) else a for a in expanded(arguments)]
     value = f(*plain)
-    for before, after in kept:
-        if before != after:
+    for a, after in zip(expanded(arguments), plain, strict=True):
+        before = a.value if isinstance(a, Kept) else after
+        if before is not after and before != after:
             raise ChangedError(f"its argument {before} was {after} after the call")
     return value
 
@@ -193,10 +195,11 @@ def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:
     if "<locals>" in builder.__qualname__ or builder.__name__ == "<lambda>":
         raise ArgumentError(f"problem({builder.__qualname__})", "not at the top level of a file")
     source = textwrap.dedent(inspect.getsource(builder))
-    return Problem(source, builder.__name__, arguments, made(source, builder.__name__, arguments))
+    values = values_of(source, builder.__name__, arguments)
+    return Problem(source, builder.__name__, arguments, values)
 
 
-def made(source: str, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def values_of(source: str, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Call the function `name` in `source` with only the names in VOCABULARY; return a tuple."""
     scope = dict(VOCABULARY)
     exec(compile(source, f"problem {name}", "exec"), scope)

@@ -11,11 +11,12 @@ import IPython.display
 from minitvm.base import ArgumentError, front_end
 
 from .course import Folder, checks_folder, item_of
-from .data import Reader, Writer, operations
+from .data import Writer, operations
 from .feedback import as_html, as_text
-from .item import AnswerError, ChangedError, Problem, called
+from .item import AnswerError, called, expanded
 from .sandbox import USUAL_LIMITS
 from .score import mark
+from .student import answer_error, decoded
 
 
 class Points(float):
@@ -49,14 +50,14 @@ def check(
 
     Raises ArgumentError for an unknown item.
     """
-    asked = item_of(item, checks_folder(checks))
+    question = item_of(item, checks_folder(checks))
     if not callable(answer):  # pyright: ignore[reportUnnecessaryIsInstance]
         what = f"edu.check({item!r}, {type(answer).__name__})"
-        raise ArgumentError(what, "not a function", f"edu.check({item!r}, {asked.answer})")
-    found = mark(asked, lambda *arguments: call_in_process(answer, arguments))
+        raise ArgumentError(what, "not a function", f"edu.check({item!r}, {question.answer})")
+    result = mark(question, lambda *arguments: call_in_process(answer, arguments))
     if show:
-        show_in_notebook({"text/plain": as_text(found), "text/html": as_html(found)}, raw=True)
-    return Points(found.points)
+        show_in_notebook({"text/plain": as_text(result), "text/html": as_html(result)}, raw=True)
+    return Points(result.points)
 
 
 def call_in_process(
@@ -69,28 +70,20 @@ def call_in_process(
 
     seconds   the time limit of grading for one call; AnswerError if it took longer
     """
-    made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
-    known = operations(made)
-    start = timer()
+    name, start = getattr(answer, "__name__", "the answer"), timer()
     try:
         value = called(answer, arguments)
-    except NotImplementedError:
-        raise AnswerError("not-started", "") from None
-    except ChangedError as e:
-        raise AnswerError("changed-argument", str(e)) from None
     except Exception as e:  # the student sees it as feedback
-        name = getattr(answer, "__name__", "the answer")
-        raise AnswerError("raises", f"{name} raised {type(e).__name__}: {e}") from None
+        raise answer_error(name, type(e).__name__, str(e)) from None
     if (took := timer() - start) > seconds:
         what = f"it ended after {took:.0f} s; grading stops after {seconds:g} s"
         raise AnswerError("timeout", what)
-    writer = Writer(known)
+    writer = Writer(operations(expanded(arguments)))
     try:
         body = writer.write(value)
     except Exception as e:
         raise AnswerError("wrong-type", f"what it returned: {e}") from None
-    intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
-    return Reader(writer.rows, writer.blobs, known, intrins).read(body)
+    return decoded(name, {"rows": writer.rows, "value": body}, writer.blobs, arguments)
 
 
 def hint(item: str, level: int = 1, *, checks: Folder | None = None) -> None:

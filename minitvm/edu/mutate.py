@@ -59,23 +59,23 @@ class Mutant:
 
 def mutants(root: Path, exercise: Exercise) -> list[Mutant]:
     """Return every mutant of the solution of an exercise, in the order of its lines."""
-    found: list[Mutant] = []
+    all_mutants: list[Mutant] = []
     for _, cell in code_cells(solution(root, exercise)):
         text = source(cell)
         if item := item_in(text, exercise):
-            found += [Mutant(exercise, item, *change) for change in changes(text)]
-    return found
+            all_mutants += [Mutant(exercise, item, *change) for change in changes(text)]
+    return all_mutants
 
 
 def changes(text: str) -> list[tuple[str, str]]:
     """Return (changed lines, whole text with them) for each change of a solution region."""
     regions = [(text[: m.start()].count("\n"), m[0].count("\n")) for m in SOLUTION.finditer(text)]
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     nodes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr))
     for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset)):
         if any(start < node.lineno <= start + count for start, count in regions):
-            found += [_replaced(text, node, new) for new in instead_of(node)]
-    return found
+            results += [_replaced(text, node, new) for new in instead_of(node)]
+    return results
 
 
 def instead_of(node: ast.expr) -> Iterator[str]:
@@ -114,8 +114,8 @@ def _replaced(text: str, node: ast.expr, new: str) -> tuple[str, str]:
     lines = [line.encode() for line in text.splitlines()]  # columns of nodes count bytes
     first, last = node.lineno - 1, node.end_lineno - 1
     changed = lines[first][: node.col_offset] + new.encode() + lines[last][node.end_col_offset :]
-    made = b"\n".join([*lines[:first], changed, *lines[last + 1 :]])
-    return changed.decode().strip(), made.decode()
+    new_text = b"\n".join([*lines[:first], changed, *lines[last + 1 :]])
+    return changed.decode().strip(), new_text.decode()
 
 
 def mutate(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:

@@ -25,14 +25,14 @@ EXERCISE = re.compile(r"(?<![a-z0-9])(ex\d\d)(?!\d)")
 def parsed(data: bytes, name: str) -> Notebook:
     """Parse a notebook; raise ArgumentError unless `data` is a notebook of format 4."""
     try:
-        found: Any = json.loads(data)
-        good = found["nbformat"] == 4 and isinstance(found["metadata"], dict)
-        good = good and all(isinstance(c["cell_type"] + source(c), str) for c in found["cells"])
+        notebook: Any = json.loads(data)
+        good = notebook["nbformat"] == 4 and isinstance(notebook["metadata"], dict)
+        good = good and all(isinstance(c["cell_type"] + source(c), str) for c in notebook["cells"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        good, found = False, {}
+        good, notebook = False, {}
     if not good:
         raise ArgumentError(name, "not a notebook (nbformat 4)", "save it again from JupyterLab")
-    return found
+    return notebook
 
 
 def stored(notebook: Notebook) -> str:
@@ -70,14 +70,14 @@ def nbgrader(cell: Cell) -> dict[str, Any]:
 
 def exercise_of(notebook: Notebook, path: Path) -> str:
     """Return the exercise, such as "ex03", from the metadata or else the file name; "" if none."""
-    told = notebook.get("metadata", {}).get("minitvm", {})
-    if isinstance(told, dict) and isinstance(cast("Any", told).get("exercise"), str):
-        return cast("dict[str, str]", told)["exercise"]
-    found = EXERCISE.search(path.name)
-    return found[1] if found else ""
+    metadata = notebook.get("metadata", {}).get("minitvm", {})
+    if isinstance(metadata, dict) and isinstance(cast("Any", metadata).get("exercise"), str):
+        return cast("dict[str, str]", metadata)["exercise"]
+    match = EXERCISE.search(path.name)
+    return match[1] if match else ""
 
 
 def solution_lines(text: str) -> int:
     """Count the lines of code in the solution regions of a cell, without comments."""
-    lines = [line for found in SOLUTION.finditer(text) for line in found[2].splitlines()]
+    lines = [line for region in SOLUTION.finditer(text) for line in region[2].splitlines()]
     return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in lines)

@@ -19,7 +19,7 @@ from typing import Any
 from minitvm import workers
 
 from .data import Reader, Writer, operations
-from .item import Kept, called, made
+from .item import Kept, called, values_of
 from .sandbox import Limits, confine
 
 FOLDERS = ("IPYTHONDIR", "MPLCONFIGDIR", "NUMBA_CACHE_DIR")  # where libraries write
@@ -80,8 +80,10 @@ class NotebookModule:
                 return workers.Message(None)
             case {"cell": int(number), "source": source}:
                 return workers.Message(self._run(number, source))
-            case given:
-                return self._call(given["call"], given["arguments"], request.blobs)
+            case {"call": name, "arguments": arguments}:
+                return self._call(name, arguments, request.blobs)
+            case other:
+                raise ValueError(f"an unknown request: {other!r}")
 
     def _confine(self, limits: Limits, hidden: list[str]) -> None:
         """Apply `limits`, make the paths `hidden` unreadable, and discard stdout and stderr."""
@@ -125,14 +127,14 @@ class NotebookModule:
             return TransformerManager().transform_cell(source)
         return source
 
-    def _call(self, name: str, given: Any, blobs: tuple[bytes, ...]) -> workers.Message:
+    def _call(self, name: str, packed: Any, blobs: tuple[bytes, ...]) -> workers.Message:
         """Call a function of the notebook; return its value, or its error."""
         sys.stdout = sys.stderr = Capture(self._limit)
         try:
             f = self.scope.get(name)
             if not callable(f):
                 return workers.Message({"error": "missing"})
-            arguments = unpacked(given, Reader([], blobs))
+            arguments = unpacked(packed, Reader([], blobs))
             value = called(f, arguments)
             writer = Writer(operations(arguments))
             body = writer.write(value)
@@ -143,16 +145,16 @@ class NotebookModule:
 
 def unpacked(arguments: Any, reader: Reader) -> list[Any]:
     """Decode the arguments of the student's function; replace each Problem by what it builds."""
-    found: list[Any] = []
+    values: list[Any] = []
     for a in arguments:
         match a:
             case {"source": source, "name": name, "arguments": rest}:
-                found += made(source, name, tuple(reader.read(rest)))
+                values += values_of(source, name, tuple(reader.read(rest)))
             case {"kept": value}:
-                found.append(Kept(reader.read(value)))
+                values.append(Kept(reader.read(value)))
             case _:
-                found.append(reader.read(a))
-    return found
+                values.append(reader.read(a))
+    return values
 
 
 def described(e: BaseException) -> dict[str, str]:

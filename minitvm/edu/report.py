@@ -20,13 +20,11 @@ TABLES = ("grades.csv", "junit.xml", "summary.md")
 COLUMNS = ("student", "exercise", "points", "best", "worth", "path", "sha256", "problem")
 
 
-def folder_of(out: Path, g: Graded) -> Path:
-    """Return the folder for the reports on `g`, such as OUT/ann/ex03; see place()."""
-    return place(out, g.student, g.exercise)
+def folder_of(out: Path, student: str, exercise: str) -> Path:
+    """Return the folder for reports, such as OUT/ann/ex03.
 
-
-def place(out: Path, student: str, exercise: str) -> Path:
-    """Return `out`/student/exercise; append "_" to a student named like a file in TABLES."""
+    A student who is named like a file in TABLES gets a "_".
+    """
     return out / (f"{student}_" if student in TABLES else student) / (exercise or "unknown")
 
 
@@ -94,24 +92,24 @@ def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict
 
     before: the extra_data of an earlier run, or None. If that run had more points, they are kept.
     """
-    folder = folder_of(out, g)
+    folder = folder_of(out, g.student, g.exercise)
     folder.mkdir(parents=True, exist_ok=True)
     sure = float(before.get("sure", before["best"])) if before else 0.0
     best = max(g.points, sure)
-    found = results(g, key, best, sure if g.unsure else best)
+    content = results(g, key, best, sure if g.unsure else best)
     for name, written in (("feedback.md", as_markdown), ("feedback.html", as_html)):
         (folder / name).write_text(written(report(g)), encoding="utf-8", newline="\n")
     new = folder / "results.json.new"  # the old file stays until the new one is complete
-    new.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")
+    new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
     new.replace(folder / "results.json")
-    return found["extra_data"]
+    return content["extra_data"]
 
 
 def read(folder: Path) -> dict[str, Any] | None:
     """Read "extra_data" from the results.json in `folder`; return None if that fails."""
     try:
-        found = json.loads((folder / "results.json").read_text(encoding="utf-8"))["extra_data"]
-        return found if {"key", "best", "marks"} <= found.keys() else None
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))["extra_data"]
+        return data if {"key", "best", "marks"} <= data.keys() else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -170,8 +168,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
         marks = [Mark.from_json(m) for m in row["marks"]]
         notes = [f"{m.item}: {m.verdict}{_reason(m)}" for m in marks if _reason(m)]
         worth = sum(m.worth for m in marks)
-        told = "; ".join([row["problem"], *notes] if row["problem"] else notes) or "all correct"
-        cells = (row["student"], row["exercise"], f"{row['best']:g} of {worth:g}", told)
+        remarks = "; ".join([row["problem"], *notes] if row["problem"] else notes) or "all correct"
+        cells = (row["student"], row["exercise"], f"{row['best']:g} of {worth:g}", remarks)
         lines.append("| " + " | ".join(_cell(str(c)) for c in cells) + " |")
     return "\n".join(lines) + "\n"
 

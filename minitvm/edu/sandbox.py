@@ -94,8 +94,8 @@ def readable(folder: Path, hidden: Sequence[Path]) -> list[Path]:
     packages = [Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *sys.path) if p]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     more = [Path(p).resolve() for p in (*SYSTEM, *filter(None, libraries))]
-    found = [folder, ROOT / "minitvm", *(p for p in packages if p != ROOT), *more]
-    return [p for top in dict.fromkeys(found) if top.exists() for p in _beside(top, hidden)]
+    tops = [folder, ROOT / "minitvm", *(p for p in packages if p != ROOT), *more]
+    return [p for top in dict.fromkeys(tops) if top.exists() for p in _beside(top, hidden)]
 
 
 def _beside(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:

@@ -35,14 +35,14 @@ def tensors_of(arguments: Sequence[Any]) -> list[tensor.Tensor]:
 
     Intermediate tensors, which another tensor reads, are left out: a schedule need not store them.
     """
-    found = [x for x in expanded(arguments) if isinstance(x, tensor.Tensor)]
+    tensors = [x for x in expanded(arguments) if isinstance(x, tensor.Tensor)]
     read = {
         id(t.op)
-        for op in operations(found)
+        for op in operations(tensors)
         if not isinstance(op, tensor.PlaceholderOp)
         for t in op.input_tensors
     }
-    return [t for t in found if isinstance(t.op, tensor.PlaceholderOp) or id(t.op) not in read]
+    return [t for t in tensors if isinstance(t.op, tensor.PlaceholderOp) or id(t.op) not in read]
 
 
 def schedule_of(
@@ -71,9 +71,8 @@ def right_schedule(
     inputs = random_inputs(tensors, rng)
     results = results_of(s, tensors, inputs, target)
     if wrong := wrong_results(results, tensors, inputs, LOOSE, LOOSE, "", ""):
-        raise AnswerError(
-            "wrong-value", f"it computes {wrong.got}, not {wrong.expected}: {wrong.where}"
-        )
+        what = f"it computes {wrong.got}, not {wrong.expected}: {wrong.where}"
+        raise AnswerError("wrong-value", what)
     return s, tensors
 
 
@@ -193,9 +192,7 @@ def facts(
             return PASSED
         first, share = broken[0], 1 - len(broken) / len(required)
         got = f"not so ({len(broken)} of {len(required)} facts do not hold)"
-        return failed(
-            f"fact:{first.id}", expected=first.expected, got=got, why=first.why, score=share
-        )
+        return failed(f"fact:{first.id}", first.expected, got, why=first.why, score=share)
 
     return Part("property", title, weight, check)
 
@@ -211,7 +208,7 @@ def same_text(
 ) -> Part:
     """Make a part that compares a schedule, loop program or statement with a reference as text.
 
-    reference   called with what the problem made; returns any of the three kinds
+    reference   called with the values of the problem; returns any of the three kinds
     until       the pass after which schedules are printed
     """
 
@@ -226,9 +223,8 @@ def same_text(
         for n in range(max(len(want), len(got))):
             w, g = (lines[n] if n < len(lines) else "(the end)" for lines in (want, got))
             if w != g:
-                return failed(
-                    "other-loops", expected=w.strip(), got=g.strip(), where=f"line {n + 1}", why=why
-                )
+                where = f"line {n + 1}"
+                return failed("other-loops", w.strip(), g.strip(), where=where, why=why)
         return PASSED
 
     return Part("property", title, weight, check)
@@ -245,7 +241,7 @@ def visit_order(
 ) -> Part:
     """Make a part that checks in which order a schedule stores the elements of its result.
 
-    order   called with what the problem made; returns the indices, [[0, 0], [0, 1], ...]
+    order   called with the values of the problem; returns the indices, [[0, 0], [0, 1], ...]
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -255,13 +251,11 @@ def visit_order(
         got = visits(s, tensors)
         for n, (w, g) in enumerate(zip(want, got, strict=False)):
             if w != g:
-                where = (
-                    f"visit {n + 1} of {len(want)}, arguments ({', '.join(map(describe, args))})"
-                )
-                return failed("wrong-order", expected=str(w), got=str(g), where=where, why=why)
+                shown = ", ".join(map(describe, args))
+                where = f"visit {n + 1} of {len(want)}, arguments ({shown})"
+                return failed("wrong-order", str(w), str(g), where=where, why=why)
         if len(got) != len(want):
-            expected, found = f"{len(want)} visits", f"{len(got)} visits"
-            return failed("wrong-order", expected=expected, got=found, why=why)
+            return failed("wrong-order", f"{len(want)} visits", f"{len(got)} visits", why=why)
         return PASSED
 
     return Part("property", title, weight, check)
@@ -282,10 +276,10 @@ def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, 
 
 def misses(cache: cachesim.Cache | None = None) -> Cost:
     """Return a cost function: the simulated misses in `cache`, by default a common L1 cache."""
-    chosen = cache or cachesim.Cache.l1()
+    simulated = cache or cachesim.Cache.l1()
 
     def cost(s: Any, tensors: Sequence[tensor.Tensor]) -> float:
-        return float(cachesim.simulate(chosen, accesses.record(s, tensors)).misses)
+        return float(cachesim.simulate(simulated, accesses.record(s, tensors)).misses)
 
     return cost
 
@@ -307,7 +301,7 @@ def at_most(
     """Make a part that requires a cost of at most `factor` times the reference's cost.
 
     cost        cost(schedule, tensors of the problem): misses(cache), cycles, bytes, ...
-    reference   called with what the problem made; returns an answer to compare with
+    reference   called with the values of the problem; returns an answer to compare with
     worst       the multiple of the reference's cost at which a linear score reaches 0
 
     Above the bound b, the score is b / cost, or 0 from 4 * b on. With `worst` it falls linearly.
@@ -324,8 +318,8 @@ def at_most(
             score = max(0.0, (worst * best - got) / (worst * best - bound))
         else:
             score = bound / got if got < 4 * bound else 0.0
-        expected, found = f"at most {bound:,.0f} {unit}", f"{got:,.0f} {unit}"
-        return failed(message, expected=expected, got=found, why=why, score=score)
+        limit = f"at most {bound:,.0f} {unit}"
+        return failed(message, limit, f"{got:,.0f} {unit}", why=why, score=score)
 
     return Part("property", title or f"few {unit}", weight, check)
 
@@ -353,11 +347,11 @@ def speed(
         inputs = random_inputs(tensors, rng)
         yours, got = _timed(s, tensors, inputs, target)
         theirs, want = _timed(reference(*expanded(args)), tensors, inputs, target)
-        found = time_ratio(theirs, yours)
+        times = time_ratio(theirs, yours)
         for mine, right in zip(got, want, strict=True):  # the timed run must have done the work
             if wrong := wrong_element(mine, right, LOOSE, LOOSE, shapes(inputs), why):
                 return wrong
-        return timed_outcome(found, ratio, why, worst)
+        return timed_outcome(times, ratio, why, worst)
 
     return Part("speed", title, weight, check)
 
@@ -379,14 +373,13 @@ def filled(t: tensor.Tensor) -> Array:
     return np.full(t.shape, 77, t.dtype.numpy)
 
 
-def timed_outcome(found: Ratio, ratio: float, why: str, worst: float = 10.0) -> Outcome:
+def timed_outcome(times: Ratio, ratio: float, why: str, worst: float = 10.0) -> Outcome:
     """Return the outcome for a ratio of times; omit seconds, because they differ in each run."""
-    if found.busy:
+    if times.busy:
         reason = "the machine is busy: two runs of the same program differ too much"
         return Outcome("inconclusive", 0.0, "", got=reason)
-    if found.ratio <= ratio:
+    if times.ratio <= ratio:
         return PASSED
-    score = max(0.0, (1 / found.ratio - 1 / worst) / (1 / ratio - 1 / worst))
+    score = max(0.0, (1 / times.ratio - 1 / worst) / (1 / ratio - 1 / worst))
     expected = f"at most {ratio:g} times the time of the reference"
-    got = f"{found.ratio:.3g} times"
-    return failed("too-slow", expected=expected, got=got, why=why, score=score)
+    return failed("too-slow", expected, f"{times.ratio:.3g} times", why=why, score=score)

@@ -39,6 +39,10 @@ class PartMark:
     weight: float
     outcome: Outcome
 
+    @staticmethod
+    def of(part: Part, outcome: Outcome) -> PartMark:
+        return PartMark(part.kind, part.title, part.weight, outcome)
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -66,10 +70,10 @@ class Mark:
         """Read the mark that `to_json` wrote."""
         parts: list[PartMark] = []
         for part in data["parts"]:
-            outcome = Outcome(**part["outcome"])
-            parts.append(PartMark(part["kind"], part["title"], part["weight"], outcome))
-        plain: dict[str, Any] = {key: value for key, value in data.items() if key != "parts"}
-        return Mark(**plain, parts=tuple(parts))
+            entries: dict[str, Any] = {**part, "outcome": Outcome(**part["outcome"])}
+            parts.append(PartMark(**entries))
+        whole: dict[str, Any] = {**data, "parts": tuple(parts)}
+        return Mark(**whole)
 
 
 def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
@@ -85,35 +89,31 @@ def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
             needed = part.required or part.kind == "correctness"
             if not started or (needed and outcome.score < 1):
                 gate = f"not checked until this passes: {part.title}" if started else "not started"
-        parts.append(PartMark(part.kind, part.title, part.weight, outcome))
-    points = round(item.points * _share(parts), 2)
-    verdict = _verdict(parts)
-    return Mark(item.id, item.title, points, item.points, verdict, tuple(parts), item.section)
+        parts.append(PartMark.of(part, outcome))
+    return _mark_of(item, parts)
 
 
 def unmarked(item: Item, outcome: Outcome) -> Mark:
     """Return a mark with 0 points: the first part has `outcome`, the others are skipped."""
     first, *rest = item.parts
     later = Outcome("skipped", 0.0, "", got=outcome.got)
-    parts = (
-        PartMark(first.kind, first.title, first.weight, outcome),
-        *(PartMark(p.kind, p.title, p.weight, later) for p in rest),
-    )
-    return Mark(item.id, item.title, 0.0, item.points, _verdict(parts), parts, item.section)
+    return _mark_of(item, [PartMark.of(first, outcome), *(PartMark.of(p, later) for p in rest)])
+
+
+def _mark_of(item: Item, parts: Sequence[PartMark]) -> Mark:
+    points, verdict = round(item.points * _share(parts), 2), _verdict(parts)
+    return Mark(item.id, item.title, points, item.points, verdict, tuple(parts), item.section)
 
 
 def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outcome:
     """Return the worst outcome of one part over all seeds; speed uses only the last seed."""
-    chosen = seeds[-1:] if part.kind == "speed" else seeds
-    worst = None
-    for seed in chosen:
+    worst: list[Outcome] = []
+    for seed in seeds[-1:] if part.kind == "speed" else seeds:
         outcome = _outcome(part, answer, random_for(item.id, n, seed))
-        if worst is None or outcome.score < worst.score:
-            worst = outcome
-        if worst.score == 0:
+        worst = [min([*worst, outcome], key=lambda o: o.score)]
+        if outcome.score == 0:
             break
-    assert worst is not None
-    return worst
+    return worst[0]
 
 
 def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
@@ -125,8 +125,8 @@ def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
 def _outcome(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
     """Check one part, and shorten the texts of its outcome."""
     o = _checked(part, answer, rng)
-    told = {name: shortened(getattr(o, name)) for name in ("expected", "got", "where", "case")}
-    return replace(o, **told)
+    texts = {name: shortened(getattr(o, name)) for name in ("expected", "got", "where", "case")}
+    return replace(o, **texts)
 
 
 def shortened(text: str) -> str:
@@ -149,13 +149,12 @@ def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
         if message == "not-started":
             return Outcome("not started", 0.0, message, why=reason)
         why = WHY.get(message, "")
-        return failed(message, expected="an answer", got=reason, why=why, case=last[0])
+        return failed(message, "an answer", reason, why=why, case=last[0])
     except TVMError as e:
-        return failed("refused", expected="an answer", got=str(e), why=WHY["refused"], case=last[0])
+        return failed("refused", "an answer", str(e), why=WHY["refused"], case=last[0])
     except Exception as e:  # data of an unexpected kind can fail anywhere in a check
         got = f"a value that the check cannot handle: {type(e).__name__}: {e}"
-        wanted = "an answer of the kind that was asked for"
-        return failed("unusable", expected=wanted, got=got, case=last[0])
+        return failed("unusable", "an answer of the kind that was asked for", got, case=last[0])
 
 
 def _share(parts: Sequence[PartMark]) -> float:

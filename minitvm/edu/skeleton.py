@@ -14,7 +14,7 @@ def skeleton(exercise: Exercise) -> Notebook:
     title = exercise.name.replace("_", " ")
     points = f"{exercise.points:g} points"
     cells = [
-        markdown("title", f"# Exercise {exercise.id[2:]}: {title}\n\n{points}."),
+        prose("markdown", "title", f"# Exercise {exercise.id[2:]}: {title}\n\n{points}."),
         code("setup", "import minitvm as tvm\nfrom minitvm import edu, te"),
     ]
     for item in exercise.items:
@@ -33,7 +33,7 @@ def item_cells(item: Item) -> list[dict[str, Any]]:
         "    ### BEGIN SOLUTION\n    return None\n    ### END SOLUTION"
     )
     return [
-        markdown(f"{name}-text", text),
+        prose("markdown", f"{name}-text", text),
         code(f"{name}-answer", answer, graded(f"{name}-answer", solution=True)),
         code(f"{name}-check", f'edu.check("{item.id}", {item.answer})', graded(name, item.points)),
     ]
@@ -41,21 +41,16 @@ def item_cells(item: Item) -> list[dict[str, Any]]:
 
 def graded(name: str, points: float | None = None, *, solution: bool = False) -> dict[str, Any]:
     """Return nbgrader's metadata for an answer cell, or for a check cell worth `points`."""
-    given = {"grade": points is not None, "grade_id": name, "locked": points is not None}
+    grading = {"grade": points is not None, "grade_id": name, "locked": points is not None}
     more = {"schema_version": 3, "solution": solution, "task": False}
-    return {"nbgrader": {**given, **more, **({} if points is None else {"points": points})}}
+    return {"nbgrader": {**grading, **more, **({} if points is None else {"points": points})}}
 
 
-def markdown(name: str, text: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text.splitlines(True)}
+def prose(kind: str, name: str, text: str) -> dict[str, Any]:
+    """Return a cell of the kind "markdown" or "raw"."""
+    return {"cell_type": kind, "id": name, "metadata": {}, "source": text.splitlines(True)}
 
 
 def code(name: str, text: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {
-        "cell_type": "code",
-        "execution_count": None,
-        "id": name,
-        "metadata": metadata or {},
-        "outputs": [],
-        "source": text.splitlines(True),
-    }
+    cell: dict[str, Any] = {**prose("code", name, text), "execution_count": None, "outputs": []}
+    return {**cell, "metadata": metadata or {}}

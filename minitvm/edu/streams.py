@@ -47,9 +47,9 @@ def stream_fault(
     verdict = verdict if left_over else replace(verdict, leaks=())
     if verdict.ok:
         return "", "", ""
-    found, why = _named(program, verdict)
-    lines = [x for x in accel.explain(program, verdict).split("\n") if x.startswith(found)]
-    return found, "\n".join(lines[:3]), why
+    message, why = _named(program, verdict)
+    lines = [x for x in accel.explain(program, verdict).split("\n") if x.startswith(message)]
+    return message, "\n".join(lines[:3]), why
 
 
 def _named(program: accel.Program, verdict: accel.Verdict) -> tuple[str, str]:

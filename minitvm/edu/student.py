@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from minitvm import workers
+from minitvm import tensor, workers
 
 from .data import Reader, Writer, operations
-from .item import AnswerError, ChangedError, Kept, Problem
+from .item import AnswerError, ChangedError, Kept, Problem, expanded
 from .sandbox import ROOM, ROOT, Limits
 from .score import shortened
 
 JOB = "minitvm.edu.notebook_job"
-REPORTS = 50  # the most reports on failed cells
+MAX_REPORTS = 50  # the most reports on failed cells
 RESTARTS = 2  # times that a new process runs the other cells after one hung or killed its process
 
 
@@ -70,7 +70,7 @@ class Student:
             raise StartError("\n".join([str(lost), *lost.stderr]))
         return self._worker
 
-    def _asked(
+    def _ask(
         self, worker: workers.Worker, value: Any, blobs: Sequence[bytes] = ()
     ) -> workers.Message | workers.Failure:
         reply = worker.ask(value, blobs, seconds=self._limits.seconds)
@@ -82,15 +82,14 @@ class Student:
         """Run one cell; return False if the process is lost."""
         if number in self._left_out:
             return True
-        found = self._asked(worker, {"cell": number, "source": source})
-        if isinstance(found, workers.Failure):
+        reply = self._ask(worker, {"cell": number, "source": source})
+        if isinstance(reply, workers.Failure):
             self._left_out.add(number)
-            kind = "time is up" if found.kind == "timed out" else "the process died"
-            self.failed.append(CellReport(number, kind, end_of(found)))
+            kind = "time is up" if reply.kind == "timed out" else "the process died"
+            self.failed.append(CellReport(number, kind, end_of(reply)))
             return False
-        reply = found.value
-        if "error" in reply and len(self.failed) < REPORTS:
-            self.failed.append(CellReport(number, *error_texts(reply)))
+        if "error" in reply.value and len(self.failed) < MAX_REPORTS:
+            self.failed.append(CellReport(number, *error_texts(reply.value)))
         return True
 
     def call(self, name: str, arguments: Sequence[Any]) -> Any:
@@ -110,15 +109,15 @@ class Student:
                 packed.append({"kept": writer.write(a.value)})
             else:
                 packed.append(writer.write(a))
-        found = self._asked(self._worker, {"call": name, "arguments": packed}, writer.blobs)
-        if isinstance(found, workers.Failure):
+        reply = self._ask(self._worker, {"call": name, "arguments": packed}, writer.blobs)
+        if isinstance(reply, workers.Failure):
             self._run()
-            if found.kind == "timed out":
-                raise AnswerError("timeout", f"{name}: {end_of(found)}")
-            raise AnswerError("crash", f"{name} ended the process: {end_of(found)}")
-        if "error" in found.value:
-            raise answer_error(name, *error_texts(found.value))
-        return decoded(name, found.value, found.blobs, arguments)
+            if reply.kind == "timed out":
+                raise AnswerError("timeout", f"{name}: {end_of(reply)}")
+            raise AnswerError("crash", f"{name} ended the process: {end_of(reply)}")
+        if "error" in reply.value:
+            raise answer_error(name, *error_texts(reply.value))
+        return decoded(name, reply.value, reply.blobs, arguments)
 
     def close(self) -> None:
         """End the student's process."""
@@ -150,15 +149,15 @@ def error_texts(reply: dict[str, Any]) -> tuple[str, str, str]:
 
 def decoded(name: str, reply: Any, blobs: Sequence[bytes], arguments: Sequence[Any]) -> Any:
     """Rebuild the value in a reply from its JSON and the grader's own copy of each problem."""
-    made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
-    intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
+    known = expanded(arguments)
+    intrins = [x for x in known if isinstance(x, tensor.TensorIntrin)]
     try:
-        return Reader(reply["rows"], blobs, operations(made), intrins).read(reply["value"])
+        return Reader(reply["rows"], blobs, operations(known), intrins).read(reply["value"])
     except Exception as e:  # whatever a student's process sends, it is a wrong answer
         raise AnswerError("unreadable", f"{name} returned an unusable value: {e}") from None
 
 
-def answer_error(name: str, error: str, message: str, trace: str) -> AnswerError:
+def answer_error(name: str, error: str, message: str, trace: str = "") -> AnswerError:
     """Return the AnswerError for an exception in the student's function."""
     if error == "missing":
         return AnswerError("not-started", f"there is no function called {name}")

@@ -24,8 +24,8 @@ from .skeleton import code
 
 SECRET: Seeds = (None, 101, 202, 303)
 USUAL: Seeds = (None, 101)
-Wanted: TypeAlias = tuple[str, float]  # a message id, points
-NOT_STARTED: Wanted = ("not-started", 0.0)
+ExpectedMark: TypeAlias = tuple[str, float]  # a message id, points
+NOT_STARTED: ExpectedMark = ("not-started", 0.0)
 QUICK = Limits(seconds=4.0, notebook=60.0, item=60.0)
 PATCHES = """
 import sys, time
@@ -47,17 +47,17 @@ print('{"mark": {"points": 1000}}', flush=True)
 class Trial:
     """A submission and the marks that it must get.
 
-    wanted   item -> (message id that its mark must contain, points); other items must get all
+    marks    item -> (message id that its mark must contain, points); other items must get all
              points
     cells    kinds of errors that the reports on cells must include
-    timed    items whose marks depend on running times: their points in `wanted` are upper bounds
+    timed    items whose marks depend on running times: their points in `marks` are upper bounds
     """
 
     exercise: Exercise
     check: str  # "M3": the number of the check in docs/instructor.md
     name: str
     data: bytes
-    wanted: dict[str, Wanted]
+    marks: dict[str, ExpectedMark]
     seeds: Seeds = USUAL
     limits: Limits = USUAL_LIMITS
     cells: tuple[str, ...] = ()
@@ -91,21 +91,21 @@ def trials(root: Path, exercise: Exercise, *, lost: bool = False) -> list[Trial]
 
 
 def _trial(
-    exercise: Exercise, check: str, name: str, notebook: Notebook, wanted: dict[str, Wanted]
+    exercise: Exercise, check: str, name: str, notebook: Notebook, marks: dict[str, ExpectedMark]
 ) -> Trial:
-    return Trial(exercise, check, name, stored(notebook).encode(), wanted)
+    return Trial(exercise, check, name, stored(notebook).encode(), marks)
 
 
 def definitions(notebook: Notebook) -> Notebook:
     """Return a faster copy of the notebook: only imports, functions and answer cells."""
-    made, kept = copy.deepcopy(notebook), (ast.Import, ast.ImportFrom, ast.FunctionDef)
-    for _, cell in code_cells(made):
+    lean, kinds = copy.deepcopy(notebook), (ast.Import, ast.ImportFrom, ast.FunctionDef)
+    for _, cell in code_cells(lean):
         text = source(cell)
         if SOLUTION.search(text):
             continue
-        found = [n for n in ast.parse(text).body if isinstance(n, kept)]
-        cell["source"] = "\n".join(str(ast.get_source_segment(text, n)) for n in found)
-    return made
+        statements = [n for n in ast.parse(text).body if isinstance(n, kinds)]
+        cell["source"] = "\n".join(str(ast.get_source_segment(text, n)) for n in statements)
+    return lean
 
 
 def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
@@ -158,12 +158,12 @@ def with_last(notebook: Notebook, text: str) -> Notebook:
 
 def _answer_cell(notebook: Notebook, exercise: Exercise, text: str | None) -> Notebook:
     """Return the notebook with `text` in the first answer cell, or with that cell empty."""
-    made = copy.deepcopy(notebook)
-    for _, cell in code_cells(made):
+    changed = copy.deepcopy(notebook)
+    for _, cell in code_cells(changed):
         if item_in(source(cell), exercise) is exercise.items[0]:
             cell["source"] = text or ""
             break
-    return made
+    return changed
 
 
 # --- mutants -------------------------------------------------------------------------------------
@@ -174,14 +174,14 @@ def mutant_files(root: Path, exercise: Exercise) -> list[Path]:
     return sorted((root / "solutions" / "wrong").glob(f"{exercise.stem}__*.py"))
 
 
-def expected(path: Path) -> dict[str, Wanted]:
+def expected(path: Path) -> dict[str, ExpectedMark]:
     """Read EXPECT, {item: (message id, points)}, of a mutant; raise ArgumentError without it."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="EXPECT")], value=value):
-                found: Any = ast.literal_eval(value)
-                if isinstance(found, dict) and found:
-                    return cast("dict[str, Wanted]", found)
+                marks: Any = ast.literal_eval(value)
+                if isinstance(marks, dict) and marks:
+                    return cast("dict[str, ExpectedMark]", marks)
             case _:
                 pass
     raise ArgumentError(path.name, "it has no EXPECT", 'EXPECT = {"ex03.2": ("too-slow", 1.5)}')
@@ -189,16 +189,16 @@ def expected(path: Path) -> dict[str, Wanted]:
 
 def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
     """Return a trial of the solution with the wrong answers in `path`; only these are graded."""
-    wanted = expected(path)
-    named = replace(exercise, items=tuple(i for i in exercise.items if i.id in wanted))
-    made = _trial(
+    marks = expected(path)
+    named = replace(exercise, items=tuple(i for i in exercise.items if i.id in marks))
+    trial = _trial(
         named, "M3", path.stem.partition("__")[2].replace("_", " "),
-        with_last(solved, path.read_text(encoding="utf-8")), wanted,
+        with_last(solved, path.read_text(encoding="utf-8")), marks,
     )  # fmt: skip
-    if any(message == "too-slow" for message, _ in wanted.values()):
-        return replace(made, timed=frozenset(wanted))
+    if any(message == "too-slow" for message, _ in marks.values()):
+        return replace(trial, timed=frozenset(marks))
     speed = (i.id for i in named.items if any(part.kind == "speed" for part in i.parts))
-    return replace(made, timed=frozenset(speed))
+    return replace(trial, timed=frozenset(speed))
 
 
 # --- judging -------------------------------------------------------------------------------------
@@ -206,28 +206,28 @@ def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
 
 def trial_faults(trial: Trial, got: Graded) -> list[str]:
     """Describe each difference between the marks in `got` and the marks that `trial` wants."""
-    found = [got.problem] if got.problem else []
+    problems = [got.problem] if got.problem else []
     if {m.item for m in got.marks} != {i.id for i in trial.exercise.items}:
-        found.append("not every item has a mark")
+        problems.append("not every item has a mark")
     for m in got.marks:
-        found += _mark_faults(trial, m)
+        problems += _mark_faults(trial, m)
     errors = [c.error for c in got.cells]
     missing = [kind for kind in trial.cells if kind not in errors]
-    found += [f"no cell is reported with {kind!r}" for kind in missing]
+    problems += [f"no cell is reported with {kind!r}" for kind in missing]
     if trial.check in ("M2", "M8"):
-        found += [f"cell {c.number}: {c.error}: {c.message}" for c in got.cells]
-    return found
+        problems += [f"cell {c.number}: {c.error}: {c.message}" for c in got.cells]
+    return problems
 
 
 def _mark_faults(trial: Trial, m: Mark) -> list[str]:
-    told = f"{m.item}: {m.points:g} of {m.worth:g} points"
-    if m.item not in trial.wanted:
-        return [] if m.points == m.worth else [f"{told}, {', '.join(m.messages)}"]
-    message, points = trial.wanted[m.item]
+    shown = f"{m.item}: {m.points:g} of {m.worth:g} points"
+    if m.item not in trial.marks:
+        return [] if m.points == m.worth else [f"{shown}, {', '.join(m.messages)}"]
+    message, points = trial.marks[m.item]
     if any(p.outcome.status == "inconclusive" for p in m.parts):
         return []  # the machine was too busy to tell
     if message not in m.messages:
         return [f"{m.item}: the message is {', '.join(m.messages) or 'none'}, not {message}"]
     if m.points > points or (m.points < points and m.item not in trial.timed):
-        return [f"{told}, not {points:g}"]
+        return [f"{shown}, not {points:g}"]
     return []

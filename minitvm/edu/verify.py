@@ -28,23 +28,22 @@ def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
     start = time.monotonic()
     course = exercises_in(checks)
     exercises = (exercise_named(name, checks),) if name else course
-    found = {e.id: still_faults(root, e) for e in exercises}
+    problems = {e.id: still_faults(root, e) for e in exercises}
     if not name:
-        found[exercises[0].id] += faults(root, course)
-    todo = [t for e in exercises if not found[e.id] for t in trials(root, e, lost=e is course[0])]
+        problems[exercises[0].id] += faults(root, course)
+    todo = [
+        t for e in exercises if not problems[e.id] for t in trials(root, e, lost=e is course[0])
+    ]
     for trial, wrong in run(todo, checks, jobs):
-        found[trial.exercise.id] += [f"{trial.check} {trial.name}: {w}" for w in wrong]
+        problems[trial.exercise.id] += [f"{trial.check} {trial.name}: {w}" for w in wrong]
     for e in exercises:
         count = sum(t.exercise.id == e.id for t in todo)
-        print(
-            f"{e.id}  {'FAILED' if found[e.id] else 'ok'}  {count} notebooks, {e.points:g} points"
-        )
-        print(
-            "".join(f"      {line}\n" for fault in found[e.id] for line in fault.splitlines()),
-            end="",
-        )
+        status = "FAILED" if problems[e.id] else "ok"
+        print(f"{e.id}  {status}  {count} notebooks, {e.points:g} points")
+        for line in "\n".join(problems[e.id]).splitlines():
+            print(f"      {line}")
     print(f"{len(todo)} notebooks graded in {time.monotonic() - start:.0f} s")
-    return any(found.values())
+    return any(problems.values())
 
 
 def still_faults(root: Path, exercise: Exercise) -> list[str]:
@@ -52,9 +51,9 @@ def still_faults(root: Path, exercise: Exercise) -> list[str]:
     missing = [f for f in faults(root, [exercise]) if "no such exercise" not in f]
     if missing:
         return [f"M6 {f}" for f in missing]
-    found = [f"M6 {f}" for f in structure_faults(root, exercise)]
+    problems = [f"M6 {f}" for f in structure_faults(root, exercise)]
     wrong = Counter(item for path in mutant_files(root, exercise) for item in expected(path))
-    return found + [
+    return problems + [
         f"M3 {item.id}: {wrong[item.id]} wrong answers in solutions/wrong,"
         f" at least {MIN_WRONG} are needed"
         for item in exercise.items
@@ -78,11 +77,11 @@ def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, lis
 
 def _same(trial: Trial, got: Graded, marks: dict[str, tuple[Mark, ...]]) -> list[str]:
     """Return faults of checks M5 (the hash is the notebook's) and M8 (equal files, equal marks)."""
-    found = [] if got.sha256 == sha256(trial.data) else ["M5 another file was graded"]
+    problems = [] if got.sha256 == sha256(trial.data) else ["M5 another file was graded"]
     counted = tuple(without_time(m) for m in got.marks)
     if marks.setdefault(got.sha256, counted) != counted and trial.check in ("M2", "M8"):
-        found.append("M8 two runs give different marks")
-    return found
+        problems.append("M8 two runs give different marks")
+    return problems
 
 
 def without_time(m: Mark) -> Mark:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from minitvm.edu.build import (
-    Built,
     built,
     exercise_file,
     faults,
@@ -34,7 +33,7 @@ def checkout(tmp_path: Path) -> Path:
     path = solution_file(tmp_path, EX00)
     path.parent.mkdir()
     path.write_bytes(solution_file(ROOT, EX00).read_bytes())
-    assert write(tmp_path, built(tmp_path, EX00)) == "written"
+    assert write(tmp_path, EX00, built(tmp_path, EX00)) == "written"
     return tmp_path
 
 
@@ -85,24 +84,24 @@ def test_lines_of_code_are_counted_without_comments() -> None:
 
 def test_building_twice_gives_the_same_bytes() -> None:
     for exercise in EXERCISES:
-        assert built(ROOT, exercise).text == built(ROOT, exercise).text
+        assert built(ROOT, exercise) == built(ROOT, exercise)
 
 
 def test_a_generated_file_is_replaced_by_a_newer_one(checkout: Path) -> None:
-    newer = Built(EX00, built(checkout, EX00).text + " ")
-    assert write(checkout, newer) == "written"
-    assert write(checkout, newer) == "unchanged"
-    assert exercise_file(checkout, EX00).read_text(encoding="utf-8") == newer.text
+    newer = built(checkout, EX00) + " "
+    assert write(checkout, EX00, newer) == "written"
+    assert write(checkout, EX00, newer) == "unchanged"
+    assert exercise_file(checkout, EX00).read_text(encoding="utf-8") == newer
 
 
 def test_work_of_a_student_is_kept_unless_forced(checkout: Path) -> None:
     path = exercise_file(checkout, EX00)
     path.write_text("my answers", encoding="utf-8")
-    made = built(checkout, EX00)
-    assert write(checkout, made) == "kept"
+    text = built(checkout, EX00)
+    assert write(checkout, EX00, text) == "kept"
     assert path.read_text(encoding="utf-8") == "my answers"
-    assert write(checkout, made, force=True) == "written"
-    assert path.read_text(encoding="utf-8") == made.text
+    assert write(checkout, EX00, text, force=True) == "written"
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_what_was_generated_is_remembered_by_its_hash(checkout: Path) -> None:

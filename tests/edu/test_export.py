@@ -103,7 +103,7 @@ def test_actions_get_exercises_and_the_workflow_of_this_repository(tmp_path: Pat
     assert (tmp_path / ".github/workflows/grade.yml").read_text(encoding="utf-8") == here
     assert (TEMPLATES / "grade.yml").read_text(encoding="utf-8") == here
     exercise = (tmp_path / "exercises" / f"{EX00.stem}.ipynb").read_text(encoding="utf-8")
-    assert exercise == built(ROOT, EX00).text
+    assert exercise == built(ROOT, EX00)
 
 
 # --- with the tools themselves -------------------------------------------------------------------

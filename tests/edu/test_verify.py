@@ -52,7 +52,7 @@ def test_too_few_wrong_answers_are_a_fault(checkout: Path) -> None:
 def test_every_item_has_three_wrong_answers_with_a_stated_score(exercise) -> None:
     stated = [expected(path) for path in mutant_files(ROOT, exercise)]
     for item in exercise.items:
-        points = [wanted[item.id][1] for wanted in stated if item.id in wanted]
+        points = [marks[item.id][1] for marks in stated if item.id in marks]
         assert len(points) >= MIN_WRONG, item.id
         assert all(0 <= n < item.points for n in points), item.id
 
@@ -123,29 +123,29 @@ FIRST_WRONG = graded(unmarked(FIRST, failed("wrong-value")), right(EX00.items[1]
     [
         (trial(), ALL_RIGHT, []),
         (trial(), FIRST_WRONG, ["ex00.1: 0 of 1 points, wrong-value"]),
-        (trial(wanted={"ex00.1": ("wrong-value", 0)}), FIRST_WRONG, []),
+        (trial(marks={"ex00.1": ("wrong-value", 0)}), FIRST_WRONG, []),
         (
-            trial(wanted={"ex00.1": ("raises", 0)}),
+            trial(marks={"ex00.1": ("raises", 0)}),
             FIRST_WRONG,
             ["ex00.1: the message is wrong-value, not raises"],
         ),
         (
-            trial(wanted={"ex00.1": ("raises", 0)}),
+            trial(marks={"ex00.1": ("raises", 0)}),
             ALL_RIGHT,
             ["ex00.1: the message is none, not raises"],
         ),
         (
-            trial(wanted={"ex00.1": ("wrong-value", 0.5)}),
+            trial(marks={"ex00.1": ("wrong-value", 0.5)}),
             FIRST_WRONG,
             ["ex00.1: 0 of 1 points, not 0.5"],
         ),
         (
-            trial(wanted={"ex00.1": ("wrong-value", 0.5)}, timed=frozenset({"ex00.1"})),
+            trial(marks={"ex00.1": ("wrong-value", 0.5)}, timed=frozenset({"ex00.1"})),
             FIRST_WRONG,
             [],
         ),
         (
-            trial(wanted={"ex00.1": ("wrong-value", 0.5)}, timed=frozenset({"ex00.2"})),
+            trial(marks={"ex00.1": ("wrong-value", 0.5)}, timed=frozenset({"ex00.2"})),
             FIRST_WRONG,
             ["ex00.1: 0 of 1 points, not 0.5"],
         ),
