@@ -40,18 +40,18 @@ def from_onnx(
     """
     memory = Budget(check_kind("from_onnx: budget", budget, int, fix="bytes, such as 1 << 31"))
     check_kind("from_onnx: shapes", shapes or {}, Mapping, fix='{"x": (1, 8)}')
-    found = read(model, memory)
-    scope = Scope(Builder(name or found.name or "onnx"), memory)
+    parsed = read(model, memory)
+    scope = Scope(Builder(name or parsed.name or "onnx"), memory)
     values: dict[str, Value] = {}
-    for each in _inputs(found, shapes or {}):
+    for each in _inputs(parsed, shapes or {}):
         scope.taken.add(each.name)
         node = values[each.name] = scope.b.input(each.name, _fixed(each), each.dtype)
         memory.spend(f"input {each.name!r}", node.type.bytes)
-    for key, array in found.constants.items():
+    for key, array in parsed.constants.items():
         scope.named(array, key)
         values[key] = array
-    later = {out: call for call in found.calls for out in call.outputs}
-    for call in found.calls:
+    later = {out: call for call in parsed.calls for out in call.outputs}
+    for call in parsed.calls:
         inputs = [_value(values, later, call, each) for each in call.inputs]
         for fault in _faults(call, inputs):
             raise GraphError(str(call), fault)
@@ -61,22 +61,21 @@ def from_onnx(
             values[out] = value
             if not isinstance(value, Node):
                 scope.computed(value, out)
-    return _graph(scope, [_output(values, scope, each) for each in found.outputs])
+    return _graph(scope, [_output(values, scope, each) for each in parsed.outputs])
 
 
 def _inputs(model: Model, shapes: Mapping[str, Sequence[int]]) -> Iterator[Declared]:
-    """Yield the inputs with the given shapes."""
+    """Yield the inputs with the shapes that `shapes` gives them."""
     known = [each.name for each in model.inputs]
     for key in shapes:
         if key not in known:
             why = f"the inputs of the model are {', '.join(map(repr, known)) or 'none'}"
             raise GraphError(f"shapes[{key!r}]", why)
     for each in model.inputs:
-        given = shapes.get(each.name)
-        if given is None:
+        if each.name not in shapes:
             yield each
             continue
-        sizes = as_tuple(given)
+        sizes = as_tuple(shapes[each.name])
         declared = each.sizes if each.sizes is not None else ("",) * len(sizes)
         pairs = zip(declared, sizes, strict=False)
         if len(declared) != len(sizes) or any(isinstance(a, int) and a != b for a, b in pairs):
@@ -149,14 +148,14 @@ def _results(
     while inputs and inputs[-1] is None:
         inputs = inputs[:-1]
     try:
-        found = function(Place(call, scope), *inputs)
+        outputs = function(Place(call, scope), *inputs)
     except GraphError as e:
         if e.args[0] == str(call):
             raise
         raise GraphError(str(call), f"{e.args[0]}: {e.args[1]}", e.args[2]) from e
     except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as e:
         raise GraphError(str(call), f"its inputs or attributes do not fit: {e}") from e
-    results = found if isinstance(found, tuple) else (found,)
+    results = outputs if isinstance(outputs, tuple) else (outputs,)
     for k, out in enumerate(call.outputs):
         if out and k >= len(results):
             raise GraphError(str(call), f"its output {k}, {out!r}, is not supported")

@@ -33,11 +33,17 @@ def divide(at: Place, a: Value, b: Value) -> Value:
     """Div: integers are constants, and their quotient is rounded towards zero."""
     if dtype_of(a).is_float:
         return pair(at, "divide", a, b)
-    x, y = at.constant(a, "integer dividend"), at.constant(b, "integer divisor")
+    x, y = _constants(at, (a, "integer dividend"), (b, "integer divisor"))
     if not y.all():
         raise at.refusal("it divides by zero")
-    at.limit(np.broadcast_shapes(x.shape, y.shape))
     return (np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))).astype(x.dtype)
+
+
+def _constants(at: Place, a: tuple[Value, str], b: tuple[Value, str]) -> tuple[Array, Array]:
+    """Return the values of two operands that must be constant, with what they are."""
+    x, y = at.constant(*a), at.constant(*b)
+    at.limit(np.broadcast_shapes(x.shape, y.shape))
+    return x, y
 
 
 def power(at: Place, a: Value, b: Value) -> Value:
@@ -46,8 +52,7 @@ def power(at: Place, a: Value, b: Value) -> Value:
     if exponent == 2:
         return at.make("multiply", a, a)
     if not dtype_of(a).is_float:
-        x, y = at.constant(a, "integer base"), at.constant(b, "exponent")
-        at.limit(np.broadcast_shapes(x.shape, y.shape))
+        x, y = _constants(at, (a, "integer base"), (b, "exponent"))
         return np.asarray(np.power(x, y), x.dtype)
     if exponent == 0.5:
         return at.make("sqrt", a)

@@ -9,20 +9,22 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from minitvm.base import GraphError
 
 
-def external_bytes(what: str, folder: Path | None, given: Mapping[str, str], needed: int) -> bytes:
+def external_bytes(
+    what: str, folder: Path | None, entries: Mapping[str, str], needed: int
+) -> bytes:
     """Return the bytes of a tensor; GraphError unless all of them are in a file below `folder`.
 
-    `given` has the keys "location", and "offset" and "length" if they are not 0 and all that is
+    `entries` has the keys "location", and "offset" and "length" if they are not 0 and all that is
     needed. The path must be relative, without "..", and no part of it may be a
     symbolic link: a model cannot make its reader open any other file.
     """
     if folder is None:
         why = "its data is in another file, and the folder of a model in memory is not known"
         raise GraphError(what, why, 'from_onnx("folder/model.onnx")')
-    location = given.get("location", "")
+    location = entries.get("location", "")
     path = _inside(what, folder, location)
     try:
-        start, size = int(given.get("offset", 0)), int(given.get("length", needed))
+        start, size = int(entries.get("offset", 0)), int(entries.get("length", needed))
     except ValueError as e:
         why = f"its offset or length in {location!r} is not a number"
         raise GraphError(what, why) from e

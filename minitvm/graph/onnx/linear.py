@@ -96,13 +96,13 @@ def layer_norm(at: Place, x: Value, scale: Value, bias: Value | None = None) -> 
     shape = shape_of(x)
     axis = at.axis(at.attrs.get("axis", -1), len(shape))
     n = math.prod(shape[axis:])
-    given = [scale] if bias is None else [scale, bias]
+    affine = [scale] if bias is None else [scale, bias]
     if any(
         shape_of(v)[axis - len(shape) :] != shape[axis:] or math.prod(shape_of(v)) != n
-        for v in given
+        for v in affine
     ):
         raise at.refusal(f"its scale and bias do not have the shape {list(shape[axis:])} of a row")
-    vectors = [at.reshape(v, (n,)) for v in given]
+    vectors = [at.reshape(v, (n,)) for v in affine]
     rows = at.reshape(x, (*shape[:axis], n))
     return at.reshape(at.make("layer_norm", rows, *vectors, **_epsilon(at)), shape)
 
@@ -110,8 +110,8 @@ def layer_norm(at: Place, x: Value, scale: Value, bias: Value | None = None) -> 
 def softmax(at: Place, x: Value, op: str) -> Value:
     """Softmax and LogSoftmax along `axis`."""
     axis, rank = at.attrs.get("axis", -1), len(shape_of(x))
-    given = {} if at.axis(axis, rank) == rank - 1 else {"axis": axis}
-    return at.make(op, x, **given)
+    attrs = {} if at.axis(axis, rank) == rank - 1 else {"axis": axis}
+    return at.make(op, x, **attrs)
 
 
 def reduced(at: Place, x: Value, axes: Value | None = None, *, op: str) -> Value:

@@ -37,7 +37,7 @@ class Scope:
     b: Builder
     budget: Budget
     names: dict[int, str] = field(default_factory=dict[int, str])  # id of an array -> its name
-    kept: list[Array] = field(default_factory=list[Array])  # their ids must stay in use
+    named_arrays: list[Array] = field(default_factory=list[Array])  # their ids must stay in use
     params: dict[int, Node] = field(default_factory=dict[int, Node])
     taken: set[str] = field(default_factory=set[str])
 
@@ -45,7 +45,7 @@ class Scope:
         """Give a constant a name unless it has one."""
         if id(array) not in self.names:
             self.names[id(array)] = name
-            self.kept.append(array)
+            self.named_arrays.append(array)
 
     def computed(self, array: Array, name: str) -> None:
         """Name a constant that the model computes, and count its bytes unless it is a view."""
@@ -134,11 +134,11 @@ class Place:
         return axis % rank
 
     def only(self, **allowed: Any) -> None:
-        """Raise GraphError if an attribute has another value than the given one, its default."""
+        """Raise GraphError if an attribute has another value than the actual one, its default."""
         for key, value in allowed.items():
-            given = self.attrs.get(key, value)
-            if given != value:
-                raise self.refusal(f"its attribute {key}={given!r} is not supported, only {value}")
+            actual = self.attrs.get(key, value)
+            if actual != value:
+                raise self.refusal(f"its attribute {key}={actual!r} is not supported, only {value}")
 
     def flag(self, key: str, default: int = 0) -> bool:
         """Return an attribute that is 0 or 1; raise GraphError for other values."""

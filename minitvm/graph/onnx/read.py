@@ -155,13 +155,13 @@ def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
 
 def _faults(schema: Any, node: Any, attrs: dict[str, Any]) -> Iterator[str]:
     """Yield what the definition of an operator does not allow in a node."""
-    for kind, given, least, most in (
+    for kind, count, low, high in (
         ("inputs", len(node.input), schema.min_input, schema.max_input),
         ("outputs", len(node.output), schema.min_output, schema.max_output),
     ):
-        if not least <= given <= most:
-            limits = str(least) if least == most else f"{least} to {most}"
-            yield f"it has {given} {kind}, not {limits}"
+        if not low <= count <= high:
+            limits = str(low) if low == high else f"{low} to {high}"
+            yield f"it has {count} {kind}, not {limits}"
     if len(attrs) != len(node.attribute):
         yield "it has an attribute twice"
     for a in node.attribute:
@@ -207,8 +207,8 @@ def _array(onnx: Any, what: str, tensor: Any, source: Source) -> Array:
     size = math.prod(shape) * kind.itemsize
     source.budget.spend(what, size)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        given = {str(entry.key): str(entry.value) for entry in tensor.external_data}
-        data = external_bytes(what, source.folder, given, size)
+        entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}
+        data = external_bytes(what, source.folder, entries, size)
         return np.frombuffer(data, kind.newbyteorder("<")).astype(kind).reshape(shape)
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor), kind).reshape(shape)

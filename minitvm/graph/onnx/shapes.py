@@ -47,11 +47,11 @@ def squeeze(at: Place, x: Value, axes: Value | None = None) -> Value:
 
 def unsqueeze(at: Place, x: Value, axes: Value) -> Value:
     """Insert dimensions of size 1, at these places of the result."""
-    given, old = at.ints(axes, "axes"), shape_of(x)
-    rank = len(old) + len(given)
-    places = {at.axis(d, rank) for d in given}
-    if len(places) != len(given):
-        raise at.refusal(f"its axes {given} name a dimension twice")
+    dims, old = at.ints(axes, "axes"), shape_of(x)
+    rank = len(old) + len(dims)
+    places = {at.axis(d, rank) for d in dims}
+    if len(places) != len(dims):
+        raise at.refusal(f"its axes {dims} name a dimension twice")
     rest = iter(old)
     return at.reshape(x, tuple(1 if d in places else next(rest) for d in range(rank)))
 
@@ -134,7 +134,7 @@ def expand(at: Place, x: Value, shape: Value) -> Value:
 
 def gather(at: Place, x: Value, indices: Value) -> Value:
     """Gather along `axis`; an index below 0 counts from the end."""
-    shape, chosen = shape_of(x), shape_of(indices)
+    shape, rows = shape_of(x), shape_of(indices)
     axis = at.axis(at.attrs.get("axis", 0), len(shape))
     n = shape[axis]
     if not isinstance(indices, np.ndarray):
@@ -145,7 +145,7 @@ def gather(at: Place, x: Value, indices: Value) -> Value:
     if indices.size == 1:  # one row
         at_ = int(indices.item())
         row = cut(at, x, {axis: (at_, at_ + 1, 1)})
-        return at.reshape(row, (*shape[:axis], *chosen, *shape[axis + 1 :]))
+        return at.reshape(row, (*shape[:axis], *rows, *shape[axis + 1 :]))
     return at.make("take", x, indices, axis=axis)
 
 

@@ -1,4 +1,4 @@
-"""OPERATORS: how each ONNX operator becomes nodes. A new one is one entry here."""
+"""OPERATORS: how each ONNX operator becomes nodes. A new one is one entry in one of the tables."""
 
 from __future__ import annotations
 
@@ -21,9 +21,17 @@ def _named(op: str, function: Callable[..., Value] = Place.make) -> Function:
     return apply
 
 
+SAME: dict[str, str] = {  # ONNX's name -> the operator of graphs with the same inputs
+    **{"Abs": "abs", "Erf": "erf", "Exp": "exp", "Log": "log", "Neg": "negative", "Relu": "relu"},
+    **{"Sigmoid": "sigmoid", "Sqrt": "sqrt", "Tanh": "tanh", "Where": "where"},
+}
+PAIRS: dict[str, str] = {  # the same, for operators that broadcast two inputs
+    **{"Add": "add", "Equal": "equal", "Greater": "greater", "GreaterOrEqual": "greater_equal"},
+    **{"Less": "less", "LessOrEqual": "less_equal", "Mul": "multiply", "Sub": "subtract"},
+}
 OPERATORS: dict[str, Function] = {
-    "Abs": _named("abs"),
-    "Add": _named("add", elements.pair),
+    **{name: _named(op) for name, op in SAME.items()},
+    **{name: _named(op, elements.pair) for name, op in PAIRS.items()},
     "And": elements.logical_and,
     "AveragePool": partial(windows.pool, op="avg_pool2d"),
     "BatchNormalization": linear.batch_norm,
@@ -37,9 +45,6 @@ OPERATORS: dict[str, Function] = {
     "ConvTranspose": windows.conv_transpose,
     "Div": elements.divide,
     "Dropout": shapes.identity,
-    "Equal": _named("equal", elements.pair),
-    "Erf": _named("erf"),
-    "Exp": _named("exp"),
     "Expand": shapes.expand,
     "Flatten": shapes.flatten,
     "Floor": elements.rounded,
@@ -48,24 +53,17 @@ OPERATORS: dict[str, Function] = {
     "Gemm": linear.gemm,
     "GlobalAveragePool": partial(windows.global_pool, op="mean"),
     "GlobalMaxPool": partial(windows.global_pool, op="max"),
-    "Greater": _named("greater", elements.pair),
-    "GreaterOrEqual": _named("greater_equal", elements.pair),
     "HardSigmoid": elements.hard_sigmoid,
     "HardSwish": elements.hard_swish,
     "Identity": shapes.identity,
     "LayerNormalization": linear.layer_norm,
     "LeakyRelu": elements.leaky_relu,
-    "Less": _named("less", elements.pair),
-    "LessOrEqual": _named("less_equal", elements.pair),
-    "Log": _named("log"),
     "LogSoftmax": partial(linear.softmax, op="log_softmax"),
     "MatMul": linear.matmul,
     "Max": _named("maximum", elements.many),
     "MaxPool": partial(windows.pool, op="max_pool2d"),
     "Mean": elements.mean,
     "Min": _named("minimum", elements.many),
-    "Mul": _named("multiply", elements.pair),
-    "Neg": _named("negative"),
     "Not": elements.logical_not,
     "Or": elements.logical_or,
     "Pad": shapes.pad,
@@ -79,21 +77,15 @@ OPERATORS: dict[str, Function] = {
     "ReduceMin": partial(linear.reduced, op="min"),
     "ReduceProd": partial(linear.reduced, op="prod"),
     "ReduceSum": partial(linear.reduced, op="sum"),
-    "Relu": _named("relu"),
     "Reshape": shapes.reshape,
     "Shape": shapes.shape,
-    "Sigmoid": _named("sigmoid"),
     "Size": shapes.size,
     "Slice": shapes.slice_,
     "Softmax": partial(linear.softmax, op="softmax"),
     "Softplus": elements.softplus,
     "Split": shapes.split,
-    "Sqrt": _named("sqrt"),
     "Squeeze": shapes.squeeze,
-    "Sub": _named("subtract", elements.pair),
     "Sum": _named("add", elements.many),
-    "Tanh": _named("tanh"),
     "Transpose": shapes.transpose,
     "Unsqueeze": shapes.unsqueeze,
-    "Where": _named("where"),
 }

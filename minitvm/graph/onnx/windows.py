@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import sub
 from typing import Any
@@ -32,9 +33,9 @@ def short(values: Sizes) -> Any:
     return values[0] if len(set(values)) == 1 else values
 
 
-def options(**given: tuple[Sizes, int]) -> dict[str, Any]:
-    """Return the attributes, each given as (value, default), that differ from their defaults."""
-    return {k: short(v) for k, (v, default) in given.items() if short(v) != default}
+def options(**attrs: tuple[Sizes, int]) -> dict[str, Any]:
+    """Return the attributes, each attrs as (value, default), that differ from their defaults."""
+    return {k: short(v) for k, (v, default) in attrs.items() if short(v) != default}
 
 
 def window(at: Place, shape: Sizes, kernel: Sizes) -> Window:
@@ -61,12 +62,17 @@ def window(at: Place, shape: Sizes, kernel: Sizes) -> Window:
                 max(0, (-(-n // s) - 1) * s + r - n)
                 for n, s, r in zip(sizes, strides, reach, strict=True)
             ]
-            less, more = tuple(t // 2 for t in whole), tuple(t - t // 2 for t in whole)
-            before, after = (less, more) if auto == "SAME_UPPER" else (more, less)
+            before, after = _halves(whole, auto)
         case other:
             raise at.refusal(f"its attribute auto_pad={other!r} is not one of ONNX's")
     at.limit([*shape[:2], *map(sum, zip(sizes, before, after, strict=True))])
     return Window(kernel, strides, dilations, before, after)
+
+
+def _halves(padding: Sequence[int], auto: str) -> tuple[Sizes, Sizes]:
+    """Return the padding before and after; SAME_UPPER puts an odd row after."""
+    less, more = tuple(n // 2 for n in padding), tuple(n - n // 2 for n in padding)
+    return (less, more) if auto == "SAME_UPPER" else (more, less)
 
 
 def flat(w: Window) -> Window:
@@ -102,8 +108,8 @@ def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
         return _bias(at, _conv3d(at, x, w, seen, groups), bias)
     if rank == 1:
         x, w, seen = _images(at, x), _images(at, w), flat(seen)
-    given = options(strides=(seen.strides, 1), dilation=(seen.dilations, 1), groups=((groups,), 1))
-    y = _bias(at, at.make("conv2d", x, w, **given, **_padding(seen)), bias)
+    attrs = options(strides=(seen.strides, 1), dilation=(seen.dilations, 1), groups=((groups,), 1))
+    y = _bias(at, at.make("conv2d", x, w, **attrs, **_padding(seen)), bias)
     return _lines(at, y) if rank == 1 else y
 
 
@@ -123,8 +129,8 @@ def _conv3d(at: Place, x: Value, w: Value, seen: Window, groups: int) -> Value:
         padding: Sizes = (0, 0, 0)
     else:
         padding = seen.before
-    given = options(strides=(seen.strides, 1), padding=(padding, 0), dilation=(seen.dilations, 1))
-    return at.make("conv3d", x, w, **given)
+    attrs = options(strides=(seen.strides, 1), padding=(padding, 0), dilation=(seen.dilations, 1))
+    return at.make("conv3d", x, w, **attrs)
 
 
 def _bias(at: Place, y: Value, bias: Value | None) -> Value:
@@ -153,22 +159,21 @@ def conv_transpose(at: Place, x: Value, w: Value, bias: Value | None = None) -> 
     at.limit([*shape_of(x)[:2], *((n - 1) * s + 2 * k for n, s, k in stretched)])
     extra = at.attrs.get("output_padding", (0,) * rank)
     auto = at.attrs.get("auto_pad", "NOTSET")
-    wanted = at.attrs.get("output_shape")
-    if wanted is None and auto.startswith("SAME"):
-        wanted = tuple(n * s for n, s in zip(sizes, seen.strides, strict=True))
+    shape = at.attrs.get("output_shape")
+    if shape is None and auto.startswith("SAME"):
+        shape = tuple(n * s for n, s in zip(sizes, seen.strides, strict=True))
     before, after = seen.before, seen.after
-    if wanted is not None:
-        full = zip(sizes, seen.strides, kernel, extra, wanted, strict=True)
+    if shape is not None:
+        full = zip(sizes, seen.strides, kernel, extra, shape, strict=True)
         whole = [s * (n - 1) + e + k - out for n, s, k, e, out in full]
-        less, more = tuple(t // 2 for t in whole), tuple(t - t // 2 for t in whole)
-        before, after = (less, more) if auto == "SAME_UPPER" else (more, less)
+        before, after = _halves(whole, auto)
     after = tuple(a - e for a, e in zip(after, extra, strict=True))
     missing = tuple(max(0, -a) for a in after)  # rows that no pixel contributes to
     seen = Window(kernel, seen.strides, seen.dilations, before, tuple(max(0, a) for a in after))
     if rank == 1:
         x, w, seen, missing = _images(at, x), _images(at, w), flat(seen), (0, *missing)
-    given = options(strides=(seen.strides, 1))
-    y = at.make("conv2d_transpose", x, w, **given, **_padding(seen))
+    attrs = options(strides=(seen.strides, 1))
+    y = at.make("conv2d_transpose", x, w, **attrs, **_padding(seen))
     if any(missing):
         y = at.make("pad", y, pad_before=(0,) * 4, pad_after=(0, 0, *missing))
     y = _bias(at, y, bias)
@@ -209,11 +214,11 @@ def _ceiled(seen: Window, sizes: Sizes) -> Window:
 
 
 def _pool2d(at: Place, x: Value, seen: Window, op: str) -> Value:
-    given: dict[str, Any] = {"kernel": short(seen.kernel), "strides": short(seen.strides)}
+    attrs: dict[str, Any] = {"kernel": short(seen.kernel), "strides": short(seen.strides)}
     counted = at.flag("count_include_pad") and not at.flag("ceil_mode")
     if op == "avg_pool2d" and any(seen.edges) and not counted:
-        given["count_include_pad"] = False
-    return at.make(op, x, **given, **_padding(seen))
+        attrs["count_include_pad"] = False
+    return at.make(op, x, **attrs, **_padding(seen))
 
 
 def _pool3d(at: Place, x: Value, seen: Window, op: str) -> Value:

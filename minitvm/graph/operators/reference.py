@@ -1,4 +1,7 @@
-"""The operators in numpy, as plainly as possible: a reference for compiled networks."""
+"""Operators in numpy, as plainly as possible: a reference for compiled networks.
+
+Operators that are one expression in numpy stand in the table itself.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,50 @@ from minitvm.base import GraphError
 
 from ..node import Array
 
-abs, exp, log, negative, sqrt, tanh = np.abs, np.exp, np.log, np.negative, np.sqrt, np.tanh
-transpose, where, broadcast_to, clip = np.transpose, np.where, np.broadcast_to, np.clip
-max, mean, min, prod, sum = np.max, np.mean, np.min, np.prod, np.sum
 _erf: Callable[[Array], Array] = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def pair(value: Any) -> tuple[int, int]:
-    """Return an integer or a pair as (height, width)."""
-    return (value, value) if isinstance(value, int) else tuple(value)
+def erf(x: Array) -> Array:
+    """Return the error function of x."""
+    return _erf(x).astype(x.dtype)
 
 
-def edges(padding: Any) -> tuple[int, ...]:
-    """Return a padding, one, two or four integers, as (top, left, bottom, right)."""
-    if isinstance(padding, int):
-        return (padding,) * 4
-    return (*padding, *padding) if len(padding) == 2 else tuple(padding)
+def gelu(x: Array) -> Array:
+    """Return x * Phi(x)."""
+    return (x * 0.5 * (1 + _erf(x * 0.5**0.5))).astype(x.dtype)
+
+
+def leaky_relu(x: Array, alpha: float = 0.01) -> Array:
+    """Return x where x > 0, else alpha * x."""
+    return np.where(x > 0, x, x * alpha)
+
+
+def concatenate(*tensors: Array, axis: int = 0) -> Array:
+    """Join the tensors along `axis`."""
+    return np.concatenate(tensors, axis)
+
+
+def two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
+    """Return a function of two operands that may be given by name: add(x, b=2.0)."""
+
+    def apply(a: Any, b: Any) -> Array:
+        return ufunc(a, b)
+
+    return apply
+
+
+def sizes(value: Any, rank: int = 2) -> tuple[int, ...]:
+    """Return an integer or one for each dimension, such as (height, width), as a tuple."""
+    return (value,) * rank if isinstance(value, int) else tuple(value)
+
+
+def edges(padding: Any, rank: int = 2) -> tuple[tuple[int, int], ...]:
+    """Return a padding, 1, `rank` or 2 * `rank` integers, as (before, after) of each dimension.
+
+    The dimensions of batch and channels come first; they are not padded.
+    """
+    before = sizes(padding, rank)
+    return ((0, 0), (0, 0), *zip(before[:rank], before[-rank:], strict=True))
 
 
 def channels_first(x: Array, layout: str) -> Array:
@@ -86,35 +117,25 @@ def conv2d(
     method: str = "",
     layout: str = "NCHW",
 ) -> Array:
-    """Do what topi.conv2d does; all methods compute the same."""
+    """Do what topi.conv2d and topi.conv3d do; all methods compute the same."""
     del method
-    top, left, bottom, right = edges(padding)
-    x = np.pad(channels_first(x, layout), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    rank = x.ndim - 2 if layout == "NCHW" else 2
+    x = np.pad(channels_first(x, layout), edges(padding, rank))
     w = w.transpose(3, 2, 0, 1) if layout == "NHWC" else w
-    return from_channels_first(conv(x, w, pair(strides), pair(dilation), groups), layout)
-
-
-def conv3d(x: Array, w: Array, strides: Any = 1, padding: Any = 0, dilation: Any = 1) -> Array:
-    """Do what topi.conv3d does."""
-    steps, spread, rim = (
-        (n,) * 3 if isinstance(n, int) else tuple(n) for n in (strides, dilation, padding)
-    )
-    x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in rim)))
-    return conv(x, w, steps, spread, 1)
+    y = conv(x, w, sizes(strides, rank), sizes(dilation, rank), groups)
+    return from_channels_first(y, layout)
 
 
 def conv2d_transpose(x: Array, w: Array, strides: Any = 1, padding: Any = 0) -> Array:
     """Do what topi.conv2d_transpose does: stretch the image, convolve with the flipped kernel."""
     n, c, h, wide = x.shape
-    sy, sx = pair(strides)
+    sy, sx = sizes(strides)
     kh, kw = w.shape[2:]
-    top, left, bottom, right = edges(padding)
+    _, _, (top, bottom), (left, right) = edges(padding)
     stretched = np.zeros((n, c, (h - 1) * sy + 1, (wide - 1) * sx + 1), x.dtype)
     stretched[:, :, ::sy, ::sx] = x
-    rim = ((0, 0), (0, 0), (kh - 1, kh - 1), (kw - 1, kw - 1))
-    whole = conv(
-        np.pad(stretched, rim), w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1], (1, 1), (1, 1), 1
-    )
+    flipped = w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
+    whole = conv(np.pad(stretched, edges((kh - 1, kw - 1))), flipped, (1, 1), (1, 1), 1)
     return whole[:, :, top : whole.shape[2] - bottom, left : whole.shape[3] - right]
 
 
@@ -122,11 +143,9 @@ def pooled(
     x: Array, kernel: Any, strides: Any, padding: Any, layout: str, outside: float
 ) -> tuple[Array, Array]:
     """Return the windows of NCHW images, and which of their pixels lie inside."""
-    top, left, bottom, right = edges(padding)
-    size = pair(kernel)
-    steps = size if strides is None else pair(strides)
-    x = channels_first(x, layout)
-    rim = ((0, 0), (0, 0), (top, bottom), (left, right))
+    size = sizes(kernel)
+    steps = size if strides is None else sizes(strides)
+    x, rim = channels_first(x, layout), edges(padding)
     inside = np.pad(np.ones_like(x, np.bool_), rim)
     x = np.pad(x, rim, constant_values=outside)
     return windows(x, size, steps, (1, 1)), windows(inside, size, steps, (1, 1))
@@ -151,7 +170,7 @@ def avg_pool2d(
 ) -> Array:
     """Do what topi.avg_pool2d does."""
     seen, inside = pooled(x, kernel, strides, padding, layout, 0)
-    count = math.prod(pair(kernel)) if count_include_pad else inside.sum((-2, -1))
+    count = math.prod(sizes(kernel)) if count_include_pad else inside.sum((-2, -1))
     return from_channels_first(seen.sum((-2, -1)) / count, layout).astype(x.dtype)
 
 
@@ -170,9 +189,6 @@ def matmul(
     if out_dtype:
         a, b = a.astype(out_dtype), b.astype(out_dtype)
     return np.matmul(a, b)
-
-
-batch_matmul = matmul
 
 
 def dense(x: Array, w: Array, bias: Array | None = None, out_dtype: str = "") -> Array:
@@ -236,46 +252,3 @@ def take(x: Array, indices: Array, axis: int | None = None, mode: str = "clip") 
         return np.take(x, indices, axis, mode="raise" if mode == "index" else "clip")
     except IndexError as e:
         raise GraphError("take", str(e)) from e
-
-
-def _two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
-    """Return a function of two operands that may be given by name: add(x, b=2.0)."""
-
-    def apply(a: Any, b: Any) -> Array:
-        return ufunc(a, b)
-
-    return apply
-
-
-add, subtract, multiply, divide = map(_two, (np.add, np.subtract, np.multiply, np.divide))
-maximum, minimum, power = map(_two, (np.maximum, np.minimum, np.power))
-equal, less, greater = map(_two, (np.equal, np.less, np.greater))
-less_equal, greater_equal = map(_two, (np.less_equal, np.greater_equal))
-
-
-def concatenate(*tensors: Array, axis: int = 0) -> Array:
-    """Join the tensors along `axis`."""
-    return np.concatenate(tensors, axis)
-
-
-def leaky_relu(x: Array, alpha: float = 0.01) -> Array:
-    """Return x where x > 0, else alpha * x."""
-    return np.where(x > 0, x, x * alpha)
-
-
-def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x))."""
-    return 1 / (1 + np.exp(-x))
-
-
-# operators whose reference is one expression
-SHORT: dict[str, Callable[[Any], Array] | Callable[[Any, Any], Array]] = {
-    "cast": lambda x, dtype: x.astype(dtype),
-    "erf": lambda x: _erf(x).astype(x.dtype),
-    "gelu": lambda x: (x * 0.5 * (1 + _erf(x * 0.5**0.5))).astype(x.dtype),
-    "identity": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "reshape": lambda x, shape: x.reshape(shape),
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "silu": lambda x: x * sigmoid(x),
-}

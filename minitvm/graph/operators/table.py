@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from minitvm import te, topi
 from minitvm.base import GraphError, name_missing
 
-from ..node import Node
+from ..node import Array, Node
 from . import reference
 from .operator import Axes, Fusion, Operator, frozen, type_of
 
@@ -62,40 +64,48 @@ FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has o
     "pad": _pad,
     "take": _take,
 }
+Reference: TypeAlias = Callable[[Any], Array] | Callable[[Any, Any], Array]
 
 
-def _operators(fusion: Fusion, axes: Axes, *names: str) -> list[Operator]:
-    """Return operators whose formulas and references have these names in topi and `reference`."""
+def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference) -> list[Operator]:
+    """Return operators, whose formulas have these names in topi.
+
+    names        operators whose references have these names in `reference` or in numpy
+    references   operators with their references
+    """
+    named = {n: getattr(reference, n, None) or getattr(np, n) for n in names}
     return [
-        Operator(
-            n,
-            FORMULAS.get(n) or getattr(topi, n),
-            reference.SHORT.get(n) or getattr(reference, n),
-            fusion,
-            axes,
-        )
-        for n in names
+        Operator(n, FORMULAS.get(n) or getattr(topi, n), f, fusion, axes)
+        for n, f in (named | references).items()
     ]
 
 
-ELEMENTS = (
-    *("abs", "cast", "clip", "erf", "exp", "gelu", "identity", "leaky_relu", "log", "negative"),
-    *("relu", "rsqrt", "sigmoid", "silu", "sqrt", "tanh"),
-)
 PAIRS = (
     *("add", "divide", "equal", "greater", "greater_equal", "less", "less_equal", "maximum"),
-    *("minimum", "multiply", "power", "subtract", "where"),
+    *("minimum", "multiply", "power", "subtract"),
 )
 ALL = (
-    *_operators(Fusion.ELEMENTWISE, "any", *ELEMENTS),
-    *_operators(Fusion.BROADCAST, "any", *PAIRS),
+    *_operators(
+        Fusion.ELEMENTWISE,
+        "any",
+        *("abs", "clip", "erf", "exp", "gelu", "leaky_relu", "log", "negative", "sqrt", "tanh"),
+        cast=lambda x, dtype: x.astype(dtype),
+        identity=lambda x: x,
+        relu=lambda x: np.maximum(x, 0),
+        rsqrt=lambda x: 1 / np.sqrt(x),
+        sigmoid=lambda x: 1 / (1 + np.exp(-x)),
+        silu=lambda x: x / (1 + np.exp(-x)),
+    ),
+    *_operators(Fusion.BROADCAST, "any", "where"),
+    *_operators(Fusion.BROADCAST, "any", **{n: reference.two(getattr(np, n)) for n in PAIRS}),
     *_operators(Fusion.BROADCAST, "axis", "batch_norm"),
     *_operators(Fusion.INJECTIVE, "axis", "concatenate", "pad", "strided_slice"),
-    *_operators(Fusion.INJECTIVE, "fixed", "broadcast_to", "reshape", "take", "transpose"),
+    *_operators(Fusion.INJECTIVE, "fixed", "broadcast_to", "take", "transpose"),
+    *_operators(Fusion.INJECTIVE, "fixed", reshape=lambda x, shape: x.reshape(shape)),
     *_operators(Fusion.REDUCTION, "axis", "max", "mean", "min", "prod", "sum"),
     *_operators(Fusion.ANCHOR, "images", "avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d"),
-    *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", "conv3d"),
-    *_operators(Fusion.ANCHOR, "fixed", "batch_matmul", "dense", "matmul"),
+    *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", conv3d=reference.conv2d),
+    *_operators(Fusion.ANCHOR, "fixed", "dense", "matmul", batch_matmul=reference.matmul),
     *_operators(Fusion.REDUCTION, "axis", "layer_norm", "log_softmax", "softmax"),
 )
 OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
