@@ -5,6 +5,7 @@ from minitvm.runtime import load_network as load
 
 from . import frontend, networks, passes
 from .builder import Builder
+from .comparison import random_inputs
 from .compile import build, compile
 from .counts import Counts, bytes_moved, counts, operators_of
 from .evaluate import evaluate

@@ -10,10 +10,10 @@ from typing import Any
 from minitvm import runtime, tir
 from minitvm.base import GraphError, Target
 
-from .kernels import Pick, compiled_all
+from .counts import operations_of
+from .kernels import Pick, compiled
 from .kernels import Watch as KernelWatch
 from .node import INPUT, PARAM, Array, Graph, Node, as_array, check_graph
-from .operations import operations_of
 from .pipeline import PASSES, Pass, Watch, optimized
 from .plan import is_view, offset_plan, rounded
 
@@ -76,7 +76,7 @@ def build(
     to = Target(target)
     whole = with_values(graph, params or {})
     fused = optimized(whole, to, winograd=winograd, passes=passes, watch=watch)
-    kernels = compiled_all([node.body for node in fused.calls], to, pick, progress)
+    kernels = compiled([node.body for node in fused.calls], to, pick, progress)
     lib = runtime.Library(tuple(dict.fromkeys(kernels)))
     return _planned(fused, kernels, index_limits(whole)), lib, dict(fused.params)
 
@@ -88,14 +88,14 @@ def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
     what = f"parameters of {graph.name}"
     if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise GraphError(what, f"not a mapping: {reprlib.repr(params)}", "{name: array, ...}")
-    given = {name: as_array(f"parameter {name!r}", value) for name, value in params.items()}
-    for name, array in given.items():
+    arrays = {name: as_array(f"parameter {name!r}", value) for name, value in params.items()}
+    for name, array in arrays.items():
         if name not in known:
             raise GraphError(what, f"it has no parameter {name!r}", ", ".join([*known][:5]))
         kind = known[name].type
         if array.shape != kind.shape or array.dtype != kind.dtype.numpy:
             raise GraphError(f"parameter {name!r}", f"{array.dtype}{[*array.shape]} is not {kind}")
-    whole = graph.with_params(given)
+    whole = graph.with_params(arrays)
     missing = [name for name in known if name not in whole.params]
     if missing:
         fix = "graph.compile(g, target, {name: array, ...})"
@@ -133,7 +133,7 @@ def _planned(
     places |= {node: runtime.Place("arena", at) for node, at in memory.offsets.items()}
     places |= {node: runtime.Place("output", k) for k, node in enumerate(fused.outputs)}
     number = {f: k for k, f in enumerate(dict.fromkeys(kernels))}
-    calls, most = list[runtime.Call](), 0
+    calls, scratch_bytes = list[runtime.Call](), 0
     for node, f in zip(fused.calls, kernels, strict=True):
         if is_view(node) and places[node] == places[node.inputs[0]]:
             continue
@@ -146,14 +146,14 @@ def _planned(
         args = (*(places[n] for n in node.inputs), places[node], *scratch)
         name, operations = node.name or node.body.name, operations_of(node.body)
         calls.append(runtime.Call(number[f], args, name, operations))
-        most = max(most, end - memory.bytes)
+        scratch_bytes = max(scratch_bytes, end - memory.bytes)
     return runtime.NetworkPlan(
         fused.name,
         tuple(replace(_spec(n), limits=limits.get(n.name)) for n in fused.inputs),
         tuple(_spec(node, f"output{k}") for k, node in enumerate(fused.outputs)),
         tuple(_spec(node) for node in params),
         tuple(calls),
-        memory.bytes + most,
+        memory.bytes + scratch_bytes,
     )
 
 

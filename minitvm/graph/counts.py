@@ -1,12 +1,15 @@
-"""Count the operators, bytes and multiplications of a network, to compare versions of it."""
+"""Count operators, bytes, multiplications and operations, to compare and to profile networks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+from minitvm import te, topi
 from minitvm.base import Target
 
 from .node import KERNEL, Graph, Node
+from .operators import OPERATORS
 from .passes import best_formula
 
 
@@ -57,8 +60,19 @@ def bytes_moved(node: Node) -> int:
     return node.type.bytes + sum(source.type.bytes for source in dict.fromkeys(node.inputs))
 
 
+@lru_cache(maxsize=1000)  # a profile is made of each call, and many calls have the same kernel
+def operations_of(body: Graph) -> int:
+    """Return how many arithmetic operations a kernel takes, as topi.flops counts them."""
+    total = 0
+    for node in body.calls:
+        inputs = [te.placeholder(n.type.shape, n.type.dtype) for n in node.inputs]
+        total += int(topi.flops([OPERATORS[node.op].formula(*inputs, **node.attrs)]))
+    return total
+
+
 def multiplications(node: Node, target: Target) -> int:
     """Return the multiplications of a convolution or a matrix product; 0 for other operators."""
+    x = node.inputs[0].type if node.inputs else node.type
     match node.op:
         case "conv2d":
             method = node.attrs.get("method") or "direct"
@@ -66,12 +80,10 @@ def multiplications(node: Node, target: Target) -> int:
         case "conv3d":
             return node.type.elements * (node.inputs[1].type.elements // node.type.shape[1])
         case "conv2d_transpose":
-            x, w = (n.type for n in node.inputs)
-            return x.elements * (w.elements // x.shape[1])
+            return x.elements * (node.inputs[1].type.elements // x.shape[1])
         case "dense":
-            return node.type.elements * node.inputs[0].type.shape[-1]
+            return node.type.elements * x.shape[-1]
         case "matmul" | "batch_matmul":
-            depth = -2 if node.attrs.get("transpose_a") else -1
-            return node.type.elements * node.inputs[0].type.shape[depth]
+            return node.type.elements * x.shape[-2 if node.attrs.get("transpose_a") else -1]
         case _:
             return 0

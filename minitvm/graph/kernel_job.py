@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minitvm import workers
+from minitvm import te, workers
 from minitvm.base import Target, TVMError
 
 from . import cache
-from .kernels import built
+from .kernels import built, tensors
 from .parse import parse
 
 
 def answer(request: workers.Message) -> workers.Message:
     """Compile the kernel in `request` and write its file; write no file if that fails."""
-    given = request.value
+    job = request.value
     try:
-        kernel = built(parse(given["body"]), Target(given["target"]), given["steps"])
+        body = parse(job["body"])
+        inputs, out = tensors(body)
+        schedule = te.Schedule.from_json(job["steps"], out.op) if job["steps"] else None
+        kernel = built(body, Target(job["target"]), [*inputs, out], schedule)
     except TVMError:  # the parent compiles it again, and shows why that fails
         return workers.Message({})
-    cache.write(Path(given["path"]), kernel)
+    cache.write(Path(job["path"]), kernel)
     return workers.Message({})
 
 

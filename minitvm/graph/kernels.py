@@ -20,8 +20,8 @@ from .operators import OPERATORS
 
 JOB = "minitvm.graph.kernel_job"
 SECONDS = 600.0  # the time limit of one kernel
-FEW = 3  # up to this many kernels are compiled in this process: others take a second to start
-KEPT = 1000  # kernels in memory
+MAX_HERE = 3  # up to this many kernels are compiled in this process: others take a second to start
+MAX_KERNELS = 1000  # kernels in memory
 Pick: TypeAlias = Callable[[list[te.Tensor], Target], te.Schedule | None]
 Watch: TypeAlias = Callable[[str, int, int], None]  # (kernel name, its number, number of kernels)
 _known: OrderedDict[str, runtime.Function] = OrderedDict()  # the last one used is at the end
@@ -43,19 +43,12 @@ def tensors(body: Graph) -> tuple[list[te.Tensor], te.Tensor]:
 
 
 def compiled(
-    body: Graph, target: str | Target | None = None, pick: Pick | None = None
-) -> runtime.Function:
-    """Return a function that computes a kernel: f(p0, p1, ..., result)."""
-    return compiled_all([body], target, pick)[0]
-
-
-def compiled_all(
     bodies: Iterable[Graph],
     target: str | Target | None = None,
     pick: Pick | None = None,
     watch: Watch | None = None,
 ) -> list[runtime.Function]:
-    """Return the functions of kernels; compile kernels that print the same only once.
+    """Return the functions of kernels, f(p0, p1, ..., result); compile each distinct kernel once.
 
     pick    may choose schedules, as a dispatcher of topi.schedule; default: the current dispatcher
     watch   is called with (name, number, number of kernels) after each kernel is compiled
@@ -66,17 +59,17 @@ def compiled_all(
     for job in jobs:
         if job.key not in _known and job.key not in missing and not _take(job):
             missing[job.key] = job
-    for number, job in enumerate(_made(list(missing.values())), 1):
+    for number, job in enumerate(_compiled_jobs(list(missing.values())), 1):
         if watch is not None:
             watch(job.body.name, number, len(missing))
-    found = [_known[job.key] for job in jobs]
+    functions = [_known[job.key] for job in jobs]
     for job in jobs:
         _known.move_to_end(job.key)
-    while len(_known) > KEPT:
+    while len(_known) > MAX_KERNELS:
         _known.popitem(last=False)
     if missing:
         cache.trim()
-    return found
+    return functions
 
 
 def clear() -> None:
@@ -92,93 +85,93 @@ def clear() -> None:
 class Job:
     """A kernel to be compiled.
 
-    steps   the steps of its schedule as JSON; "" for the default schedule
-    path    the file for the code; None if it is not stored
-    build   compiles it in this process
-    alone   whether it must be compiled in this process
+    args      its inputs and its result as tensor expressions, and
+    schedule  their schedule; None for the default schedule
+    path      the file for the code; None if it is not stored
     """
 
     body: Graph
     target: Target
-    steps: str
+    args: tuple[te.Tensor, ...]
+    schedule: te.Schedule | None
     key: str
     path: Path | None
-    build: Callable[[], runtime.Function]
-    alone: bool
+
+    @property
+    def steps(self) -> str:
+        """The steps of the schedule as JSON; "" for the default schedule."""
+        return "" if self.schedule is None else self.schedule.to_json()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the kernel must be compiled in this process: text does not say all about it."""
+        intrins = self.schedule is not None and self.schedule.state.intrins
+        return (
+            self.path is None
+            or bool(intrins)
+            or repr(Target(str(self.target))) != repr(self.target)
+        )
+
+    def build(self) -> None:
+        """Compile the kernel in this process."""
+        _known[self.key] = built(self.body, self.target, self.args, self.schedule)
 
 
 def _job(body: Graph, target: Target, pick: Pick | None) -> Job:
-    chosen, args = None, list[te.Tensor]()
+    schedule, args = None, tuple[te.Tensor, ...]()
     if pick is not None or topi.dispatch.get() is not None:
         inputs, out = tensors(body)
-        args = [*inputs, out]
-        ask = topi.dispatch.dispatched if pick is None else pick
-        chosen = ask([out], target)
-    steps = "" if chosen is None else chosen.to_json()
-    key = cache.key_of(str(body), target, steps)
+        args = (*inputs, out)
+        schedule = (pick or topi.dispatch.dispatched)([out], target)
+    key = cache.key_of(str(body), target, "" if schedule is None else schedule.to_json())
     path = cache.path_of(key) if codegen.TARGETS[target.kind].isolates else None
-    alone = path is None or repr(Target(str(target))) != repr(target)
-    if chosen is None:
-        return Job(body, target, steps, key, path, lambda: built(body, target), alone)
-
-    def build() -> runtime.Function:
-        return _built(chosen, args, target, body.name)
-
-    return Job(body, target, steps, key, path, build, alone or bool(chosen.state.intrins))
+    return Job(body, target, args, schedule, key, path)
 
 
-def built(body: Graph, target: Target, steps: str = "") -> runtime.Function:
-    """Compile a kernel in this process, with the default schedule or these steps."""
-    inputs, out = tensors(body)
-    if steps:
-        s = te.Schedule.from_json(steps, out.op)
-    else:
-        with topi.dispatch.using(lambda outputs, to: None):  # turns off the caller's dispatcher
-            s = topi.schedule(out, target)
-    return _built(s, [*inputs, out], target, body.name)
-
-
-def _built(
-    s: te.Schedule, args: Sequence[te.Tensor], target: Target, name: str
+def built(
+    body: Graph, target: Target, args: Sequence[te.Tensor], schedule: te.Schedule | None
 ) -> runtime.Function:
-    """Compile a kernel that allocates nothing: the caller passes temporary arrays to it."""
-    func = driver.lower(s, args, name, target=target)
+    """Compile a kernel in this process; the caller passes its temporary arrays, too.
+
+    schedule   a schedule of `args`; None for the default schedule, without `args`
+    """
+    if schedule is None:
+        inputs, out = tensors(body)
+        with topi.dispatch.using(lambda outputs, to: None):  # turns off the caller's dispatcher
+            args, schedule = [*inputs, out], topi.schedule(out, target)
+    func = driver.lower(schedule, args, body.name, target=target)
     return driver.build(codegen.lifted(func, target), target=target)
 
 
 def _take(job: Job) -> bool:
     """Load a kernel from its file into memory; return whether that succeeded."""
-    found = None if job.path is None else cache.read(job.path, job.target)
-    if found is not None:
-        _known[job.key] = found
-    return found is not None
+    function = None if job.path is None else cache.read(job.path, job.target)
+    if function is not None:
+        _known[job.key] = function
+    return function is not None
 
 
-def _made(jobs: Sequence[Job]) -> Iterator[Job]:
+def _compiled_jobs(jobs: Sequence[Job]) -> Iterator[Job]:
     """Compile kernels, and yield each job when it is done."""
-    shared = [job for job in jobs if not job.alone]
-    count = min(host().cores, len(shared))
-    if count < 2 or len(shared) <= FEW:
-        shared = []
-    for job in _made_by_workers(shared, count):
-        if not _take(job):  # another process may have removed the file
-            _known[job.key] = job.build()
-        yield job
+    shared = [job for job in jobs if not job.is_local]
+    if min(host().cores, len(shared)) > 1 and len(shared) > MAX_HERE:
+        for job in _compiled_by_workers(shared):
+            if not _take(job):  # another process may have removed the file
+                job.build()
+            yield job
     for job in jobs:
         if job.key not in _known:
-            _known[job.key] = job.build()
+            job.build()
             if job.path is not None:
                 cache.write(job.path, _known[job.key])
             yield job
 
 
-def _made_by_workers(jobs: Sequence[Job], count: int) -> Iterator[Job]:
-    """Compile kernels in `count` other processes, and yield each job when its file is written.
+def _compiled_by_workers(jobs: Sequence[Job]) -> Iterator[Job]:
+    """Compile kernels in other processes, and yield each job when its file is written.
 
     Raises BuildError if a process crashes. A kernel that cannot be compiled has no file.
     """
-    if not jobs:
-        return
 
     def ask(worker: workers.Worker, job: Job) -> Job:
         form = {"body": str(job.body), "target": str(job.target), "steps": job.steps}
@@ -188,5 +181,5 @@ def _made_by_workers(jobs: Sequence[Job], count: int) -> Iterator[Job]:
             raise BuildError(f"kernel {job.body.name}", why, "another schedule, or another target")
         return job
 
-    with workers.Pool(JOB, count) as pool:
+    with workers.Pool(JOB, min(host().cores, len(jobs))) as pool:
         yield from pool.map(ask, jobs)

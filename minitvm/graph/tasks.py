@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from minitvm import autotvm, te
 from minitvm.base import Target, brief
 
+from .counts import operations_of
 from .kernels import tensors
 from .node import Graph
-from .operations import operations_of
 from .pipeline import optimized
 
 COLUMNS = f"{'kernel':32} {'output':28} {'calls':>5} {'MFLOP':>9} {'share':>6}  template"
@@ -96,5 +96,5 @@ def extract_tasks(
     """
     to = Target(target)
     counts = Counter(node.body for node in optimized(graph, to, winograd=winograd).calls)
-    found = (GraphTask(body, n, operations_of(body), to) for body, n in counts.items())
-    return Tasks(graph.name, tuple(found))
+    kernels = (GraphTask(body, n, operations_of(body), to) for body, n in counts.items())
+    return Tasks(graph.name, tuple(kernels))

@@ -18,15 +18,15 @@ from minitvm.base import BuildError, GraphError, Target, TVMError
 from minitvm.tune import Limits, Log, MeasureOptions, Outcome, Stopwatch, Task, replayed
 
 from . import passes
+from .comparison import Comparison, compare
 from .compile import compile
 from .kernels import tensors
 from .node import PARAM, Graph
 from .pipeline import PASSES, Pass, Settings
-from .race import Race, race
 from .tasks import GraphTask, Tasks, extract_tasks
 
-SHORTEST = 1e-3  # seconds, the least budget of a search
-# how many times as fast as its default a kernel must be, beyond chance, if there is no race
+MIN_SECONDS = 1e-3  # seconds, the least budget of a search
+# how many times as fast as its default a kernel must be, beyond chance, if only measured alone
 ALONE = 1.05
 
 
@@ -50,24 +50,25 @@ class Choice:
 class Tuned:
     """Tuned kernels of a network; print shows a table.
 
-    tasks     all kernels of the network
-    outcome   the outcome of tuning the kernels that have sketches
-    untuned   the kernels without sketches, with the reason; they keep their default schedule
-    chosen    the kernels that became faster
-    race      the times of the network with tuned kernels and with the defaults; None without a race
+    tasks        all kernels of the network
+    outcome      the outcome of tuning the kernels that have sketches
+    untuned      the kernels without sketches, with the reason; they keep their default schedule
+    selected     the kernels that became faster
+    comparison   the times of the network with tuned kernels and with the defaults; None if it was
+                 not measured
     """
 
     tasks: Tasks
     target: Target
     outcome: auto_scheduler.TasksOutcome
     untuned: Sequence[tuple[str, str]] = ()
-    chosen: tuple[Choice, ...] = ()
-    race: Race | None = None
+    selected: tuple[Choice, ...] = ()
+    comparison: Comparison | None = None
 
     @property
     def formulas(self) -> Mapping[Graph, Graph]:
         """Return {kernel: the same kernel by another formula}, where that became faster."""
-        return {c.body: c.formula for c in self.chosen if c.formula != c.body}
+        return {c.body: c.formula for c in self.selected if c.formula != c.body}
 
     @property
     def passes(self) -> tuple[tuple[str, Pass], ...]:
@@ -85,7 +86,7 @@ class Tuned:
         that was tuned.
         """
         key = _key(outputs) if str(target) == str(self.target) else None
-        for choice in self.chosen:
+        for choice in self.selected:
             if choice.key == key:
                 return replayed(te.create_schedule([t.op for t in outputs]).state, choice.steps)
         return None
@@ -93,12 +94,12 @@ class Tuned:
     def __str__(self) -> str:
         lines = [str(self.outcome)]
         lines += [f"{name} keeps its default: {why}" for name, why in self.untuned]
-        count = len(self.chosen)
+        count = len(self.selected)
         lines.append(f"kernels faster than their default: {count} of {len(self.tasks)}")
         if self.formulas:
             lines.append(f"{len(self.formulas)} of them by another formula")
-        if self.race is not None:
-            lines.append(f"{self.race}{'' if self.chosen else ', which are kept'}")
+        if self.comparison is not None:
+            lines.append(f"{self.comparison}{'' if self.selected else ', which are kept'}")
         return "\n".join(lines)
 
 
@@ -130,33 +131,32 @@ def tune(
     measure            how to measure; by default, constants are in no cache when a kernel starts,
                        as in a network
     on                 is called with each event: auto_scheduler.TasksLine() draws a progress bar
-    A kernel is chosen if its best program is faster than its default when both are measured
+    A kernel is selected if its best program is faster than its default when both are measured
     alternately: alone, at the end of the search, and by at least 2 % in the network, where all such
-    kernels race with the defaults. None is chosen if the network does not become faster. Both come
-    after `seconds`: the fastest five programs of each kernel are compiled and measured again, and
-    the race compiles the network two or three times and runs it for a few seconds.
-    If tuning is stopped or a parameter has no value, no race is run; then 5 % alone is enough.
+    kernels are compared with the defaults. None is selected if the network does not become faster.
+    Both come after `seconds`: the fastest five programs of each kernel are compiled and measured
+    again, and the comparison compiles the network two or three times and runs it for a few seconds.
+    If tuning is stopped or a parameter has no value, the network is not measured; then 5 % alone is
+    enough.
     """
     Limits(trials, seconds)  # an impossible budget is refused before the work begins
     watch, to = Stopwatch(timer), Target(target)
     kernels = extract_tasks(graph, to, winograd=winograd)
-    tasks, weights, tuned = list[Task](), list[int](), list[Graph]()
-    untuned = list[tuple[str, str]]()
-    others = {k.body: passes.other_formulas(k.body) if winograd else [] for k in kernels}
+    tunable, untuned = list[tuple[GraphTask, list[Graph], Task]](), list[tuple[str, str]]()
     for kernel in kernels:
+        others = passes.other_formulas(kernel.body) if winograd else []
         try:
-            tasks.append(task_of(kernel, others[kernel.body]))
-            weights.append(kernel.count)
-            tuned.append(kernel.body)
+            tunable.append((kernel, others, task_of(kernel, others)))
         except TVMError as e:
             untuned.append((kernel.name, str(e).splitlines()[0]))
-    if not tasks:
+    if not tunable:
         why = "no kernel has a sketch: " + "; ".join(f"{name}, {why}" for name, why in untuned[:3])
         raise GraphError(f"tuning of {graph.name}", why)
+    tasks, weights = [task for *_, task in tunable], [kernel.count for kernel, *_ in tunable]
     scheduler = auto_scheduler.TaskScheduler(tasks, weights, strategy=strategy, rng=rng)
     outcome = scheduler.tune(
         trials=trials,
-        seconds=None if seconds is None else max(seconds - watch.counted(), SHORTEST),
+        seconds=None if seconds is None else max(seconds - watch.counted(), MIN_SECONDS),
         batch=batch,
         early_stopping_task=early_stopping_task,
         log=log,
@@ -164,17 +164,19 @@ def tune(
         on=on,
         timer=timer,
     )
-    found = Tuned(kernels, to, outcome, untuned)
-    each = zip(tuned, outcome.outcomes, strict=True)
-    better = [(_choice(body, others[body], one), one.compared) for body, one in each if one.found]
-    better = [(choice, gain) for choice, gain in better if gain is not None and gain.middle > 1]
-    clear = [choice for choice, gain in better if gain.is_faster and gain.middle >= ALONE]
-    alone = replace(found, chosen=tuple(clear))
+    tuned = Tuned(kernels, to, outcome, untuned)
+    faster, clearly = list[Choice](), list[Choice]()
+    for (kernel, others, _), one in zip(tunable, outcome.outcomes, strict=True):
+        gain = one.compared
+        if one.found and gain is not None and gain.middle > 1:
+            faster.append(_choice(kernel.body, others, one))
+            clearly += faster[-1:] if gain.is_faster and gain.middle >= ALONE else []
+    alone = replace(tuned, selected=tuple(clearly))
     known = all(n.op != PARAM or n.name in graph.params for n in graph.nodes)
-    if not better or not known or outcome.ended == "stopped":
+    if not faster or not known or outcome.ended == "stopped":
         return alone
     try:
-        return _raced(found, graph, [choice for choice, _ in better], winograd)
+        return _compared(tuned, graph, faster, winograd)
     except (KeyboardInterrupt, BuildError):  # the search is done, and must not be lost
         return alone
 
@@ -201,22 +203,22 @@ def _choice(body: Graph, others: Sequence[Graph], outcome: Outcome) -> Choice:
     return Choice(body, formula, key, sketch.filled(row))
 
 
-def _raced(tuned: Tuned, graph: Graph, better: Iterable[Choice], winograd: bool) -> Tuned:
-    """Choose the kernels of `better` that are faster in the network, if it becomes faster."""
+def _compared(tuned: Tuned, graph: Graph, faster: Iterable[Choice], winograd: bool) -> Tuned:
+    """Select the kernels of `faster` that are faster in the network, if it becomes faster."""
     default = compile(graph, tuned.target, winograd=winograd, pick=lambda outputs, target: None)
     bodies = [kernel.body for kernel in tuned.tasks]
 
-    def measured(choices: Iterable[Choice]) -> tuple[Tuned, Race]:
-        now = replace(tuned, chosen=tuple(choices))
+    def measured(choices: Iterable[Choice]) -> tuple[Tuned, Comparison]:
+        now = replace(tuned, selected=tuple(choices))
         module = compile(graph, tuned.target, winograd=winograd, pick=now.pick, passes=now.passes)
-        found = race(default, module, bodies)
-        return replace(now, race=found), found
+        comparison = compare(default, module, bodies)
+        return replace(now, comparison=comparison), comparison
 
-    now, result = measured(better)
-    kept = [choice for choice in now.chosen if result.is_faster(choice.body)]
-    if 0 < len(kept) < len(now.chosen):
-        now, result = measured(kept)
-    return now if kept and result.tuned < result.default else replace(now, chosen=())
+    now, times = measured(faster)
+    selected = [choice for choice in now.selected if times.is_faster(choice.body)]
+    if 0 < len(selected) < len(now.selected):
+        now, times = measured(selected)
+    return now if selected and times.tuned < times.default else replace(now, selected=())
 
 
 def _dag(body: Graph) -> auto_scheduler.ComputeDAG:

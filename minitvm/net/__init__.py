@@ -3,5 +3,5 @@
 # pyright: reportUnusedImport=false
 
 from .commands import main, network, parser, shape
-from .measured import Measured, Memory, Step, measured
+from .measured import Measured, measured
 from .report import report

@@ -47,41 +47,43 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
     """Run the command `net` with the arguments `words`; `say` prints one line or paragraph."""
-    given = parser().parse_args(words)
-    if given.threads < 1:
-        raise ArgumentError(f"--threads {given.threads}", "it must be at least 1")
-    page = Path(given.report) if given.report else None
+    options = parser().parse_args(words)
+    if options.threads < 1:
+        raise ArgumentError(f"--threads {options.threads}", "it must be at least 1")
+    page = Path(options.report) if options.report else None
     if page is not None and not page.parent.is_dir():
         raise ArgumentError(f"--report {page}", f"there is no folder {page.parent}")
-    if given.log and given.tune is None:
-        raise ArgumentError(f"--log {given.log}", "only --tune writes a log", "--tune SECONDS too")
-    net = network(given.name, given.size, dict(map(shape, given.shape)))
-    target, winograd = Target(f"llvm -num-cores={given.threads}"), not given.no_winograd
+    if options.log and options.tune is None:
+        raise ArgumentError(
+            f"--log {options.log}", "only --tune writes a log", "--tune SECONDS too"
+        )
+    net = network(options.name, options.size, dict(map(shape, options.shape)))
+    target, winograd = Target(f"llvm -num-cores={options.threads}"), not options.no_winograd
     pick, passes = None, graph.PASSES
-    if given.tune is not None:
+    if options.tune is not None:
         line = auto_scheduler.TasksLine() if sys.stderr.isatty() else None
         tuned = graph.tune(
-            net, target, seconds=given.tune, log=given.log, winograd=winograd, on=line
+            net, target, seconds=options.tune, log=options.log, winograd=winograd, on=line
         )
         say(str(tuned))
         pick, passes = tuned.pick, tuned.passes
-    bar = _Bar()
-    try:
-        found = measured(
-            net,
-            target,
-            pick=pick,
-            winograd=winograd,
-            passes=passes,
-            progress=bar.update if sys.stderr.isatty() else None,
+    shown = sys.stderr.isatty()
+    bar: Any = tqdm(unit=" kernels", leave=False, disable=not shown, delay=1e-9)
+    with bar:
+
+        def progress(kernel: str, number: int, count: int) -> None:
+            bar.total = count
+            bar.set_description_str(kernel[:30], refresh=False)
+            bar.update(number - bar.n)
+
+        results = measured(
+            net, target, pick=pick, winograd=winograd, passes=passes, progress=progress
         )
-    finally:
-        bar.close()
-    say(summary(found))
-    if given.time:
-        say(str(found.profile))
+    say(summary(results))
+    if options.time:
+        say(str(results.profile))
     if page is not None:
-        page.write_text(report(found), encoding="utf-8")
+        page.write_text(report(results), encoding="utf-8")
         say(f"wrote {page}")
 
 
@@ -120,35 +122,18 @@ def network(
     return make(size=size)
 
 
-class _Bar:
-    """A progress bar, which appears with the first kernel that is compiled."""
-
-    def __init__(self) -> None:
-        self.bar: Any = None
-
-    def update(self, kernel: str, number: int, count: int) -> None:
-        if self.bar is None:
-            self.bar = tqdm(total=count, unit=" kernels", leave=False)
-        self.bar.set_description_str(kernel[:30], refresh=False)
-        self.bar.update(number - self.bar.n)
-
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-
-def summary(found: Measured) -> str:
+def summary(net: Measured) -> str:
     """Return a table of the kernels, and lines about memory, accuracy and time."""
-    memory, profile = found.memory, found.profile
+    profile = net.profile
     share = profile.outside / profile.seconds if profile.seconds else 0.0
-    sizes = {"naive": memory.naive, "pool": memory.pool, "offsets": memory.offsets}
+    plans = [f"{k} {net.memory[k] / MEGA:.2f} MB" for k in ("naive", "pool", "offsets")]
     rows = [
-        ("memory", ", ".join(f"{k} {n / MEGA:.2f} MB" for k, n in sizes.items())),
-        ("", f"no plan needs less than {memory.live / MEGA:.2f} MB"),
-        ("parameters", f"{memory.params / MEGA:.2f} MB"),
-        ("error", f"{found.error:.1e} of the largest output, compared with float64"),
-        ("compiled in", f"{found.seconds:.2f} s"),
+        ("memory", ", ".join(plans)),
+        ("", f"no plan needs less than {net.memory['live'] / MEGA:.2f} MB"),
+        ("parameters", f"{net.params / MEGA:.2f} MB"),
+        ("error", f"{net.error:.1e} of the largest output, compared with float64"),
+        ("compiled in", f"{net.seconds:.2f} s"),
         ("one run", f"{profile.seconds * 1e3:.3f} ms, {share:.1%} of it outside the kernels"),
     ]
     lines = [f"{name:12} {text}" for name, text in rows]
-    return "\n".join([str(found.tasks), "", *lines])
+    return "\n".join([str(net.tasks), "", *lines])

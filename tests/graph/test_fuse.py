@@ -252,7 +252,7 @@ def test_post_dominators_are_what_every_path_passes(rng) -> None:
 def run(fused: graph.Graph, inputs: list) -> list:
     """Compute a network kernel by kernel with compiled functions."""
     values = dict(zip(fused.inputs, inputs, strict=True))
-    functions = kernels.compiled_all([node.body for node in fused.calls], "llvm -num-cores=1")
+    functions = kernels.compiled([node.body for node in fused.calls], "llvm -num-cores=1")
     values |= {n: fused.params[n.name] for n in fused.nodes if n.op == "param"}
     for node, f in zip(fused.calls, functions, strict=True):
         values[node] = tvm.nd.empty(node.type.shape, node.type.dtype)

@@ -3,7 +3,7 @@
 import pytest
 
 from minitvm import graph
-from minitvm.graph.operations import operations_of
+from minitvm.graph.counts import operations_of
 
 
 def _operations(b: graph.Builder, *outputs: graph.Node) -> int:

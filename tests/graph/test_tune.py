@@ -11,8 +11,8 @@ import pytest
 
 from minitvm import auto_scheduler, graph, te, tune
 from minitvm.base import ArgumentError, BuildError, GraphError, ScheduleError, Target
-from minitvm.graph.race import Race, race
-from minitvm.graph.tune import Choice, _choice, _raced, task_of
+from minitvm.graph.comparison import Comparison, compare
+from minitvm.graph.tune import Choice, _choice, _compared, task_of
 
 ONE = "llvm -num-cores=1 -unroll=0"
 TUNE = sys.modules["minitvm.graph.tune"]  # graph.tune is the function
@@ -29,10 +29,10 @@ def small() -> graph.Graph:
     return b.graph(x)
 
 
-def tuned_with(*chosen: Choice) -> graph.Tuned:
+def tuned_with(*selected: Choice) -> graph.Tuned:
     """Return tuned kernels with these choices."""
     none = auto_scheduler.TasksOutcome((), (), "trials", 0.0, (), (), {})
-    return graph.Tuned(graph.extract_tasks(small(), ONE), Target(ONE), none, chosen=chosen)
+    return graph.Tuned(graph.extract_tasks(small(), ONE), Target(ONE), none, selected=selected)
 
 
 def drawn(kernel: graph.GraphTask, seed: int = 0) -> Choice:
@@ -87,19 +87,19 @@ def two_products(size: int = 256) -> graph.Graph:
     return b.graph(x)
 
 
-def test_a_race_measures_each_kernel_in_the_network() -> None:
+def test_a_comparison_measures_each_kernel_in_the_network() -> None:
     net = two_products()
     first, second = graph.extract_tasks(net, ONE)
     tuned = tuned_with(slow(second))
     modules = graph.compile(net, ONE), graph.compile(net, ONE, pick=tuned.pick)
-    found = race(*modules, [first.body, second.body])
+    found = compare(*modules, [first.body, second.body])
     assert found.tuned > 2 * found.default
     assert found.gains[second.body] < 0.5
     assert not found.is_faster(second.body)
     assert found.gains[first.body] > 0.5
 
 
-def test_a_race_adds_up_the_calls_of_a_kernel_and_leaves_out_views() -> None:
+def test_a_comparison_adds_up_the_calls_of_a_kernel_and_leaves_out_views() -> None:
     b = graph.Builder("views")
     x = b.softmax(b.input("x", (8, 32)))
     x = b.softmax(b.reshape(x, (4, 64)))
@@ -108,12 +108,12 @@ def test_a_race_adds_up_the_calls_of_a_kernel_and_leaves_out_views() -> None:
     assert [(k.name, k.count) for k in kernels][:2] == [("softmax", 2), ("reshape", 1)]
     modules = graph.compile(net, ONE), graph.compile(net, ONE)
     assert len(modules[0].plan.calls) == 3
-    found = race(*modules, [kernel.body for kernel in kernels])
+    found = compare(*modules, [kernel.body for kernel in kernels])
     gains = {kernel.name: found.gains[kernel.body] for kernel in kernels}
     assert gains["reshape"] == 0 < gains["softmax"]
 
 
-def test_a_race_with_another_formula() -> None:
+def test_a_comparison_with_another_formula() -> None:
     kernel, task = conv_task()
     others = graph.passes.other_formulas(kernel.body)
     names = [sketch.name for sketch in task.sketches]
@@ -121,69 +121,69 @@ def test_a_race_with_another_formula() -> None:
     net = convolution()
     modules = graph.compile(net, ONE), graph.compile(net, ONE, pick=tuned.pick, passes=tuned.passes)
     bodies = [each.body for each in graph.extract_tasks(net, ONE)]
-    found = race(*modules, bodies)
+    found = compare(*modules, bodies)
     assert found.gains[kernel.body] > 0
     assert list(found.gains) == bodies
 
 
-def test_only_kernels_that_are_faster_in_the_network_are_chosen(
+def test_only_kernels_that_are_faster_in_the_network_are_selected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     net = two_products(32)
     first, second = choices = [drawn(kernel) for kernel in graph.extract_tasks(net, ONE)]
-    races = list[int]()
+    comparisons = list[int]()
 
     def tuned(*pairs: tuple[float, float]) -> graph.Tuned:
         """Return the outcome if the kernels take these seconds by default and tuned."""
 
-        def told(*_) -> Race:
-            races.append(1)
+        def told(*_) -> Comparison:
+            comparisons.append(1)
             default, chosen = (sum(pair[n] for pair in pairs) for n in (0, 1))
             gains = {c.body: a / b for c, (a, b) in zip(choices, pairs, strict=True)}
-            return Race(default, chosen, gains)
+            return Comparison(default, chosen, gains)
 
-        races.clear()
-        monkeypatch.setattr(TUNE, "race", told)
-        return _raced(tuned_with(), net, choices, True)
+        comparisons.clear()
+        monkeypatch.setattr(TUNE, "compare", told)
+        return _compared(tuned_with(), net, choices, True)
 
-    assert tuned((3, 2), (2, 1)).chosen == (first, second)
-    assert len(races) == 1
-    assert tuned((3, 2), (2, 2.5)).chosen == (first,)
-    assert len(races) == 2
+    assert tuned((3, 2), (2, 1)).selected == (first, second)
+    assert len(comparisons) == 1
+    assert tuned((3, 2), (2, 2.5)).selected == (first,)
+    assert len(comparisons) == 2
     lost = tuned((3, 2.9), (3, 3.5))  # the second costs more than the first gains
-    assert lost.chosen == ()
+    assert lost.selected == ()
     assert str(lost).endswith("with the defaults, which are kept")
-    assert tuned((3, 2.99), (3, 2.99)).chosen == ()
+    assert tuned((3, 2.99), (3, 2.99)).selected == ()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BuildError("a kernel", "it crashed")])
-def test_a_race_that_is_stopped_or_fails_does_not_lose_the_search(
+def test_a_comparison_that_is_stopped_or_fails_does_not_lose_the_search(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_) -> Race:
+    def stopped(*_) -> Comparison:
         raise error
 
-    monkeypatch.setattr(TUNE, "race", stopped)
+    monkeypatch.setattr(TUNE, "compare", stopped)
     monkeypatch.setattr(tune.Outcome, "compared", tune.Gain(1.06, 1.06, 1.06))
     options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
     tuned = graph.tune(small(), ONE, trials=2, measure=options)
-    assert tuned.race is None
-    assert len(tuned.chosen) == 2
+    assert tuned.comparison is None
+    assert len(tuned.selected) == 2
 
 
 @pytest.mark.parametrize(("gain", "count"), [(1.04, 0), (1.06, 1)])
-def test_a_network_without_values_is_not_raced(
+def test_a_network_without_values_is_not_compared(
     gain: float, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     b = graph.Builder("empty")
     x = b.input("x", (8, 32))
     net = b.graph(b.relu(b.dense(x, b.unknown("w", (16, 32)))))
-    monkeypatch.setattr(TUNE, "race", None)  # a call would fail
+    monkeypatch.setattr(TUNE, "compare", None)  # a call would fail
     monkeypatch.setattr(tune.Outcome, "compared", tune.Gain(gain, gain, gain))
     options = tune.MeasureOptions(compile_seconds=30, run_seconds=30, min_repeat_ms=1)
     tuned = graph.tune(net, ONE, trials=2, measure=options)
-    assert tuned.race is None
-    assert len(tuned.chosen) == count
+    assert tuned.comparison is None
+    assert len(tuned.selected) == count
 
 
 def test_a_network_is_tuned_and_the_same_call_resumes(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_a_network_is_tuned_and_the_same_call_resumes(tmp_path: Path) -> None:
         "TasksFinished",
     ]
     faster = {o.task.workload[-1] for o in tuned.outcome.outcomes if o.gain > 1}
-    assert {choice.key for choice in tuned.chosen} <= faster
-    assert f"faster than their default: {len(tuned.chosen)} of 2" in str(tuned)
+    assert {choice.key for choice in tuned.selected} <= faster
+    assert f"faster than their default: {len(tuned.selected)} of 2" in str(tuned)
     again = graph.tune(net, ONE, trials=8, log=log, measure=options)
     assert again.outcome.rounds == ()
     assert [o.best for o in again.outcome.outcomes] == [o.best for o in tuned.outcome.outcomes]
@@ -283,7 +283,7 @@ def test_without_winograd_no_other_formula_is_tried(monkeypatch: pytest.MonkeyPa
         assert max(given) == count_of_formulas
 
 
-@pytest.mark.parametrize(("took", "left"), [(3.0, 4.0), (60.0, TUNE.SHORTEST)])
+@pytest.mark.parametrize(("took", "left"), [(3.0, 4.0), (60.0, TUNE.MIN_SECONDS)])
 def test_the_time_of_deriving_sketches_counts(
     took: float, left: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,18 +16,18 @@ import numpy.typing as npt
 
 from minitvm import runtime
 
-from .node import Graph
+from .node import Array, Graph
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-SECONDS = 3.0  # no round starts after this many seconds, except the first FEWEST
-FEWEST, MOST = 4, 200  # rounds
+SECONDS = 3.0  # no round starts after this many seconds, except the first MIN_ROUNDS
+MIN_ROUNDS, MAX_ROUNDS = 4, 200
 CLEARLY = 1.02  # how many times as fast as its default a kernel must be in the network
 
 
 @dataclass(frozen=True, slots=True)
-class Race:
-    """The times of a network with its default kernels and with tuned kernels.
+class Comparison:
+    """The times of a network with its default kernels (A) and with tuned kernels (B).
 
     default, tuned   the median seconds of one run
     gains            {default kernel: how many times as fast its calls are in the network with tuned
@@ -49,9 +49,15 @@ class Race:
         )
 
 
-def race(
+def random_inputs(module: runtime.NetworkModule) -> list[Array]:
+    """Return an array for each input: random numbers in 0 .. 1 for floats, zeros for integers."""
+    rng = np.random.default_rng(0)
+    return [rng.random(spec.shape).astype(spec.dtype.numpy) for spec in module.plan.inputs]
+
+
+def compare(
     default: runtime.NetworkModule, tuned: runtime.NetworkModule, kernels: Sequence[Graph]
-) -> Race:
+) -> Comparison:
     """Run two modules of a network alternately, in a new order each round, and compare their calls.
 
     kernels   the distinct kernels of `default`, in the order of their first calls
@@ -59,10 +65,10 @@ def race(
     """
     modules = default, tuned
     rng, end = np.random.default_rng(0), time.perf_counter() + SECONDS
-    inputs = [rng.random(s.shape).astype(s.dtype.numpy) for s in default.plan.inputs]
+    inputs = random_inputs(default)
     number = [call.kernel for call in default.plan.calls]
     rounds = list[tuple[Floats, Floats]]()  # of each module: seconds of a run, then of each kernel
-    while len(rounds) < MOST and (len(rounds) < FEWEST or time.perf_counter() < end):
+    while len(rounds) < MAX_ROUNDS and (len(rounds) < MIN_ROUNDS or time.perf_counter() < end):
         times = np.zeros(1 + len(kernels)), np.zeros(1 + len(kernels))
         order: list[int] = rng.permutation(2).tolist()
         for k in order:
@@ -71,6 +77,6 @@ def race(
             times[k][0], times[k][1:] = profile.seconds, seconds
         rounds.append(times)
     a, b = np.array(rounds).swapaxes(0, 1)
-    found = np.quantile(a[:, 1:] / np.maximum(b[:, 1:], 1e-12), 0.25, axis=0)
-    gains = dict(zip(kernels, found.tolist(), strict=True))
-    return Race(float(np.median(a[:, 0])), float(np.median(b[:, 0])), gains)
+    quartiles = np.quantile(a[:, 1:] / np.maximum(b[:, 1:], 1e-12), 0.25, axis=0)
+    gains = dict(zip(kernels, quartiles.tolist(), strict=True))
+    return Comparison(float(np.median(a[:, 0])), float(np.median(b[:, 0])), gains)
