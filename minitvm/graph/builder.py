@@ -79,10 +79,10 @@ class Builder:
         def method(*args: Any, name: str = "", **attrs: Any) -> Node:
             inputs = tuple(a for a in args if isinstance(a, Node))
             try:
-                given = signature.bind(*args, **attrs).arguments
+                bound = signature.bind(*args, **attrs).arguments
             except TypeError as e:
                 raise GraphError(op, str(e), f"{op}{signature}") from e
-            left = {k: v for k, v in given.items() if not _has_nodes(v)}
+            left = {k: v for k, v in bound.items() if not _has_nodes(v)}
             if inputs != args[: len(inputs)]:
                 why = "its tensors come first; only the last operand may be a number"
                 raise GraphError(op, why, f"{op}{signature}")

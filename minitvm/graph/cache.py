@@ -22,7 +22,7 @@ from minitvm.base import Target, TVMError, host
 
 VARIABLE = "MINITVM_CACHE"
 OURS = re.compile(r"[0-9a-f]{64}\.mtvm|[0-9a-f]{32}\.part")
-MOST = 256 << 20  # the most bytes of all files; least recently used files are removed first
+MAX_BYTES = 256 << 20  # the most bytes of all files; least recently used files are removed first
 
 
 def key_of(text: str, target: Target, steps: str) -> str:
@@ -73,7 +73,7 @@ def write(path: Path, kernel: runtime.Function) -> None:
             part.unlink(missing_ok=True)
 
 
-def trim(most: int = MOST) -> None:
+def trim(most: int = MAX_BYTES) -> None:
     """Remove the least recently used files until the remaining files have at most `most` bytes."""
     folder, files = _folder(), list[tuple[float, int, Path]]()
     if folder is not None and folder.is_dir():
@@ -91,9 +91,9 @@ def trim(most: int = MOST) -> None:
 
 
 def _folder() -> Path | None:
-    given = os.environ.get(VARIABLE)
-    if given is not None:
-        return Path(given) if given else None
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
     with suppress(RuntimeError):  # there is no home folder
         home = {
             "darwin": Path.home() / "Library" / "Caches",

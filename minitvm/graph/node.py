@@ -97,11 +97,11 @@ class Graph:
 
     def readers(self) -> dict[Node, list[Node]]:
         """Return for each node the nodes that read it; a node that reads it twice occurs twice."""
-        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
-        for node in found:
+        readers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for node in readers:
             for source in node.inputs:
-                found[source].append(node)
-        return found
+                readers[source].append(node)
+        return readers
 
     def __str__(self) -> str:
         return "\n".join(_lines(self, ""))
@@ -124,16 +124,16 @@ def ordered(outputs: Iterable[Node], first: Iterable[Node] = ()) -> tuple[Node, 
 
     Works without recursion, because networks may be deep.
     """
-    found = dict.fromkeys(first)
+    nodes = dict.fromkeys(first)
     for output in outputs:
         stack = [output]
         while stack:
-            missing = [n for n in stack[-1].inputs if n not in found]
+            missing = [n for n in stack[-1].inputs if n not in nodes]
             if missing:
                 stack += reversed(missing)
             else:
-                found[stack.pop()] = None
-    return tuple(found)
+                nodes[stack.pop()] = None
+    return tuple(nodes)
 
 
 def tensor_type(shape: Iterable[int], name: str | DType = "float32") -> TensorType:
@@ -195,9 +195,9 @@ def _lines(graph: Graph, indent: str) -> Iterator[str]:
     heads = [f"{names.of(n)}: {t}" for n, t in zip(graph.inputs, types, strict=True)]
     yield f"{indent}def {_identifier(graph.name)}({', '.join(heads)}):"
     kernels: dict[str, str] = {}  # text of a body -> its name
-    given = set(graph.inputs)
+    inputs = set(graph.inputs)
     for node in graph.nodes:
-        if node in given:
+        if node in inputs:
             continue
         if node.op == PARAM:
             yield f"{inner}{names.of(node)} = param({node.name!r}, {node.type})".replace("'", '"')
@@ -222,8 +222,8 @@ def _shown(value: Any) -> str:
 
 
 def _identifier(name: str) -> str:
-    found = re.sub(r"\W", "_", name) or "x"
-    return f"x{found}" if found[0].isdigit() else found
+    letters = re.sub(r"\W", "_", name) or "x"
+    return f"x{letters}" if letters[0].isdigit() else letters
 
 
 class _Names:

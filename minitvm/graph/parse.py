@@ -51,8 +51,8 @@ class _Reader:
             match statement:
                 case ast.FunctionDef(name=name):
                     self.kernels[name] = _Reader().graph(statement)
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made):
-                    self.nodes[name] = self.call(made)
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as expression):
+                    self.nodes[name] = self.call(expression)
                 case ast.Return(value=ast.Tuple(elts=values)):
                     outputs = tuple(self.node(v) for v in values)
                 case ast.Return(value=ast.Name() as value):
@@ -78,22 +78,22 @@ class _Reader:
             raise _error(at, f"{ast.unparse(at)} is not a node above")
         return self.nodes[at.id]
 
-    def call(self, made: ast.Call) -> Node:
-        match made:
+    def call(self, expression: ast.Call) -> Node:
+        match expression:
             case ast.Call(func=ast.Name(id="param"), args=[ast.Constant(value=str(name)), kind]):
                 return Node(PARAM, (), _type(kind, kind), name=name)
             case ast.Call(func=ast.Name(id=op)):
-                inputs = tuple(self.node(a) for a in made.args)
+                inputs = tuple(self.node(a) for a in expression.args)
                 if op in self.kernels:
                     return kernel(self.kernels[op], inputs)
                 try:
-                    attrs = {k.arg: ast.literal_eval(k.value) for k in made.keywords if k.arg}
+                    attrs = {k.arg: ast.literal_eval(k.value) for k in expression.keywords if k.arg}
                 except ValueError as e:
                     why = "an attribute is not a number, a string or a tuple"
-                    raise _error(made, why) from e
+                    raise _error(expression, why) from e
                 return call(op, *inputs, **attrs)
             case _:
-                raise _error(made, "not the call of an operator")
+                raise _error(expression, "not the call of an operator")
 
 
 def _type(at: ast.expr | None, place: ast.AST) -> TensorType:

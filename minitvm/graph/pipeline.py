@@ -56,12 +56,12 @@ def separate_outputs(graph: Graph) -> Graph:
     after    a = identity(x); b = identity(y); return a, y, b
     """
     seen = dict.fromkeys(graph.inputs)
-    found = list(graph.outputs)
-    for k, node in enumerate(found):
+    outputs = list(graph.outputs)
+    for k, node in enumerate(outputs):
         if node.is_leaf or node in seen:
-            found[k] = call("identity", node)
+            outputs[k] = call("identity", node)
         seen[node] = None
-    return graph if tuple(found) == graph.outputs else replace(graph, outputs=tuple(found))
+    return graph if tuple(outputs) == graph.outputs else replace(graph, outputs=tuple(outputs))
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (

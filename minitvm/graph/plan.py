@@ -45,20 +45,20 @@ def naive_bytes(graph: Graph) -> int:
 
 def live_bytes(graph: Graph, in_place: bool = False) -> int:
     """Return the most bytes in use during a call; every plan needs at least as many."""
-    found = [0] * (len(graph.calls) + 1)
+    in_use = [0] * (len(graph.calls) + 1)
     for life in _lives(graph, hosts(graph, in_place)).values():
         for n in range(life.first, life.last + 1):
-            found[n] += life.bytes
-    return max(found)
+            in_use[n] += life.bytes
+    return max(in_use)
 
 
 def own_plan(graph: Graph) -> Plan:
     """Return the plan without reuse: the tensors lie one after the other, without overlaps."""
-    found, end = dict[Node, int](), 0
+    offsets, end = dict[Node, int](), 0
     for node in _intermediate(graph):
-        found[node] = end
+        offsets[node] = end
         end += rounded(node.type.bytes)
-    return Plan(found, end)
+    return Plan(offsets, end)
 
 
 def pool_plan(graph: Graph, in_place: bool = False) -> Plan:
@@ -118,9 +118,9 @@ def hosts(graph: Graph, in_place: bool = False) -> dict[Node, Node]:
         if is_view(node) and node.inputs[0] in inside:
             over = host[node.inputs[0]]
         elif in_place:
-            given = [host.get(source) for source in node.inputs]
-            for source, memory in zip(node.inputs, given, strict=True):
-                free = memory is not None and until[memory] == n and given.count(memory) == 1
+            memories = [host.get(source) for source in node.inputs]
+            for source, memory in zip(node.inputs, memories, strict=True):
+                free = memory is not None and until[memory] == n and memories.count(memory) == 1
                 if memory is not None and free and _may_overwrite(node, source):
                     over = memory
                     break
@@ -172,11 +172,11 @@ def _last_reads(graph: Graph) -> dict[Node, int]:
 def _lives(graph: Graph, host: Mapping[Node, Node]) -> dict[Node, Life]:
     """Return the life of each tensor that has its own memory, with all tensors in that memory."""
     number, last = {node: n for n, node in enumerate(graph.calls)}, _last_reads(graph)
-    found: dict[Node, Life] = {}
+    lives: dict[Node, Life] = {}
     for node, over in host.items():
-        end = max(last[node], found[over].last if over in found else 0)
-        found[over] = Life(number[over], end, rounded(over.type.bytes))
-    return found
+        end = max(last[node], lives[over].last if over in lives else 0)
+        lives[over] = Life(number[over], end, rounded(over.type.bytes))
+    return lives
 
 
 def rounded(size: int) -> int:

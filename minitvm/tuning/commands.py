@@ -6,9 +6,10 @@ import argparse
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -69,39 +70,39 @@ def _add_budget(p: argparse.ArgumentParser) -> None:
 
 def main(words: Sequence[str], say: Say = print) -> None:
     """Run a `tune` command with the arguments `words`; `say` prints one line or paragraph."""
-    given = parser().parse_args(_with_shape(words))
-    match given.verb:
+    options = parser().parse_args(_with_shape(words))
+    match options.verb:
         case "resume":
-            record = last_record(given.log)
-            search(task_of_key(record.task, record.target), Path(given.log), given, say)
+            record = last_record(options.log)
+            search(task_of_key(record.task, record.target), Path(options.log), options, say)
         case "report":
-            record = last_record(given.log)
-            page = Path(given.output or f"{given.log}.html")
+            record = last_record(options.log)
+            page = Path(options.output or f"{options.log}.html")
             task = task_of_key(record.task, record.target)
-            page.write_text(report(task, tune.Log(given.log)), encoding="utf-8")
+            page.write_text(report(task, tune.Log(options.log)), encoding="utf-8")
             say(f"wrote {page}")
         case "log":
-            maintain(given.action, existing(given.log), given.keep, say)
+            maintain(options.action, existing(options.log), options.keep, say)
         case name:
-            task = task_of(name, sizes(given.shape), given.target)
-            log = Path(given.log or f"{name}_{'x'.join(map(str, sizes(given.shape)))}.jsonl")
-            search(task, log, given, say)
+            task = task_of(name, sizes(options.shape), options.target)
+            log = Path(options.log or f"{name}_{'x'.join(map(str, sizes(options.shape)))}.jsonl")
+            search(task, log, options, say)
 
 
 def _with_shape(words: Sequence[str]) -> list[str]:
     """Join --shape and its value to one word, because argparse takes "-4,8" for an option."""
-    found = list[str]()
+    joined = list[str]()
     for word in words:
-        if found[-1:] == ["--shape"]:
-            found[-1] += f"={word}"
+        if joined[-1:] == ["--shape"]:
+            joined[-1] += f"={word}"
         else:
-            found.append(word)
-    return found
+            joined.append(word)
+    return joined
 
 
-def search(task: tune.Task, log: Path, given: argparse.Namespace, say: Say) -> tune.Outcome:
+def search(task: tune.Task, log: Path, options: argparse.Namespace, say: Say) -> tune.Outcome:
     """Run or continue a search, print its outcome and return it."""
-    seconds = SECONDS if given.seconds is None and given.trials is None else given.seconds
+    seconds = SECONDS if options.seconds is None and options.trials is None else options.seconds
     book = tune.Log(log)
     reading = book.read(task)
     say(f"{tune.shown(task)} for {task.target}: {tune.counted(task.size)} candidates; log {log}")
@@ -111,11 +112,11 @@ def search(task: tune.Task, log: Path, given: argparse.Namespace, say: Say) -> t
         say(f"the log has {count} {reason}, which are left alone")
     outcome = tune.run(
         task,
-        trials=given.trials,
+        trials=options.trials,
         seconds=seconds,
-        early_stopping=given.early_stopping,
+        early_stopping=options.early_stopping,
         log=book,
-        rng=np.random.default_rng([given.seed, len(reading.trials)]),
+        rng=np.random.default_rng([options.seed, len(reading.trials)]),
         on=tune.ProgressLine() if sys.stderr.isatty() else None,
     )
     say(str(outcome))
@@ -152,13 +153,14 @@ def maintain(action: str, log: tune.Log, keep: int, say: Say) -> None:
         case "show":
             for group, summary in tune.summaries(log).items():
                 _say_summary(group, summary, say)
-            _say_skipped(log, say)
+            for fault, count in Counter(fault for *_, fault in log.lines() if fault).items():
+                say(f"{count} {fault}")
         case "upgrade":
-            kept, changed = tune.upgrade(log, _task_or_none)
-            say(f"{changed} lines have new numbers, {kept} are as they were")
+            unchanged, changed = tune.upgrade(log, _task_or_none)
+            say(f"{changed} lines have new numbers, {unchanged} are as they were")
         case _:
-            kept, dropped = tune.prune(log, keep)
-            say(f"kept {kept} lines, dropped {dropped}")
+            unchanged, dropped = tune.prune(log, keep)
+            say(f"kept {unchanged} lines, dropped {dropped}")
 
 
 def _task_or_none(key: str, target: str) -> tune.Task | None:
@@ -168,49 +170,33 @@ def _task_or_none(key: str, target: str) -> tune.Task | None:
         return None
 
 
-def _title(group: tune.Group) -> str:
-    task, target, _ = group
-    return f"{task} for {target}"
-
-
 def _rate(record: tune.Record) -> str:
     return f"{record.flops / record.seconds / 1e9:.1f} GFLOP/s, {record.seconds * 1e3:.4g} ms"
 
 
 def _say_best(group: tune.Group, summary: tune.Summary, say: Say) -> None:
+    name, target, _ = group
     record = summary.best
     if record is None:
-        say(f"{_title(group)}: every candidate failed")
+        say(f"{name} for {target}: every candidate failed")
         return
-    say(f"{_title(group)}: {_rate(record)}")
-    for name, value in record.values.items():
-        say(f"  {name} = {value}")
+    say(f"{name} for {target}: {_rate(record)}")
+    for knob, value in record.values.items():
+        say(f"  {knob} = {value}")
     task = _task_or_none(record.task, record.target)
     if task is not None:
         say(tune.replay(record, task).python())
 
 
 def _say_summary(group: tune.Group, summary: tune.Summary, say: Say) -> None:
-    best = "-" if summary.best is None else _rate(summary.best)
-    failed = sum(summary.failures.values())
-    say(f"{_title(group)} on {_machine(group)}")
-    say(f"  {summary.records} trials, {failed} failed, best {best}{_when(summary.best)}")
+    name, target, machine = group
+    record, failed = summary.best, sum(summary.failures.values())
+    best = "-"
+    if record is not None:
+        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.time))
+        best = f"{_rate(record)}, {day}"
+    machine = re.sub(r'["{}]', "", machine)
+    say(f"{name} for {target} on {machine}")
+    say(f"  {summary.records} trials, {failed} failed, best {best}")
     for kind, count in summary.failures.items():
         say(f"  {count:6}  {kind}")
-
-
-def _machine(group: tune.Group) -> str:
-    return re.sub(r'["{}]', "", group[2])
-
-
-def _when(record: tune.Record | None) -> str:
-    return "" if record is None else time.strftime(", %Y-%m-%d %H:%M", time.localtime(record.time))
-
-
-def _say_skipped(log: tune.Log, say: Say) -> None:
-    faults: dict[str, Any] = {}
-    for _, _, fault in log.lines():
-        faults[fault] = faults.get(fault, 0) + 1
-    for fault, count in faults.items():
-        if fault:
-            say(f"{count} {fault}")

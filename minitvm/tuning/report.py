@@ -13,7 +13,7 @@ from minitvm import tune, viz
 from minitvm.base import ArgumentError
 
 TOP = 10  # candidates in the table
-FEWEST = 8  # trials that are needed to state the accuracy of a model
+MIN_TRIALS = 8  # trials that are needed to state the accuracy of a model
 BARS = 12  # feature columns shown in each chart
 EFFECTS = "what each column adds to the predicted speed of the best (fastest trial: 1)"
 
@@ -51,20 +51,17 @@ def _summary(task: tune.Task, reading: tune.Reading, best: tune.Trial | None) ->
     failed = sum(bool(t.result.error) for t in trials)
     build = sum(t.result.build_seconds for t in trials) / len(trials)
     run = sum(t.result.run_seconds for t in trials) / len(trials)
-    speed = (
-        "every candidate failed"
-        if best is None
-        else (
-            f"best {tune.rate(task, best.seconds):.1f} GFLOP/s, {best.seconds * 1e3:.4g} ms a call"
-        )
-    )
+    speed = "every candidate failed"
+    if best is not None:
+        rate = tune.rate(task, best.seconds)
+        speed = f"best {rate:.1f} GFLOP/s, {best.seconds * 1e3:.4g} ms a call"
     gain = tune.gain_of(best)
     speed += f", {gain}" if gain else ""
-    when = [
+    first, last = (
         time.strftime("%Y-%m-%d %H:%M", time.localtime(t.time)) for t in (trials[0], trials[-1])
-    ]
+    )
     text = (
-        f"{len(trials)} trials ({failed} failed) from {when[0]} to {when[1]}; {speed}. "
+        f"{len(trials)} trials ({failed} failed) from {first} to {last}; {speed}. "
         f"A trial took {build * 1e3:.0f} ms to build and {run * 1e3:.0f} ms to run on average. "
         f"The space has {tune.counted(task.size)} candidates in {len(task.sketches)} sketches."
     )
@@ -94,7 +91,7 @@ def _fastest(task: tune.Task, reading: tune.Reading) -> str:
 def _values(task: tune.Task, candidate: tune.Candidate) -> str:
     sketch = task.sketches[candidate.sketch]
     knobs = zip(sketch.space.knobs, candidate.row, strict=True)
-    return ", ".join([sketch.name, *(f"{g.name} = {g.options[n]}" for g, n in knobs)])
+    return ", ".join([sketch.name, *(f"{k.name} = {k.options[n]}" for k, n in knobs)])
 
 
 def _schedule(task: tune.Task, best: tune.Trial) -> list[str]:
@@ -118,13 +115,12 @@ def _model(task: tune.Task, trials: Sequence[tune.Trial], best: tune.Trial) -> l
     model.fit(seen[:-1], labels)
     shares = dict(islice(model.importance(columns.names).items(), BARS))
     effects = dict(islice(model.explain(seen[-1:], columns.names).items(), BARS))
-    fit = (
-        ""
-        if accuracy is None
-        else f" Trained on every second trial only, they order {accuracy:.0%} of the pairs of the "
-        "other trials correctly; guessing would give 50%."
-    )
-    text = f"What boosted trees, trained on the {len(trials)} trials of this log, look at.{fit}"
+    text = f"What boosted trees, trained on the {len(trials)} trials of this log, look at."
+    if accuracy is not None:
+        text += (
+            f" Trained on every second trial only, they order {accuracy:.0%} of the pairs of the "
+            "other trials correctly; guessing would give 50%."
+        )
     return [
         f"<p>{escape(text)}</p>",
         viz.svg(viz.shares_scene(shares, "share of the gain of all splits (all columns: 1)")),
@@ -134,7 +130,7 @@ def _model(task: tune.Task, trials: Sequence[tune.Trial], best: tune.Trial) -> l
 
 def _accuracy(features: tune.Floats, labels: tune.Floats) -> float | None:
     """Train a model on half of the trials; return its pairwise accuracy on the other half."""
-    if len(labels) < FEWEST:
+    if len(labels) < MIN_TRIALS:
         return None
     model = tune.Trees()
     model.fit(features[::2], labels[::2])

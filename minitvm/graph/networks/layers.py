@@ -59,8 +59,8 @@ class Layers:
             "running_mean": 0.1 * self.rng.standard_normal(n),
             "running_var": 1 + 0.1 * self.rng.random(n),
         }
-        given = [self.b.param(f"{name}.{k}", v.astype("float32")) for k, v in vectors.items()]
-        return self.b.batch_norm(x, *given, name=name)
+        params = [self.b.param(f"{name}.{k}", v.astype("float32")) for k, v in vectors.items()]
+        return self.b.batch_norm(x, *params, name=name)
 
     def dense(self, x: Node, name: str, outputs: int, *, bias: bool = True) -> Node:
         """Add a dense layer."""

@@ -77,8 +77,8 @@ def _lstm_cell(
     n = h.type.shape[1]
     gates = b.dense(b.concatenate(x, h, axis=1), *weights)
     i, f, g, o = (b.strided_slice(gates, (0, k * n), (1, (k + 1) * n)) for k in range(4))
-    kept = b.multiply(b.sigmoid(f), c)
-    cell = b.add(kept, b.multiply(b.sigmoid(i), b.tanh(g)))
+    remembered = b.multiply(b.sigmoid(f), c)
+    cell = b.add(remembered, b.multiply(b.sigmoid(i), b.tanh(g)))
     return b.multiply(b.sigmoid(o), b.tanh(cell)), cell
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..node import PARAM, Array, Graph, Node, rewritten
+from ..node import Array, Graph, Node, rewritten
 from ..operators import call
-from .fold import add_param, pruned
+from .fold import add_param, are_known, pruned
 
 CHANNEL = {"conv2d": 0, "conv3d": 0, "dense": 0, "conv2d_transpose": 1}  # output channel of weights
 
@@ -28,7 +28,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
     params, readers = dict(graph.params), graph.readers()
 
     def change(node: Node, old: Node) -> Node:
-        if node.op != "batch_norm" or not all(n.name in params for n in node.inputs[1:]):
+        if node.op != "batch_norm" or not are_known(node.inputs[1:], params):
             return node
         x, *vectors = node.inputs
         axis = node.attrs.get("axis", 1) % len(node.type.shape)
@@ -36,8 +36,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
         broadcast = (scale.size, *([1] * (len(node.type.shape) - axis - 1)))
         name = vectors[0].name
         alone = len(readers[old.inputs[0]]) == 1 and old.inputs[0] not in graph.outputs
-        known = all(n.op == PARAM and n.name in params for n in x.inputs[1:])
-        if alone and axis == 1 and x.op in CHANNEL and known:
+        if alone and axis == 1 and x.op in CHANNEL and are_known(x.inputs[1:], params):
             weights = params[x.inputs[1].name]
             shape = [1] * weights.ndim
             shape[CHANNEL[x.op]] = -1

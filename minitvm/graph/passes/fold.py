@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..evaluate import value_of
@@ -19,11 +20,10 @@ def fold_constants(graph: Graph) -> Graph:
     params = dict(graph.params)
 
     def change(node: Node, _: Node) -> Node:
-        known = [params.get(n.name) if n.op == PARAM else None for n in node.inputs]
-        values = [value for value in known if value is not None]
-        if not values or len(values) < len(known):
+        if not node.inputs or not are_known(node.inputs, params):
             return node
-        return add_param(params, f"{node.inputs[0].name}.{node.op}", value_of(node, values))
+        value = value_of(node, [params[n.name] for n in node.inputs])
+        return add_param(params, f"{node.inputs[0].name}.{node.op}", value)
 
     return pruned(rewritten(graph, change).with_params(params))
 
@@ -34,6 +34,11 @@ def add_param(params: dict[str, Array], wish: str, value: Array) -> Node:
     name = next(n for n in (wish, *tries) if n not in params)
     params[name] = value
     return Node(PARAM, (), tensor_type(value.shape, value.dtype.name), name=name)
+
+
+def are_known(nodes: Iterable[Node], params: Mapping[str, Array]) -> bool:
+    """Return whether all nodes are parameters with values."""
+    return all(node.op == PARAM and node.name in params for node in nodes)
 
 
 def pruned(graph: Graph) -> Graph:

@@ -39,8 +39,7 @@ def other_formulas(graph: Graph) -> list[Graph]:
     if len(convolutions) != 1:
         return []
     (conv,) = convolutions
-    table = topi.formulas(_tensor(conv))
-    names = list(dict.fromkeys(f.name for f in table if f.applies))
+    names = list(dict.fromkeys(f.name for f in topi.formulas(_tensor(conv)) if f.applies))
     default = names[0]
     if "rows" in names:  # of those with the same multiplications, only the default
         default = topi.best_formula(_tensor(conv), methods=("rows", "blocks")).name
@@ -55,17 +54,17 @@ def _with_formula(graph: Graph, conv: Node, method: str) -> Graph:
     return rewritten(graph, lambda node, old: _with_method(node, method) if old is conv else node)
 
 
-def use_formulas(graph: Graph, chosen: Mapping[Graph, Graph]) -> Graph:
-    """Replace the bodies of kernels; `chosen` maps a body to a body with the same results.
+def use_formulas(graph: Graph, formulas: Mapping[Graph, Graph]) -> Graph:
+    """Replace the bodies of kernels; `formulas` maps a body to a body with the same results.
 
     before   y = conv2d_relu(x, w)    # conv2d(..., method="winograd")
     after    y = conv2d_relu(x, w)    # conv2d(...)
     """
 
     def change(node: Node, _: Node) -> Node:
-        if node.op != KERNEL or node.body not in chosen:
+        if node.op != KERNEL or node.body not in formulas:
             return node
-        return kernel(chosen[node.body], node.inputs, node.name)
+        return kernel(formulas[node.body], node.inputs, node.name)
 
     return rewritten(graph, change)
 

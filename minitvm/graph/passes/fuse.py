@@ -78,17 +78,17 @@ class Dominator:
 
 def post_dominators(graph: Graph) -> dict[Node, Dominator]:
     """Return the post-dominator of each node that is computed."""
-    readers, found = graph.readers(), dict[Node, Dominator]()
+    readers, dominators = graph.readers(), dict[Node, Dominator]()
     outputs = set(graph.outputs)
     for node in reversed(graph.calls):
         if node in outputs:
-            found[node] = Dominator(None, Fusion.OPAQUE, 1)
+            dominators[node] = Dominator(None, Fusion.OPAQUE, 1)
             continue
         meet, kind = readers[node][0], Fusion.ELEMENTWISE
         for reader in readers[node]:
-            meet, kind = _meeting(meet, reader, max(kind, edge_kind(node, reader)), found)
-        found[node] = Dominator(meet, kind, _depth(meet, found) + 1)
-    return found
+            meet, kind = _meeting(meet, reader, max(kind, edge_kind(node, reader)), dominators)
+        dominators[node] = Dominator(meet, kind, _depth(meet, dominators) + 1)
+    return dominators
 
 
 def edge_kind(node: Node, reader: Node) -> Fusion:
@@ -100,19 +100,19 @@ def edge_kind(node: Node, reader: Node) -> Fusion:
 
 
 def _meeting(
-    a: Node | None, b: Node | None, kind: Fusion, found: Mapping[Node, Dominator]
+    a: Node | None, b: Node | None, kind: Fusion, dominators: Mapping[Node, Dominator]
 ) -> tuple[Node | None, Fusion]:
     """Return the first common dominator of `a` and `b`, and the largest kind on the way to it."""
     while a is not b:
-        if _depth(a, found) < _depth(b, found):
+        if _depth(a, dominators) < _depth(b, dominators):
             a, b = b, a
         assert a is not None  # it is as deep as b, which is another node
-        a, kind = found[a].node, max(kind, found[a].kind)
+        a, kind = dominators[a].node, max(kind, dominators[a].kind)
     return a, kind
 
 
-def _depth(node: Node | None, found: Mapping[Node, Dominator]) -> int:
-    return 0 if node is None else found[node].depth
+def _depth(node: Node | None, dominators: Mapping[Node, Dominator]) -> int:
+    return 0 if node is None else dominators[node].depth
 
 
 # --- groups --------------------------------------------------------------------------------------
@@ -194,13 +194,13 @@ def joins(node: Node) -> bool:
 
 def _path(node: Node, sink: Node, readers: Readers) -> list[Node]:
     """Return the nodes between a node and its dominator."""
-    found, left = dict[Node, None](), list(readers[node])
+    between, left = dict[Node, None](), list(readers[node])
     while left:
         each = left.pop()
-        if each is not sink and each not in found:
-            found[each] = None
+        if each is not sink and each not in between:
+            between[each] = None
             left += readers[each]
-    return list(found)
+    return list(between)
 
 
 # --- kernels -------------------------------------------------------------------------------------

@@ -137,8 +137,8 @@ def _can_move(node: Node) -> bool:
         return attrs["layout"] == "NCHW"
     if axes == "axis" and len(node.type.shape) < 4:
         gone = {d % 4 for d in _tuple(attrs["axis"])}
-        kept = [NCHW[d] for d in range(4) if d not in gone]
-        return kept == sorted(kept)  # otherwise the result would be permuted
+        axes_left = [NCHW[d] for d in range(4) if d not in gone]
+        return axes_left == sorted(axes_left)  # otherwise the result would be permuted
     return axes in ("any", "axis") and len(node.type.shape) == 4
 
 

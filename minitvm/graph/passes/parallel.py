@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..node import PARAM, Array, Graph, Node, rewritten
+from ..node import Array, Graph, Node, rewritten
 from ..operators import OPERATORS, Fusion, call
-from .fold import add_param, pruned
+from .fold import add_param, are_known, pruned
 
-FEWEST = 3  # branches, as in TVM: joining fewer saves less, and each slice is a copy
+MIN_BRANCHES = 3  # branches, as in TVM: joining fewer saves less, and each slice is a copy
 CHANNEL = {"conv2d": 3, "dense": 1}  # dimension of the output channels, counted from the last
 Chain = Sequence[Node]  # a convolution or dense layer, and the elementwise operators after it
 
@@ -28,33 +28,33 @@ def merge_parallel(graph: Graph) -> Graph:
     for first in _groups(graph, params):
         chains = _extended([[node] for node in first], graph, readers, params)
         branch |= {chain[-1]: (chains, k) for k, chain in enumerate(chains)}
-    made: dict[Node, Node] = {}
+    joined: dict[Node, Node] = {}
 
     def change(node: Node, old: Node) -> Node:
         if old not in branch:
             return node
         chains, k = branch[old]
         first = chains[0][0]
-        if first not in made:
+        if first not in joined:
             x = node
             for _ in chains[0]:
                 x = x.inputs[0]
-            made[first] = _joined(chains, x, params)
-        return _slice(made[first], chains, k)
+            joined[first] = _joined(chains, x, params)
+        return _slice(joined[first], chains, k)
 
     return pruned(rewritten(graph, change).with_params(params))
 
 
 def _groups(graph: Graph, params: Mapping[str, Array]) -> Iterator[list[Node]]:
     """Yield the operators of one input that can be computed as one."""
-    found: dict[object, list[Node]] = {}
+    groups: dict[object, list[Node]] = {}
     for node in graph.calls:
-        known = all(n.op == PARAM and n.name in params for n in node.inputs[1:])
+        known = are_known(node.inputs[1:], params)
         if node.op in CHANNEL and known and node.attrs.get("groups", 1) == 1:
             shapes = tuple(n.type.shape[1:] for n in node.inputs[1:])
             key = node.op, node.inputs[0], shapes, tuple(sorted(node.attrs.items()))
-            found.setdefault(key, []).append(node)
-    return (group for group in found.values() if len(group) >= FEWEST)
+            groups.setdefault(key, []).append(node)
+    return (group for group in groups.values() if len(group) >= MIN_BRANCHES)
 
 
 def _extended(
@@ -87,7 +87,7 @@ def _follows(node: Node, first: Node, chain: Chain, params: Mapping[str, Array])
         and (node.op, node.attrs, len(others)) == (first.op, first.attrs, len(first.inputs) - 1)
         and node.inputs[0] is chain[-1]
         and node.type == chain[-1].type
-        and all(n.op == PARAM and n.name in params for n in others)
+        and are_known(others, params)
         and all(n.type.shape == (channels, *([1] * (place - 1))) for n in others)
     )
 

@@ -14,8 +14,8 @@ def simplify(graph: Graph) -> Graph:
     before   y = transpose(transpose(x, axes=(0, 2, 3, 1)), axes=(0, 3, 1, 2)); z = add(y, b=0.0)
     after    z = x
     """
-    while (found := rewritten(graph, _simpler)) is not graph:
-        graph = found
+    while (simpler := rewritten(graph, _simpler)) is not graph:
+        graph = simpler
     return graph
 
 
