@@ -5,5 +5,5 @@
 from .cache import Cache
 from .kernels import CAPACITY, COMPULSORY, CONFLICT, HIT, compiled
 from .lines import Accesses, footprint, previous
-from .replay import OUTCOMES, Replay, simulate
+from .replay import OUTCOMES, Counts, Replay, simulate
 from .reuse import Histogram, histogram, miss_ratio_curve, reuse_distances

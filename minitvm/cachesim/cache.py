@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from minitvm.base import ArgumentError
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 POLICIES = ("lru", "fifo")
 
 
@@ -39,8 +39,8 @@ class Cache:
                 f"Cache(policy={self.policy!r})", "no such policy", f"one of {', '.join(POLICIES)}"
             )
         _power_of_two("line", self.line, f"it is {self.line}")
-        if self.bytes > MOST_BYTES:
-            raise ArgumentError(f"Cache(bytes={self.bytes})", f"the maximum is {MOST_BYTES}")
+        if self.bytes > MAX_BYTES:
+            raise ArgumentError(f"Cache(bytes={self.bytes})", f"the maximum is {MAX_BYTES}")
         row = self.line * (self.ways or 1)
         if self.bytes % row:
             raise ArgumentError(

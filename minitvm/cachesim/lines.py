@@ -11,7 +11,7 @@ from minitvm.base import ArgumentError, check_unmasked
 
 from .kernels import NONE, Ints, compiled, last_seen, number
 
-MOST = 1 << 28  # the largest number of line look-ups in one call
+MAX_LOOKUPS = 1 << 28  # the largest number of line look-ups in one call
 HIGHEST = 1 << 60  # all addresses and sizes are smaller
 
 
@@ -117,9 +117,11 @@ def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
     total = int(many.sum(dtype=np.float64))
     if total == len(first):
         return Lookups(first, at)
-    if total > MOST:
+    if total > MAX_LOOKUPS:
         raise ArgumentError(
-            f"{total} look-ups of lines", f"the maximum is {MOST}", "smaller or fewer accesses"
+            f"{total} look-ups of lines",
+            f"the maximum is {MAX_LOOKUPS}",
+            "smaller or fewer accesses",
         )
     at = np.repeat(at, many)
     start = np.cumsum(many) - many

@@ -17,32 +17,18 @@ from .lines import Given, addresses_of, lookups, numbered, sizes_of, writes_of
 OUTCOMES = ("hit", "compulsory", "capacity", "conflict")  # names of the codes 0 .. 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Replay:
-    """The outcomes of the look-ups in one cache.
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many look-ups of cache lines hit and missed, by the kind of miss (see Replay.outcome).
 
-    outcome      uint8[n]: HIT, or the kind of miss (Hill and Smith 1989):
-                 COMPULSORY   the line is used for the first time
-                 CAPACITY     a fully associative LRU cache of the same size misses as well
-                 CONFLICT     a fully associative LRU cache hits: too many lines share the set
-    at           int64[n]: the position of the access that caused each look-up. An access that
-                 crosses the end of a line causes several look-ups, and an access that hits in a
-                 level nearer to the processor causes none
     evictions    lines that were evicted to make room for other lines
-    writebacks   dirty lines that were evicted, and write-backs from the level above that miss
-    dirty        lines that are dirty at the end and still have to be written back
     """
 
-    cache: Cache
-    outcome: Ints
-    at: Ints
     hits: int
     compulsory: int
     capacity: int
     conflict: int
     evictions: int
-    writebacks: int
-    dirty: int
 
     @property
     def misses(self) -> int:
@@ -58,6 +44,28 @@ class Replay:
     def miss_ratio(self) -> float:
         """The share of look-ups that missed; 0 if there were no look-ups."""
         return self.misses / self.accesses if self.accesses else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay(Counts):
+    """The outcomes of the look-ups in one cache.
+
+    outcome      uint8[n]: HIT, or the kind of miss (Hill and Smith 1989):
+                 COMPULSORY   the line is used for the first time
+                 CAPACITY     a fully associative LRU cache of the same size misses as well
+                 CONFLICT     a fully associative LRU cache hits: too many lines share the set
+    at           int64[n]: the position of the access that caused each look-up. An access that
+                 crosses the end of a line causes several look-ups, and an access that hits in a
+                 level nearer to the processor causes none
+    writebacks   dirty lines that were evicted, and write-backs from the level above that miss
+    dirty        lines that are dirty at the end and still have to be written back
+    """
+
+    cache: Cache
+    outcome: Ints
+    at: Ints
+    writebacks: int
+    dirty: int
 
     @property
     def bytes_moved(self) -> int:
@@ -127,13 +135,13 @@ def simulate(
     row = addresses_of(accesses)
     lines, at = lookups(row, sizes_of(accesses, sizes), levels[0].line)
     kinds = np.where(writes_of(accesses, writes, len(row)), WRITE, READ).astype(np.uint8)[at]
-    stream, done = _Stream(lines, kinds, at), list[Replay]()
+    stream, replays = _Stream(lines, kinds, at), list[Replay]()
     for n, cache in enumerate(levels):
-        found, outcome, sent = _level(cache, stream)
-        done.append(found)
+        result, outcome, sent = _level(cache, stream)
+        replays.append(result)
         if n + 1 < len(levels):
             stream = _below(stream, outcome, sent, cache.line, levels[n + 1].line)
-    return done[0] if isinstance(caches, Cache) else tuple(done)
+    return replays[0] if isinstance(caches, Cache) else tuple(replays)
 
 
 def _level(cache: Cache, stream: _Stream) -> tuple[Replay, Ints, Ints]:
@@ -153,23 +161,23 @@ def _level(cache: Cache, stream: _Stream) -> tuple[Replay, Ints, Ints]:
         one = np.zeros(len(names), np.int64)
         run(ids, stream.kinds, one, 1, cache.lines, True, ideal, unused)
         outcome[(outcome == CAPACITY) & (ideal == HIT)] = CONFLICT
-    asked = stream.kinds != WRITE_BACK
+    lookup = stream.kinds != WRITE_BACK
     hits, compulsory, capacity, conflict = (
-        int(np.count_nonzero((outcome == kind) & asked)) for kind in range(len(OUTCOMES))
+        int(np.count_nonzero((outcome == kind) & lookup)) for kind in range(len(OUTCOMES))
     )
-    found = Replay(
-        cache,
-        outcome[asked],
-        stream.at[asked],
+    result = Replay(
         hits,
         compulsory,
         capacity,
         conflict,
         evictions,
+        cache,
+        outcome[lookup],
+        stream.at[lookup],
         writebacks=int(np.count_nonzero(sent != NONE)),
         dirty=dirty,
     )
-    return found, outcome, np.append(names, NONE)[sent]  # of -1: the last entry
+    return result, outcome, np.append(names, NONE)[sent]  # of -1: the last entry
 
 
 def _below(stream: _Stream, outcome: Ints, sent: Ints, line: int, below: int) -> _Stream:
@@ -183,5 +191,5 @@ def _below(stream: _Stream, outcome: Ints, sent: Ints, line: int, below: int) ->
     by_time = np.argsort(order, kind="stable")
     lines = np.concatenate([sent[driven], stream.lines[missed]])[by_time]
     kinds = np.repeat(np.array([WRITE_BACK, READ], np.uint8), [len(driven), len(missed)])[by_time]
-    found, which = lookups(lines * line, line, below)
-    return _Stream(found, kinds[which], stream.at[order[by_time]][which])
+    lines, which = lookups(lines * line, line, below)
+    return _Stream(lines, kinds[which], stream.at[order[by_time]][which])

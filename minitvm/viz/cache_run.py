@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -16,33 +16,6 @@ from .chart import short
 Array = np.ndarray[Any, np.dtype[Any]]
 LOOK_BACK = 1 << 14  # the accesses in which contents() first searches for cached lines
 PAGE = 4096  # bytes: a recorded run places each tensor at a multiple of this
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The hits and misses of one buffer's accesses; `evictions` counts evictions of its lines."""
-
-    name: str
-    hits: int
-    compulsory: int
-    capacity: int
-    conflict: int
-    evictions: int
-
-    @property
-    def misses(self) -> int:
-        """The number of accesses that missed."""
-        return self.compulsory + self.capacity + self.conflict
-
-    @property
-    def accesses(self) -> int:
-        """The number of loads and stores."""
-        return self.hits + self.misses
-
-    @property
-    def miss_ratio(self) -> float:
-        """Misses per access; 0 if there are no accesses."""
-        return self.misses / self.accesses if self.accesses else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +92,8 @@ def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
     )
 
 
-def totals(run: CacheRun) -> tuple[Totals, ...]:
-    """Return the hits, misses and evictions of each buffer of the program.
+def totals(run: CacheRun) -> dict[str, cachesim.Counts]:
+    """Return the hits, misses and evictions of each buffer of the program, by its name.
 
     The evictions of a buffer are its fetched lines minus its lines in the cache at the end.
     """
@@ -133,10 +106,10 @@ def totals(run: CacheRun) -> tuple[Totals, ...]:
         for line in row:
             left[run.own(line)[0]] += 1
     rows = zip(trace.buffers, *counts, left, strict=True)
-    return tuple(
-        Totals(b.name, hits, new, large, clash, new + large + clash - there)
+    return {
+        b.name: cachesim.Counts(hits, new, large, clash, new + large + clash - there)
         for b, hits, new, large, clash, there in rows
-    )
+    }
 
 
 def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
@@ -230,16 +203,14 @@ USED = "cache lines that one iteration uses"
 
 def totals_table(run: CacheRun) -> list[str]:
     """Return the totals as lines of text: one for each of the first six buffers, one for all."""
-    r, names = run.replay, titles(run.trace)
-    rows = [replace(t, name=name) for t, name in zip(totals(run), names, strict=True)][:6]
-    rows.append(Totals("all", r.hits, r.compulsory, r.capacity, r.conflict, r.evictions))
+    rows = list(zip(titles(run.trace), totals(run).values(), strict=True))[:6]
     head = f"{'':9}{'accesses':>10}{'hits':>10}{'misses':>9}{'ratio':>8}{'evicted':>9}"
-    return [head, *map(_total_row, rows)]
+    return [head, *(_total_row(name, t) for name, t in (*rows, ("all", run.replay)))]
 
 
-def _total_row(t: Totals) -> str:
+def _total_row(name: str, t: cachesim.Counts) -> str:
     counts = f"{t.accesses:>10}{t.hits:>10}{t.misses:>9}"
-    return f"{short(t.name, 8):9}{counts}{t.miss_ratio:>8.1%}{t.evictions:>9}"
+    return f"{short(name, 8):9}{counts}{t.miss_ratio:>8.1%}{t.evictions:>9}"
 
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:

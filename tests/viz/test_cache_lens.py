@@ -127,8 +127,9 @@ def test_lines_are_hidden_until_frames_fill_the_ways() -> None:
 
 def test_totals_add_up_to_the_replay() -> None:
     run = run_of(*matmul(16), Cache(1024, 64, 2))
-    rows = viz.totals(run)
-    assert [r.name for r in rows] == ["A", "B", "C"]
+    totals = viz.totals(run)
+    assert list(totals) == ["A", "B", "C"]
+    rows = totals.values()
     assert sum(r.hits for r in rows) == run.replay.hits
     assert sum(r.misses for r in rows) == run.replay.misses
     assert sum(r.evictions for r in rows) == run.replay.evictions == 1594
