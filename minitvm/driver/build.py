@@ -42,19 +42,16 @@ def lower(
     """
     check_arguments(s, args, name, binds)
     backend = codegen.TARGETS[Target(target).kind]
-    chosen = backend.passes if passes is None else passes
-    early = "nest" if check_flag("simple_mode", simple_mode) else ""
-    stop = check_text("until", early if until is None else until, '"nest"') or early
-    with lowering.within_stack(f"a schedule of {len(s.stages)} stages"):
-        func = lowering.lower_state(
-            s.state,
-            tuple(args),
-            name=name,
-            passes=chosen,
-            until=stop,
-            watch=watch,
-            prepack=not backend.accelerator,
-        )
+    default = lowering.START if check_flag("simple_mode", simple_mode) else ""
+    func = lowering.lower_state(
+        s.state,
+        tuple(args),
+        name=name,
+        passes=backend.passes if passes is None else passes,
+        until=check_text("until", default if until is None else until, '"nest"') or default,
+        watch=watch,
+        prepack=not backend.accelerator,
+    )
     machine = backend.machine()
     return func if machine is None else replace(func, machine=machine)
 
@@ -92,18 +89,18 @@ def build(
         codegen.refuse_accelerator(func.body, to.kind)
     state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may change later
     scalar = partial(_scalar, func, state, tuple(args), name)
-    made = _made(backend, codegen.BuildRequest(func, to, isolate, scalar))
+    function = _loaded(backend, codegen.BuildRequest(func, to, isolate, scalar))
     if debug_level():
         debug(1, f"build {func.name} for {to}: {(time.perf_counter() - start) * 1e3:.1f} ms")
-    return made
+    return function
 
 
-def _made(backend: codegen.Backend[Any], request: codegen.BuildRequest) -> runtime.Function:
+def _loaded(backend: codegen.Backend[Any], request: codegen.BuildRequest) -> runtime.Function:
     """Compile the program that packs constants, if there is one, and then the program itself."""
     func, scalar = request.func, request.scalar
     if func.prepack is not None:
-        early = replace(request, func=func.prepack, scalar=lambda: scalar().prepack or func)
-        request = replace(request, prepack=_made(backend, early))
+        first = replace(request, func=func.prepack, scalar=lambda: scalar().prepack or func)
+        request = replace(request, prepack=_loaded(backend, first))
     return backend.load(request, backend.emit(func, request.target))
 
 

@@ -2,7 +2,7 @@
 
 # pyright: reportUnusedImport=false
 
-from .caution import Caution, Cautions
 from .derive import Derivation, PrintedLoops, explain_bound, loops_of
 from .guards import explain_guard
 from .report import Explanation, StageReport, explain
+from .warning import PerformanceWarning, PerformanceWarnings

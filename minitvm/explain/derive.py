@@ -38,14 +38,14 @@ class Derivation:
 class PrintedLoops:
     """The loops of a schedule state before the first pass, and their printed names.
 
-    early   the names of the stages that are computed before the calls; their loops come first
+    prepacked   the names of the stages that are computed before the calls; their loops come first
     """
 
     state: schedule.State
-    context: lowering.Context
+    context: lowering.LoweringContext
     body: tir.Stmt
     printer: tir.Printer
-    early: frozenset[str]
+    prepacked: frozenset[str]
 
     def stage(self, name: str) -> schedule.Stage:
         """Return the stage called `name`, with the formulas of inlined stages substituted."""
@@ -65,25 +65,18 @@ class PrintedLoops:
         return plain(stage.names[a]) if var is None else self.show(var)
 
 
+@lowering.within_stack
 def loops_of(state: schedule.State) -> PrintedLoops:
     """Return the loops of `state`, with all inputs and outputs as arguments."""
-    plain_state = lowering.normalize(state)
-    tensors = [
-        tensor.tensor_of(s.op, i)
-        for s in plain_state.stages
-        if s.is_output or isinstance(s.op, tensor.PlaceholderOp)
-        for i in range(len(s.op.dtypes))
-    ]
-    given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
-    context = lowering.allocate(plain_state, lowering.infer(plain_state), given)
-    early = lowering.beforehand(context)
-    late = [s for s in plain_state.stages if s not in early]
-    body, printer = lowering.nest(context, [*early, *late]), tir.Printer()
-    for b in given.values():
-        printer.name(b)
+    context = lowering.allocate(lowering.normalize(state))
+    prepacked, main = lowering.prepack_stages(context)
+    body, printer = lowering.nest(context, [*prepacked, *main]), tir.Printer()
+    for t, b in context.buffers.items():
+        if t in context.not_allocated:
+            printer.name(b)
     for _ in printer.lines(body):
         pass
-    return PrintedLoops(state, context, body, printer, frozenset(s.name for s in early))
+    return PrintedLoops(state, context, body, printer, frozenset(s.name for s in prepacked))
 
 
 def plain(name: str) -> str:
@@ -221,11 +214,11 @@ def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Itera
     """Yield the reasons why this part of axis `a` is computed, such as what each reader reads."""
     op, domain = stage.op, loops.domain(stage.name)
     assert isinstance(op, tensor.ComputeOp)
-    d, demand = next(n for n, b in enumerate(op.axis) if b is a), domain.demand
-    for reader in dict.fromkeys(read.reader for read in demand.reads):
-        own = [read for read in demand.reads if read.reader == reader]
+    d, required = next(n for n, b in enumerate(op.axis) if b is a), domain.required
+    for reader in dict.fromkeys(read.reader for read in required.reads):
+        own = [read for read in required.reads if read.reader == reader]
         yield _reader(loops, stage, loops.stage(reader), own, d)
-    for reader in demand.whole_readers:
+    for reader in required.whole_readers:
         yield Derivation(f"because {reader} reads all of it")
     if isinstance(stage.attach, schedule.At):
         at = loops.stage(stage.attach.stage)
@@ -233,9 +226,9 @@ def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Itera
         by = _attached_by(loops.state, stage.name)
         yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{by}")
     scope = loops.context.buffers[tensor.tensor_of(op, 0)].scope
-    for v in demand.shared:
+    for v in required.shared:
         yield Derivation(f"for all iterations of {loops.show(v)}: they share the {scope} memory")
-    if (touched := demand.touched[d]) is not None:
+    if (touched := required.touched[d]) is not None:
         yield from _adjusted(stage, domain, a, touched)
 
 

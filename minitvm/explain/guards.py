@@ -42,6 +42,7 @@ def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) 
 # --- one loop -------------------------------------------------------------------------------------
 
 
+@lowering.within_stack
 def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
     """Explain every guard that depends on the loop or axis `axis` of the stage `name`.
 

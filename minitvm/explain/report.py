@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from minitvm import schedule, tensor, tir
+from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError, Target
 
-from .caution import Caution, cautions, compiled
 from .derive import PrintedLoops, loops_of, plain, span
 from .guards import cause_of
-from .slow import is_small
+from .hottest import is_small
+from .stages import compiled, performance_warnings
+from .warning import PerformanceWarning
 from .work import UNKNOWN, StoreCounts, number, work_of
 
 
@@ -60,7 +61,7 @@ class StageReport:
     reads: tuple[tuple[str, int], ...] = ()
     terms: int | str = 1
     guards: tuple[tuple[str, str], ...] = ()
-    warnings: tuple[Caution, ...] = ()
+    warnings: tuple[PerformanceWarning, ...] = ()
 
     @property
     def recompute(self) -> Fraction | None:
@@ -133,8 +134,8 @@ class Explanation:
         raise ScheduleError(f"no stage called {name!r}", "", f"one of {names}")
 
     @property
-    def warnings(self) -> tuple[Caution, ...]:
-        """Return the three most important cautions, the largest estimated factor first.
+    def warnings(self) -> tuple[PerformanceWarning, ...]:
+        """Return the three most important warnings, the largest estimated factor first.
 
         For a small program, return only steps without effect.
         """
@@ -164,6 +165,7 @@ def _cell(text: str) -> str:
 # --- making the report ----------------------------------------------------------------------------
 
 
+@lowering.within_stack
 def explain(state: schedule.State, target: str | Target | None = None) -> Explanation:
     """Return a report on every stage of the schedule `state`.
 
@@ -174,7 +176,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
     state = schedule.without_pending(state)
     loops = loops_of(state)
     final = compiled(loops)
-    found = cautions(loops, final, Target(target))
+    warnings = performance_warnings(loops, final, Target(target))
     reports: list[StageReport] = []
     scans = [(s.name, s.op) for s in state.stages if isinstance(s.op, tensor.ScanOp)]
     states = [(t, name) for name, op in scans for t in op.states]
@@ -189,7 +191,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
         else:
             stage = loops.stage(s.name)
             if isinstance(stage.op, tensor.ComputeOp):
-                own = tuple(c for c in found if c.stage == s.name)
+                own = tuple(w for w in warnings if w.stage == s.name)
                 reports.append(_report(loops, stage, stage.op, own))
             else:
                 where = f"{_place(loops, stage)}; {_given(loops, stage)}"
@@ -208,7 +210,10 @@ def _given(loops: PrintedLoops, stage: schedule.Stage) -> str:
 
 
 def _report(
-    loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp, own: tuple[Caution, ...]
+    loops: PrintedLoops,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    own: tuple[PerformanceWarning, ...],
 ) -> StageReport:
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
@@ -235,7 +240,7 @@ def _place(loops: PrintedLoops, stage: schedule.Stage) -> str:
     readers = ", ".join(schedule.effective_readers(loops.context.state)[stage.name])
     if stage.is_output:
         return "at root: an output is stored as a whole"
-    if not isinstance(stage.attach, schedule.At) and stage.name in loops.early:
+    if not isinstance(stage.attach, schedule.At) and stage.name in loops.prepacked:
         return f"before the calls, once: it depends on constants alone (read by {readers})"
     if not isinstance(stage.attach, schedule.At):
         return f"at root: as a whole, before what reads it ({readers or 'nothing'})"

@@ -11,7 +11,7 @@ from minitvm import lowering, schedule, tensor, tir
 
 from .derive import PrintedLoops
 
-MOST = 1 << 16  # elements of the largest tile that is enumerated
+MAX_TILE = 1 << 16  # elements of the largest tile that is enumerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _one_dimension(
     far = max(moves, key=lambda v: moves[v])  # this loop is assumed to be infinite
     inner = [range(0, moves[v] * extents[v], moves[v]) for v in moves if v is not far]
     computed = size * math.prod(len(r) for r in inner)
-    if computed > MOST:
+    if computed > MAX_TILE:
         return None
     period = moves[far]
     added = {(sum(at) + e) % period for at in product(*inner) for e in range(size)}

@@ -4,14 +4,13 @@
 
 from .accesses import Loop, Recording, Site, known_stores, record_accesses, work
 from .bound_check import bound_check
-from .budget import MOST_OPERATIONS, CodeSize, code_size, operations
+from .budget import MAX_OPERATIONS, cost, operations, width
 from .count import GuardedStore, box, conjuncts, distinct, runs, times
 from .depth import within_stack
 from .double_buffer import DOUBLE, inject_double_buffer
-from .estimate import estimate
 from .flatten import flatten
 from .machine import (
-    MOST_ITERATIONS,
+    MAX_ITERATIONS,
     SCOPES,
     capacity,
     element_size,
@@ -25,9 +24,18 @@ from .normalize import normalize
 from .partition import holds, partition
 from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
-from .prepack import beforehand
-from .regions import Context, Domain, Guard, Interval, Read, allocate, infer, memory_scope, sweep
-from .report import AccessReport, AllocationReport, LoopReport, StatementReport, report
+from .prepack import prepack_stages
+from .regions import (
+    Domain,
+    Guard,
+    Interval,
+    LoweringContext,
+    Read,
+    allocate,
+    infer,
+    memory_scope,
+    sweep,
+)
 from .statements import every, inner, peeled, replace_marked
 from .storage import storage_rewrite
 from .tidy import tidy

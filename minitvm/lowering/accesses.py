@@ -85,12 +85,12 @@ def record_accesses(func: tir.PrimFunc) -> Recording:
     """
     r = _Recorder(func.printer())
     body = r.stmt(func.body)
-    made = (r.events, r.values, r.counts)
+    buffers = (r.events, r.values, r.counts)
     new = replace(
         func,
-        params=(*func.params, *made),
+        params=(*func.params, *buffers),
         body=body,
-        outputs=(*func.outputs, *made),
+        outputs=(*func.outputs, *buffers),
         sizes=(*func.sizes, r.room),
     )
     return Recording(new, tuple(r.sites), tuple(r.loops))
@@ -228,10 +228,10 @@ class _Recorder:
     def _append(self, event: int, value: tir.Index) -> tir.Stmt:
         """Return code that stores one event if the buffers have room, and counts it in any case."""
         at = tir.as_index(tir.Load(self.counts, (0,), INT64), 0, tir.INF)
-        kept = tir.Const(value, INT64) if isinstance(value, int) else tir.Cast(value, INT64)
+        number = tir.Const(value, INT64) if isinstance(value, int) else tir.Cast(value, INT64)
         write = tir.seq(
             tir.Store(self.events, (at,), tir.Const(event, INT32)),
-            tir.Store(self.values, (at,), kept),
+            tir.Store(self.values, (at,), number),
         )
         return tir.seq(tir.If(tir.Compare("<", at, self.room), write), self._plus(0, 1))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from minitvm import tir
 
-MOST_OPERATIONS = 1 << 22  # points of the largest iteration space that is enumerated
+MAX_POINTS = 1 << 22  # points of the largest iteration space that is enumerated
 
 
 Conditions: TypeAlias = tuple[tir.Expr, ...]
@@ -88,10 +88,10 @@ def times(run: GuardedStore) -> int | None:
     total = 1
     for group in _groups(conditions):
         names = {v for c in group for v in tir.variables(c)}
-        held = _held(group, {v: n for v, n in extents.items() if v in names})
-        if held is None:
+        points = _held(group, {v: n for v, n in extents.items() if v in names})
+        if points is None:
             return None
-        total *= int(np.count_nonzero(held[0]))
+        total *= int(np.count_nonzero(points[0]))
         extents = {v: n for v, n in extents.items() if v not in names}
     return total * math.prod(extents.values())
 
@@ -128,10 +128,10 @@ def distinct(
     for group in _groups(points):
         names = {v for e in group for v in tir.variables(e)}
         sizes = {v: n for v, n in extents.items() if v in names}
-        held = _held([e for e in group if not tir.is_index(e)], sizes)
-        if held is None or len(sizes) < len(names):
+        points = _held([e for e in group if not tir.is_index(e)], sizes)
+        if points is None or len(sizes) < len(names):
             return None
-        mask, grid = held
+        mask, grid = points
         seen = [
             np.broadcast_to(tir.index_value(e, grid), mask.shape)[mask]
             for e in group
@@ -164,7 +164,7 @@ def _held(
     """
     sizes = list(extents.values())
     known = all(tir.is_decided_by(extents, c) for c in conditions)
-    if math.prod(sizes) > MOST_OPERATIONS or not known:
+    if math.prod(sizes) > MAX_POINTS or not known:
         return None
     grid = dict(zip(extents, np.indices(sizes, sparse=True), strict=True))
     held: Any = np.ones(sizes, bool)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
+from minitvm import schedule
 from minitvm.base import LoweringError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-@contextmanager
-def within_stack(what: str) -> Generator[None]:
-    """Raise LoweringError, naming `what`, if the with block exceeds Python's recursion limit."""
-    try:
-        yield
-    except RecursionError:
-        raise LoweringError(
-            what,
-            f"its loops nest deeper than Python's recursion limit, {sys.getrecursionlimit()} calls",
-            "fuse loops, or compute_root the stages that are computed inside them",
-        ) from None
+
+def within_stack(
+    f: Callable[Concatenate[schedule.State, P], T],
+) -> Callable[Concatenate[schedule.State, P], T]:
+    """Make `f` raise LoweringError where a schedule state exceeds Python's recursion limit."""
+
+    @wraps(f)
+    def run(state: schedule.State, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            return f(state, *args, **options)
+        except RecursionError:
+            limit = sys.getrecursionlimit()
+            raise LoweringError(
+                f"a schedule of {len(state.stages)} stages",
+                f"its loops nest deeper than Python's recursion limit, {limit} calls",
+                "fuse loops, or compute_root the stages that are computed inside them",
+            ) from None
+
+    return run

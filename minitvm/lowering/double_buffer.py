@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from minitvm import tir
 from minitvm.base import LoweringError
 
 from .budget import operations
-from .statements import Access, redirect
+from .statements import stacked, use_copy
 from .vthread import written
 
 DOUBLE = "double_buffer"  # the pragma around the statement that fills the buffer
@@ -43,135 +43,111 @@ def _forget(s: tir.Stmt) -> tir.Stmt:
 
 def _doubled(loop: tir.For) -> tir.Stmt:
     """Double every buffer that is filled directly inside the loop."""
-    found = _find(loop.body, ())
-    if found is None:
+    fill, around = next(_fills(loop.body, ()), (None, ()))
+    if fill is None:
         return loop
-    fill, around = found
     stored = {id(b) for b in written(fill.body)}
-    own = [b for b in around if id(b) in stored]
+    filled = [b for b in around if id(b) in stored]
     rest = _without(loop.body, fill, tir.NOTHING)
-    if not own or not all(tir.free_of(tir.elements(b), (loop.var,)) for b in own):
+    if not filled or not all(tir.free_of(tir.elements(b), (loop.var,)) for b in filled):
         return _doubled(replace(loop, body=_without(loop.body, fill, fill.body)))
-    _independent(loop, fill, own, rest)
+    _check_independent(loop, fill, filled[0], rest)
     if (size := 2 * operations(fill.body)) > tir.LARGEST:
         raise LoweringError(
-            f"double_buffer of {own[0].name}",
+            f"double_buffer of {filled[0].name}",
             f"the code that fills it would be written twice, which makes {size} operations; "
             f"at most {tir.LARGEST} can be compiled",
             "double_buffer fewer of the stages that are nested in each other",
         )
-    wide = {b: replace(b, shape=(2, *b.shape), strides=_far(b)) for b in own}
-    first = _half(tir.substitute(fill.body, {loop.var: 0}), wide, 0)
-    following = tir.substitute(fill.body, {loop.var: tir.add(loop.var, 1)})
-    more = tir.compare("<", tir.add(loop.var, 1), loop.extent)
-    ahead = tir.If(more, _half(following, wide, tir.floormod(tir.add(loop.var, 1), 2)))
-    body = _half(_unallocated(loop.body, own), wide, tir.floormod(loop.var, 2), keep=fill)
+    halves = {b: stacked(b, 2) for b in filled}
+    first = use_copy(tir.substitute(fill.body, {loop.var: 0}), halves, 0)
+    later = tir.add(loop.var, 1)
+    following = tir.substitute(fill.body, {loop.var: later})
+    ahead = tir.If(
+        tir.compare("<", later, loop.extent),
+        use_copy(following, halves, tir.floormod(later, 2)),
+    )
+    body = _map_spine(loop.body, lambda s: _unallocated(s, filled))
+    now = tir.floormod(loop.var, 2)
+    body = _map_spine(body, lambda s: s if s is fill else _leaf(s, halves, now))
     inner = _doubled(replace(loop, body=_without(body, fill, ahead)))
-    some = tir.compare("<", 0, loop.extent)
-    made = tir.seq(_guarded(some, first), inner)
-    for b in reversed(own):
-        made = tir.Allocate(wide[b], made)
-    return made
+    # the loop may have a symbolic extent of 0; rewrite folds the guard if possible
+    guarded = tir.rewrite(tir.If(tir.compare("<", 0, loop.extent), first))
+    body = tir.seq(guarded, inner)
+    for b in reversed(filled):
+        body = tir.Allocate(halves[b], body)
+    return body
 
 
-def _guarded(cond: Any, s: tir.Stmt) -> tir.Stmt:
-    """Guard `s` by `cond`, which is false if a symbolic extent is 0; fold the guard if possible."""
-    return tir.rewrite(tir.If(cond, s))
-
-
-def _far(b: tir.Buffer) -> tuple[tir.Index, ...]:
-    return (tir.elements(b), *b.strides) if b.strides else ()
-
-
-def _find(
+def _fills(
     s: tir.Stmt, around: tuple[tir.Buffer, ...]
-) -> tuple[tir.Pragma, tuple[tir.Buffer, ...]] | None:
-    """Find the first statement in `s` marked for double buffering that is in no inner loop.
+) -> Iterator[tuple[tir.Pragma, tuple[tir.Buffer, ...]]]:
+    """Yield the statements in `s` marked for double buffering that are in no inner loop.
 
-    Returns the statement and the buffers allocated around it, or None if there is none.
+    Also yield the buffers that are allocated around each of them.
     """
     match s:
         case tir.Pragma(key) if key == DOUBLE:
-            return s, around
+            yield s, around
         case tir.Allocate(buffer, body):
-            return _find(body, (*around, buffer))
+            yield from _fills(body, (*around, buffer))
         case tir.Pragma(_, _, body):
-            return _find(body, around)
+            yield from _fills(body, around)
         case tir.Seq(parts):
-            return next((f for f in (_find(p, around) for p in parts) if f is not None), None)
+            for part in parts:
+                yield from _fills(part, around)
         case _:
-            return None
+            pass
+
+
+def _map_spine(s: tir.Stmt, rule: Callable[[tir.Stmt], tir.Stmt | None]) -> tir.Stmt:
+    """Replace statements x of the loop body `s` by rule(x), outermost first.
+
+    If rule(x) is None, x stays, and the rule is applied inside it, but not in loops and branches.
+    """
+    new = rule(s)
+    if new is not None:
+        return new
+    match s:
+        case tir.Allocate(buffer, body):
+            return tir.Allocate(buffer, _map_spine(body, rule))
+        case tir.Pragma(key, value, body):
+            return tir.Pragma(key, value, _map_spine(body, rule))
+        case tir.Seq(parts):
+            return tir.seq(*(_map_spine(p, rule) for p in parts))
+        case _:
+            return s
 
 
 def _without(s: tir.Stmt, old: tir.Stmt, new: tir.Stmt) -> tir.Stmt:
     """Return `s` with the statement `old` replaced by `new`."""
-    match s:
-        case _ if s is old:
-            return new
-        case tir.Allocate(buffer, body):
-            return tir.Allocate(buffer, _without(body, old, new))
-        case tir.Pragma(key, value, body):
-            return tir.Pragma(key, value, _without(body, old, new))
-        case tir.Seq(parts):
-            return tir.seq(*(_without(p, old, new) for p in parts))
-        case _:
-            return s
+    return _map_spine(s, lambda x: new if x is old else None)
 
 
-def _unallocated(s: tir.Stmt, own: list[tir.Buffer]) -> tir.Stmt:
-    """Return `s` without the allocations of `own`, because these are moved out of the loop."""
-    match s:
-        case tir.Allocate(buffer, body):
-            inner = _unallocated(body, own)
-            return inner if any(buffer is b for b in own) else tir.Allocate(buffer, inner)
-        case tir.Pragma(key, value, body) if key != DOUBLE:
-            return tir.Pragma(key, value, _unallocated(body, own))
-        case tir.Seq(parts):
-            return tir.seq(*(_unallocated(p, own) for p in parts))
-        case _:
-            return s
+def _unallocated(s: tir.Stmt, moved: list[tir.Buffer]) -> tir.Stmt | None:
+    """Remove the allocations of buffers that are moved out of the loop; leave the fill alone."""
+    if isinstance(s, tir.Allocate) and any(s.buffer is b for b in moved):
+        return _map_spine(s.body, lambda x: _unallocated(x, moved))
+    return s if isinstance(s, tir.Pragma) and s.key == DOUBLE else None
 
 
-def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: tir.Stmt) -> None:
+def _leaf(s: tir.Stmt, halves: dict[tir.Buffer, tir.Buffer], half: tir.Index) -> tir.Stmt | None:
+    if isinstance(s, tir.Allocate | tir.Pragma | tir.Seq):
+        return None
+    return use_copy(s, halves, half)
+
+
+def _check_independent(loop: tir.For, fill: tir.Pragma, b: tir.Buffer, rest: tir.Stmt) -> None:
     """Raise LoweringError if `fill` reads what `rest`, the rest of the loop, writes.
 
-    The fill runs one iteration ahead, when such a result has not been computed yet.
+    The fill of `b` runs one iteration ahead, when such a result has not been computed yet.
     """
     stored = {id(b) for b in written(rest)}
     for n in tir.walk(fill.body):
         if isinstance(n, tir.Load) and id(n.buffer) in stored:
             raise LoweringError(
-                f"double_buffer of {own[0].name}",
+                f"double_buffer of {b.name}",
                 f"it is filled from {n.buffer.name}, which the same loop {loop.var.name!r} "
                 "computes",
                 f"compute {n.buffer.name} outside that loop",
             )
-
-
-def _half(
-    s: tir.Stmt, wide: dict[tir.Buffer, tir.Buffer], half: tir.Index, keep: tir.Stmt | None = None
-) -> tir.Stmt:
-    """Redirect accesses of each buffer b in `wide` to the half number `half` of wide[b].
-
-    The accesses in the statement `keep` do not change.
-    """
-
-    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
-        if b not in wide:
-            return None
-        return wide[b], (tir.add(indices[0], tir.mul(half, tir.elements(b))),)
-
-    def go(s: tir.Stmt) -> tir.Stmt:
-        match s:
-            case _ if s is keep:
-                return s
-            case tir.Allocate(buffer, body):
-                return tir.Allocate(buffer, go(body))
-            case tir.Pragma(key, value, body):
-                return tir.Pragma(key, value, go(body))
-            case tir.Seq(parts):
-                return tir.seq(*(go(p) for p in parts))
-            case _:
-                return redirect(s, moved)
-
-    return go(s)

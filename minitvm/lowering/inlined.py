@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from minitvm import tensor, tir
 
+from .budget import cost
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -45,9 +47,7 @@ def size_after(
         elif isinstance(n, tir.Var):
             known[id(n)] = Size(0, Counter((n,)))
         else:
-            own = 0 if isinstance(n, tir.Const) or tir.is_index(n) else 1
-            own = tir.CALL if isinstance(n, tir.Call) else own
-            known[id(n)] = _sum(own, [known[id(c)] for c in tir.children(n)])
+            known[id(n)] = _sum(cost(n), [known[id(c)] for c in tir.children(n)])
     return known[id(e)]
 
 

@@ -14,7 +14,7 @@ SCOPES = {
     "local.wgt_buffer": accel.Memory.WGT,
     "local.acc_buffer": accel.Memory.ACC,
 }
-MOST_ITERATIONS = (1 << 14) - 1  # iterations of each of an instruction's two loops: 14 bits
+MAX_ITERATIONS = (1 << 14) - 1  # iterations of each of an instruction's two loops: 14 bits
 _chosen: ContextVar[accel.Config] = ContextVar("machine", default=accel.vta_pynq)
 
 

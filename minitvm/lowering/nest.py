@@ -10,11 +10,11 @@ from minitvm.base import LoweringError, raise_first
 from .checks import about_double_buffer, about_extent, has_mixed_loops
 from .double_buffer import DOUBLE
 from .operands import OperandView, instantiate
-from .regions import Context, Domain, enclosing_loops, init_domain, loop_variable
+from .regions import Domain, LoweringContext, enclosing_loops, init_domain, loop_variable
 from .tensorize import region, tensorized
 
 
-def nest(context: Context, stages: Sequence[schedule.Stage]) -> tir.Stmt:
+def nest(context: LoweringContext, stages: Sequence[schedule.Stage]) -> tir.Stmt:
     """Return the loop nests of the root stages among `stages`, with attached stages inside them."""
     body: tir.Stmt | None = None
     for stage in reversed(stages):
@@ -30,7 +30,7 @@ def nest(context: Context, stages: Sequence[schedule.Stage]) -> tir.Stmt:
 
 
 def _realize(
-    context: Context,
+    context: LoweringContext,
     stage: schedule.Stage,
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     rest: tir.Stmt | None,
@@ -38,19 +38,19 @@ def _realize(
     """Return the stage's loops and then `rest`, inside the allocation of the stage's results."""
     match op:
         case tensor.ExternOp():
-            made = _extern(context, op)
+            loops = _extern(context, op)
         case tensor.ScanOp():
-            made = _scan(context, stage, op)
+            loops = _scan(context, stage, op)
         case tensor.ComputeOp():
-            made = _stage(context, stage, op)
+            loops = _stage(context, stage, op)
     if stage.double_buffer:
-        made = _ahead(context, stage, made)
-    body = tir.seq(made, rest)
+        loops = _ahead(context, stage, loops)
+    body = tir.seq(loops, rest)
     return body if stage.store is not None else _memory(context, op, body)
 
 
 def _memory(
-    context: Context, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
+    context: LoweringContext, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
 ) -> tir.Stmt:
     """Return `body` inside allocations of the results of `op` that are not arguments."""
     for i in reversed(range(len(op.dtypes))):
@@ -60,14 +60,14 @@ def _memory(
     return body
 
 
-def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
+def _ahead(context: LoweringContext, stage: schedule.Stage, loops: tir.Stmt) -> tir.Stmt:
     """Mark `made`, the loops of a double-buffered stage; raise if the stage cannot run ahead."""
     reasons = about_double_buffer(context.state, stage)
     raise_first(LoweringError, f"double_buffer of {stage.name}", reasons)
-    return tir.Pragma(DOUBLE, 1, made)
+    return tir.Pragma(DOUBLE, 1, loops)
 
 
-def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
+def _extern(context: LoweringContext, op: tensor.ExternOp) -> tir.Stmt:
     """Return the statement of an extern operation, with its declared buffers replaced."""
     outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
@@ -78,7 +78,7 @@ def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
     return instantiate(op.body, {b: window(t) for b, t in named}, f"extern {op.name}")
 
 
-def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
+def _scan(context: LoweringContext, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
     """Return loops that copy the initial rows, then the loop over time with the stages inside it.
 
     for i: for j: S[i, j] = first[i, j]
@@ -97,7 +97,7 @@ def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stm
     return tir.seq(*copies, _loops(context, stage, (), stage.leaves, tir.NOTHING))
 
 
-def _stage(context: Context, stage: schedule.Stage, op: tensor.ComputeOp) -> tir.Stmt:
+def _stage(context: LoweringContext, stage: schedule.Stage, op: tensor.ComputeOp) -> tir.Stmt:
     """Return the loop nest of one stage.
 
     A reduction is split at its first reduce loop:
@@ -123,7 +123,7 @@ def _stage(context: Context, stage: schedule.Stage, op: tensor.ComputeOp) -> tir
 
 
 def _common(
-    context: Context, stage: schedule.Stage, inner: tuple[tensor.Axis, ...]
+    context: LoweringContext, stage: schedule.Stage, inner: tuple[tensor.Axis, ...]
 ) -> tuple[tir.Expr, ...]:
     """Return the guards that can enclose both the init and the `inner` loops of a reduction."""
     domain = context.domains[stage.name]
@@ -134,7 +134,7 @@ def _common(
 
 
 def _loops(
-    context: Context,
+    context: LoweringContext,
     stage: schedule.Stage,
     guards: tuple[tir.Expr, ...],
     leaves: tuple[tensor.Axis, ...],
@@ -156,14 +156,16 @@ def _loops(
         for producer in reversed(attached):
             assert not isinstance(producer.op, tensor.PlaceholderOp)
             body = _realize(context, producer, producer.op, body)
-        for kept in reversed(_stored(context, stage, a)):
-            assert not isinstance(kept.op, tensor.PlaceholderOp)
-            body = _memory(context, kept.op, body)
+        for host in reversed(_stored(context, stage, a)):
+            assert not isinstance(host.op, tensor.PlaceholderOp)
+            body = _memory(context, host.op, body)
         body = _for(context, stage, a, var, body)
     return _guarded(waiting, body)
 
 
-def _stored(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
+def _stored(
+    context: LoweringContext, stage: schedule.Stage, a: tensor.Axis
+) -> list[schedule.Stage]:
     """Return the stages that are allocated in the loop `a` but computed in a loop inside it."""
     return [
         s
@@ -178,11 +180,15 @@ def _guarded(conds: list[tir.Expr], body: tir.Stmt) -> tir.Stmt:
 
 
 def _for(
-    context: Context, stage: schedule.Stage, a: tensor.Axis, var: tir.Var | None, body: tir.Stmt
+    context: LoweringContext,
+    stage: schedule.Stage,
+    a: tensor.Axis,
+    var: tir.Var | None,
+    body: tir.Stmt,
 ) -> tir.Stmt:
     note, domain = stage.note(a), context.domains[stage.name]
-    given = {host.note(b).thread for host, b in enclosing_loops(context.state, stage.name)}
-    alone = var is None and note.thread in given  # each thread computes its own part
+    threads = {host.note(b).thread for host, b in enclosing_loops(context.state, stage.name)}
+    alone = var is None and note.thread in threads  # each thread computes its own part
     reasons = about_extent(stage, a, domain.extents[a], alone)
     raise_first(LoweringError, f"{note.kind} of {a.name!r} in {stage.name}", reasons)
     if var is not None:
@@ -192,7 +198,9 @@ def _for(
     return body
 
 
-def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
+def _attached(
+    context: LoweringContext, stage: schedule.Stage, a: tensor.Axis
+) -> list[schedule.Stage]:
     """Return the stages computed inside the loop `a`, producers first."""
     return [
         s
@@ -202,7 +210,7 @@ def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[s
 
 
 def _tensorized(
-    context: Context, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
+    context: LoweringContext, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
 ) -> tir.Stmt:
     """Return the loops of a stage; a tensor intrinsic replaces the loops from `depth` inwards.
 
@@ -215,10 +223,10 @@ def _tensorized(
     """
     domain, outer = context.domains[stage.name], stage.leaves[:depth]
     for a in stage.leaves[depth:]:
-        if found := _attached(context, stage, a):
+        if attached := _attached(context, stage, a):
             raise LoweringError(
                 f"tensorize of {stage.leaves[depth].name!r} in {stage.name}",
-                f"{found[0].name} is computed in loop {a.name!r}, which the intrinsic replaces",
+                f"{attached[0].name} is computed in loop {a.name!r}, which the intrinsic replaces",
                 f"compute it at a loop outside of {stage.leaves[depth].name!r}",
             )
     do = region(stage, op, domain, depth, context.buffers, context.place)
@@ -283,14 +291,14 @@ def _swept(
 
 
 def _target(
-    context: Context, op: tensor.ComputeOp, i: int, at: tuple[tir.Index, ...]
+    context: LoweringContext, op: tensor.ComputeOp, i: int, at: tuple[tir.Index, ...]
 ) -> tuple[tir.Buffer, tuple[tir.Index, ...]]:
     t = tensor.tensor_of(op, i)
     return context.buffers[t], context.place(t, at)
 
 
 def _stores(
-    context: Context,
+    context: LoweringContext,
     op: tensor.ComputeOp,
     formulas: tuple[tir.Expr, ...],
     values: dict[tensor.Axis, tir.Index],
@@ -305,7 +313,7 @@ def _stores(
 
 
 def _init(
-    context: Context,
+    context: LoweringContext,
     stage: schedule.Stage,
     op: tensor.ComputeOp,
     guards: tuple[tir.Expr, ...],
@@ -325,7 +333,7 @@ def _init(
     return _swept(stage, domain, guards, leaves, fresh, _stores(context, op, starts, here))
 
 
-def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
+def _update(context: LoweringContext, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
     """Return out[i] = combine(out[i], source); all results are computed before one is stored."""
     r = op.reduction
     assert r is not None

@@ -24,7 +24,7 @@ def normalize(state: schedule.State) -> schedule.State:
     formulas: dict[tensor.Tensor, tuple[tensor.ComputeOp, tir.Expr]] = {}
     renamed: dict[tensor.Tensor, tensor.Tensor] = {}
     sizes: dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]] = {}
-    kept: list[schedule.Stage] = []
+    stages: list[schedule.Stage] = []
     for s in state.stages:
         op = s.op
         if isinstance(op, tensor.ExternOp | tensor.ScanOp):
@@ -33,9 +33,9 @@ def normalize(state: schedule.State) -> schedule.State:
                 renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
             s = s.change(op=new)  # noqa: PLW2901  the stage, which reads the new tensors
         if isinstance(op, tensor.ComputeOp):
-            made = _sizes(s, op, sizes)
+            own_sizes = _sizes(s, op, sizes)
             if isinstance(s.attach, schedule.Inline):
-                sizes |= made
+                sizes |= own_sizes
             new = _read_through(op, formulas, renamed)
             for i, body in enumerate(new.body):
                 if isinstance(s.attach, schedule.Inline):
@@ -44,8 +44,8 @@ def normalize(state: schedule.State) -> schedule.State:
                     renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
             s = s.change(op=new)  # noqa: PLW2901  the stage, with inlined formulas in its own
         if not isinstance(s.attach, schedule.Inline):
-            kept.append(s)
-    return replace(state, stages=tuple(kept))
+            stages.append(s)
+    return replace(state, stages=tuple(stages))
 
 
 def _sizes(
@@ -58,10 +58,10 @@ def _sizes(
     The sizes are computed before anything is substituted, because inlining can grow formulas
     exponentially: ten stages that each read the previous one twice make 1024 copies of the first.
     """
-    made = {
+    sizes = {
         tensor.tensor_of(op, i): (op.axis, size_after(e, inlined)) for i, e in enumerate(op.body)
     }
-    largest = max(size.operations for _, size in made.values())
+    largest = max(size.operations for _, size in sizes.values())
     read = [t for t in op.input_tensors if t in inlined]
     if read and largest > tir.LARGEST:
         worst = max(read, key=lambda t: inlined[t][1].operations)
@@ -71,7 +71,7 @@ def _sizes(
             f"written out, and at most {tir.LARGEST} can be compiled",
             f"leave {worst.name} at root, or use compute_at: its values are then stored and read",
         )
-    return made
+    return sizes
 
 
 def _read_through(

@@ -100,8 +100,8 @@ def _learn(
         _bind(b.elem_offset, first, learned, b, w, what)
     if not b.strides and not pointed:
         return
-    actual, wanted = _strides(b, w, what), tir.row_strides(b)
-    for n, want, have in zip(b.shape, wanted, actual, strict=True):
+    actual, declared = _strides(b, w, what), tir.row_strides(b)
+    for n, want, have in zip(b.shape, declared, actual, strict=True):
         if isinstance(want, tir.Var):
             _bind(want, have, learned, b, w, what)
         elif not tir.prove_equal(want, have) and not tir.prove_equal(n, 1):
@@ -128,10 +128,10 @@ def _refuse(
     b: tir.DeclaredBuffer, w: OperandView, actual: tuple[tir.Index, ...], what: str
 ) -> None:
     lies = ", ".join(map(tir.text, actual))
-    told = ", ".join(map(tir.text, tir.row_strides(b)))
+    declared = ", ".join(map(tir.text, tir.row_strides(b)))
     raise LoweringError(
         what,
-        f"a call takes the address of {b.name}, which is declared with strides ({told}); the "
+        f"a call takes the address of {b.name}, which is declared with strides ({declared}); the "
         f"part of {w.buffer.name} that it stands for has strides ({lies})",
         f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {w.buffer.name} of this size",
     )
@@ -144,16 +144,16 @@ def _strides(b: tir.Buffer, w: OperandView, what: str) -> tuple[tir.Index, ...]:
     """
     zeros = (0,) * len(b.shape)
     first = w.distance(zeros)
-    found: list[tir.Index] = []
+    strides: list[tir.Index] = []
     for d, (n, plain) in enumerate(zip(b.shape, tir.row_strides(b), strict=True)):
         step = tir.sub(w.distance((*zeros[:d], 1, *zeros[d + 1 :])), first)
-        found.append(plain if tir.prove_equal(n, 1) else step)
+        strides.append(plain if tir.prove_equal(n, 1) else step)
     at = tuple(
         0 if isinstance(n, int) and n <= 1 else loop_variable(f"d{d}", n)
         for d, n in enumerate(b.shape)
     )
     there = first
-    for i, step in zip(at, found, strict=True):
+    for i, step in zip(at, strides, strict=True):
         there = tir.add(there, tir.mul(i, step))
     if not tir.prove_equal(w.distance(at), there):
         raise LoweringError(
@@ -161,4 +161,4 @@ def _strides(b: tir.Buffer, w: OperandView, what: str) -> tuple[tir.Index, ...]:
             f"the part of {w.buffer.name} that {b.name} stands for has no constant strides",
             f"use another transform_layout of {w.buffer.name}, or none",
         )
-    return tuple(found)
+    return tuple(strides)

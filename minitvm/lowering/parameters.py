@@ -25,7 +25,7 @@ def current_tensor(state: schedule.State, plain: schedule.State, t: tensor.Tenso
 def check_complete(
     plain: schedule.State,
     args: tuple[tensor.Tensor | tir.Var, ...],
-    given: dict[tensor.Tensor, tir.Buffer],
+    buffers: dict[tensor.Tensor, tir.Buffer],
 ) -> None:
     """Raise ArgumentError unless the arguments are exactly the inputs and outputs, each once.
 
@@ -34,19 +34,19 @@ def check_complete(
     if len(set(args)) < len(args):
         raise ArgumentError("args", "the same argument is given twice")
     states = tensor.states_of([s.op for s in plain.stages])
-    kept = [
+    ops = [
         s.op
         for s in plain.stages
         if s.is_output
         or (isinstance(s.op, tensor.PlaceholderOp) and tensor.tensor_of(s.op, 0) not in states)
     ]
-    needed = [tensor.tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
-    missing = [op.output(0).name for op in kept if not any(g.op is op for g in given)]
+    needed = [tensor.tensor_of(op, i) for op in ops for i in range(len(op.dtypes))]
+    missing = [op.output(0).name for op in ops if not any(g.op is op for g in buffers)]
     fix = f"args = [{', '.join(t.name for t in needed)}]"
     if missing:
         why = "all inputs and outputs of the schedule are arguments"
         raise ArgumentError(f"args: {', '.join(missing)} missing", why, fix)
-    for t in given:
+    for t in buffers:
         if t in states:
             why = "it is the state of a scan, which is stored in the result of that scan"
             raise ArgumentError(f"argument {t.name}", why, fix)
@@ -60,10 +60,10 @@ def check_complete(
 
 def sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
     """Return the symbolic sizes whose values a call reads from the shapes of its arguments."""
-    found = [
+    sizes = [
         n for p in params if isinstance(p, tir.Buffer) for n in p.shape if isinstance(n, tir.Var)
     ]
-    return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
+    return tuple(v for v in dict.fromkeys(sizes) if not any(v is p for p in params))
 
 
 def needs(state: schedule.State) -> tuple[tir.Index, ...]:
@@ -74,11 +74,13 @@ def needs(state: schedule.State) -> tuple[tir.Index, ...]:
     ops = [s.origin for s in state.stages]
     reads = [n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs]
     splits = [tir.sub(n, 1) for n in schedule.part_sizes(state)]
-    found: list[tir.Index] = []
+    conditions: list[tir.Index] = []
     for n in (*reads, *splits):
-        if not tir.prove_nonnegative(n) and not any(tir.prove_equal(n, other) for other in found):
-            found.append(n)
-    return tuple(found)
+        if not tir.prove_nonnegative(n) and not any(
+            tir.prove_equal(n, other) for other in conditions
+        ):
+            conditions.append(n)
+    return tuple(conditions)
 
 
 def check_indices(func: tir.PrimFunc) -> None:

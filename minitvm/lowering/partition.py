@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 from minitvm import tensor, tir
 
-from .budget import MOST_OPERATIONS, operations
+from .budget import MAX_OPERATIONS, operations
 from .regions import loop_variable, sweep
 from .statements import every, inner
 
@@ -32,7 +31,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
     are split outermost first, only for guards inside inner loops, and only while the nest stays
-    below MOST_OPERATIONS (four versions are always allowed). A loop with a symbolic extent is
+    below MAX_OPERATIONS (four versions are always allowed). A loop with a symbolic extent is
     split at a symbolic iteration such as n // 64. A loop with an extent from data is not split.
     """
     return _partition(s, None)
@@ -44,7 +43,7 @@ def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
         split = _split(s)
         left = 0 if split is None else _allowed(s, copies) // split.versions
         if split is not None and left:
-            return split.made(lambda part: _partition(part, left))
+            return split.loops(lambda part: _partition(part, left))
     if isinstance(s, tir.Seq | tir.Allocate):
         return tir.map_parts(s, lambda part: _partition(part, copies))
     return tir.map_children(s, lambda part: _partition(part, copies), lambda e: e)
@@ -56,48 +55,78 @@ def _allowed(nest: tir.For, copies: int | None) -> int:
     This is `copies` if an outer loop has set it, otherwise as many as compile in reasonable time,
     but at least four. Without a limit, guards at seven depths would make 128 versions or more.
     """
-    return copies if copies is not None else max(4, MOST_OPERATIONS // operations(nest))
+    return copies if copies is not None else max(4, MAX_OPERATIONS // operations(nest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Split:
-    """A possible split of a loop.
+    """A possible split of `loop`: in iterations first .. stop-1, some guards are always true.
 
-    versions: the number of versions of the body.
-    made: made(rule) returns the split loop, with rule(body) as the body of each version.
+    held   the ids of these guards
     """
 
-    versions: int
-    made: Callable[[Rule], tir.Stmt]
+    loop: tir.For
+    first: int
+    stop: tir.Index
+    held: set[int]
+
+    @property
+    def versions(self) -> int:
+        """Return into how many versions of its body the loop is split."""
+        if self.loop.kind == "parallel":
+            return 2
+        return 1 + (self.first > 0) + (not tir.prove_equal(self.stop, self.loop.extent))
+
+    def loops(self, rule: Rule) -> tir.Stmt:
+        """Return the split loop, with rule(body) as the body of each version."""
+        loop, first, stop = self.loop, self.first, self.stop
+        sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in self.held else e)
+        if loop.kind == "serial":
+            return tir.seq(
+                _piece(loop, 0, first, loop.body, rule),
+                _piece(loop, first, stop, sure, rule),
+                _piece(loop, stop, loop.extent, loop.body, rule),
+            )
+        rest = loop.body
+        if tir.prove_equal(tir.sub(loop.extent, tir.sub(stop, first)), 1):  # its conditions fold
+            rest = tir.substitute(rest, {loop.var: stop if first == 0 else 0})
+        inside = tir.all_of(tir.compare("<=", first, loop.var), tir.compare("<", loop.var, stop))
+        body = rule(sure) if inside is tir.TRUE else tir.If(inside, rule(sure), rule(rest))
+        return tir.For(loop.var, loop.extent, body, loop.kind, loop.thread)
+
+
+def _piece(
+    loop: tir.For, first: tir.Index, stop: tir.Index, body: tir.Stmt, rule: Rule
+) -> tir.Stmt | None:
+    """Return iterations first .. stop-1 of `loop` with another body; None if there are none."""
+    extent = tir.sub(stop, first)
+    if isinstance(extent, int) and extent <= 0:
+        return None
+    if isinstance(extent, int) and extent == 1:
+        return rule(tir.substitute(body, {loop.var: first}))
+    var = loop_variable(loop.var.name, extent)
+    body = tir.substitute(body, {loop.var: tir.add(var, first)})
+    return tir.For(var, extent, rule(body), loop.kind, loop.thread)
 
 
 def _split(s: tir.For) -> _Split | None:
     """Return how to split the loop `s`; None if no iteration makes a guard in it always true."""
-    if isinstance(s.extent, int):
-        (first, stop), held = _certain(s.var, s.extent, s.body)
-        if not held:
-            return None
-        if s.kind == "parallel":
-            return _Split(2, partial(_split_parallel, s, s.extent, (first, stop), held))
-        versions = 1 + (first > 0) + (stop < s.extent)
-        return _Split(versions, partial(_split_serial, s, s.extent, (first, stop)))
     if tensor.is_from_data(s.extent):
         return None
-    end, held = _certain_below(s)
-    return _Split(2, partial(_split_symbolic, s, end, held)) if held else None
+    first, stop, held = _certain(s, s.extent) if isinstance(s.extent, int) else _certain_below(s)
+    return _Split(s, first, stop, held) if held else None
 
 
 def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
     """Return the comparisons in those guards that are inside a loop of `s`."""
-    found: dict[int, tir.Expr] = {}
-
+    comparisons: dict[int, tir.Expr] = {}
     waiting = [(s, False)]  # statements, and whether they are inside a loop of `s`
     while waiting:
         s, looped = waiting.pop()
         for guard in _guards(s) if looped else ():
-            found.update((id(c), c) for c in tir.walk(guard) if isinstance(c, tir.Compare))
+            comparisons.update((id(c), c) for c in tir.walk(guard) if isinstance(c, tir.Compare))
         waiting += [(part, looped or isinstance(s, tir.For)) for part in reversed(inner(s))]
-    return list(found.values())
+    return list(comparisons.values())
 
 
 def _guards(s: tir.Stmt) -> list[tir.Expr]:
@@ -111,20 +140,20 @@ def _guards(s: tir.Stmt) -> list[tir.Expr]:
             return []
 
 
-def _certain(var: tir.Var, extent: int, body: tir.Stmt) -> tuple[Span, set[int]]:
-    """Return the iterations of the loop over `var` in which guards are always true.
+def _certain(loop: tir.For, extent: int) -> tuple[int, int, set[int]]:
+    """Return (first, stop, ids of guards): these guards are true in iterations first .. stop-1.
 
-    Also return the ids of those guards. A guard is ignored if it would leave no such iteration.
+    A guard is ignored if it would leave no such iteration.
     """
     first, stop = 0, extent
     held: set[int] = set()
-    for g in _inner_guards(body):
-        lo, hi = holds(g, var, extent)
+    for g in _inner_guards(loop.body):
+        lo, hi = holds(g, loop.var, extent)
         lo, hi = max(first, lo), min(stop, hi)
         if lo < hi:
             first, stop = lo, hi
             held.add(id(g))
-    return (first, stop), held
+    return first, stop, held
 
 
 def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
@@ -146,40 +175,8 @@ def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
     return max(0, -(int(least) // c)), extent
 
 
-def _piece(loop: tir.For, first: int, stop: int, go: Rule) -> tir.Stmt | None:
-    """Return iterations first .. stop-1 of `loop`, rewritten by `go`; None if there are none."""
-    if first >= stop:
-        return None
-    if stop - first == 1:
-        return go(tir.substitute(loop.body, {loop.var: first}))
-    var = tir.Var(loop.var.name, 0, stop - first - 1)
-    body = tir.substitute(loop.body, {loop.var: tir.add(var, first)})
-    return tir.For(var, stop - first, go(body), loop.kind, loop.thread)
-
-
-def _split_serial(loop: tir.For, extent: int, span: Span, go: Rule) -> tir.Stmt:
-    first, stop = span
-    return tir.seq(
-        _piece(loop, 0, first, go), _piece(loop, first, stop, go), _piece(loop, stop, extent, go)
-    )
-
-
-def _split_parallel(loop: tir.For, extent: int, span: Span, held: set[int], go: Rule) -> tir.Stmt:
-    first, stop = span
-    sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
-    rest = loop.body
-    if extent - (stop - first) == 1:  # one iteration is left: all its conditions fold
-        rest = tir.substitute(rest, {loop.var: extent - 1 if first == 0 else 0})
-    inside = tir.all_of(tir.compare("<=", first, loop.var), tir.compare("<", loop.var, stop))
-    body = tir.If(inside, go(sure), go(rest))
-    return tir.For(loop.var, extent, body, loop.kind, loop.thread)
-
-
-# --- symbolic extents ----------------------------------------------------------------------------
-
-
-def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
-    """Return (stop, ids of guards): these guards are true in all of the first `stop` iterations.
+def _certain_below(loop: tir.For) -> tuple[int, tir.Index, set[int]]:
+    """Do the same as _certain for a loop with a symbolic extent; `first` is 0.
 
     The guard i*4 + j < n, with j in 0..3, is always true in the first n // 4 iterations.
     """
@@ -197,7 +194,7 @@ def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
         if tir.free_of(least, inside):
             stop = _less(tir.maximum(0, tir.add(tir.floordiv(least, -c), 1)), stop)
             held.add(id(g))
-    return stop, held
+    return 0, stop, held
 
 
 def _less(a: tir.Index, b: tir.Index) -> tir.Index:
@@ -210,19 +207,3 @@ def _less(a: tir.Index, b: tir.Index) -> tir.Index:
     ):
         return a if tir.nonneg(tir.sub(b.a, a.a)) else tir.minimum(a, b)
     return tir.minimum(a, b)
-
-
-def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int], go: Rule) -> tir.Stmt:
-    """Split off the first `stop` iterations; in them, remove the guards whose ids are in `held`."""
-    sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
-    if loop.kind == "parallel":
-        below = tir.compare("<", loop.var, stop)
-        body = sure if below is tir.TRUE else tir.If(below, go(sure), go(loop.body))
-        return tir.For(loop.var, loop.extent, body, loop.kind, loop.thread)
-    more = tir.sub(loop.extent, stop)
-    first, rest = (loop_variable(loop.var.name, n) for n in (stop, more))
-    tail = tir.substitute(loop.body, {loop.var: tir.add(rest, stop)})
-    return tir.seq(
-        tir.For(first, stop, go(tir.substitute(sure, {loop.var: first})), loop.kind, loop.thread),
-        tir.For(rest, more, go(tail), loop.kind, loop.thread),
-    )

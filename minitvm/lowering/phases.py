@@ -21,9 +21,9 @@ Pass: TypeAlias = Callable[[tir.Stmt], tir.Stmt]
 def names_of(passes: tuple[Pass, ...]) -> list[str]:
     """Return the names of the passes; raise ArgumentError unless `passes` are named functions."""
     if isinstance(passes, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
-        found = [getattr(p, "__name__", "") for p in passes]
-        if all(found) and all(map(callable, passes)):
-            return found
+        names = [getattr(p, "__name__", "") for p in passes]
+        if all(names) and all(map(callable, passes)):
+            return names
     raise ArgumentError(
         f"passes={reprlib.repr(passes)}",
         "not a tuple of named functions",
@@ -99,11 +99,11 @@ def check_watching(names: list[str], until: str, watch: object) -> None:
 
 def run_pass(run: Pass, body: tir.Stmt) -> tir.Stmt:
     """Run a pass, and check that it returns a statement, because users can write passes."""
-    made = run(body)
-    if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
-        why = f"it returns {type(made).__name__}"
+    new = run(body)
+    if not isinstance(new, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
+        why = f"it returns {type(new).__name__}"
         raise ArgumentError(f"pass {run.__name__}", why, "return a statement")
-    return made
+    return new
 
 
 def level_after(done: list[str]) -> tir.Level:

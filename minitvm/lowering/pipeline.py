@@ -10,6 +10,7 @@ from typing import TypeAlias
 from minitvm import schedule, tensor, tir
 from minitvm.base import CHECK, debug, debug_level
 
+from .depth import within_stack
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
 from .partition import partition
@@ -60,6 +61,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
 START = "nest"  # the name that watchers get for the program before the first pass
 
 
+@within_stack
 def lower_state(
     state: schedule.State,
     args: tuple[tensor.Tensor | tir.Var, ...],

@@ -1,4 +1,4 @@
-"""Find the stages that depend on constants alone; they are computed once, before the calls."""
+"""Constant prepacking: stages that depend on constants alone are computed before the calls."""
 
 from __future__ import annotations
 
@@ -6,39 +6,46 @@ from collections.abc import Container
 
 from minitvm import schedule, tensor, tir
 
-from .regions import Context, Domain, memory_scope
+from .regions import Domain, LoweringContext, memory_scope
 
 
-def beforehand(context: Context) -> tuple[schedule.Stage, ...]:
-    """Return the stages that `PrimFunc.prepack` computes.
+def prepack_stages(
+    context: LoweringContext,
+) -> tuple[list[schedule.Stage], list[schedule.Stage]]:
+    """Return the stages that `PrimFunc.prepack` computes, and all other stages.
 
-    These stages read only constants and are not outputs. A stage stays in the main program if it is
+    The former read only constants and are not outputs. A stage stays in the main program if it is
     computed in a loop there, is stored in a special memory, depends on a symbolic size, or reads
     such a stage.
     """
-    state = context.state
-    names = schedule.from_constants(state)
-    found = {s.name: s for s in state.stages if s.name in names}
-    while late := [name for name, s in found.items() if _is_late(context, s, names, found)]:
-        for name in late:
-            del found[name]
-    return tuple(found.values())
+    stages = context.state.stages
+    constant = schedule.from_constants(context.state)
+    prepacked = {s.name: s for s in stages if s.name in constant}
+    while True:
+        rest = {name for name, s in prepacked.items() if _is_main(context, s, constant, prepacked)}
+        if not rest:
+            break
+        prepacked = {name: s for name, s in prepacked.items() if name not in rest}
+    return [*prepacked.values()], [s for s in stages if s.name not in prepacked]
 
 
-def _is_late(
-    context: Context,
+def _is_main(
+    context: LoweringContext,
     stage: schedule.Stage,
-    names: Container[str],
-    found: Container[str],
+    constant: Container[str],
+    prepacked: Container[str],
 ) -> bool:
-    """Return whether `stage` needs loops, sizes or results of the main program."""
+    """Return whether `stage` needs loops, sizes or results of the main program.
+
+    constant   the stages that depend on constants; prepacked: those not known to be in the main one
+    """
     state = context.state
     if _is_symbolic(stage, context.domains[stage.name]):
         return True
     if isinstance(stage.attach, schedule.At):
-        return stage.attach.stage not in found
+        return stage.attach.stage not in prepacked
     producers = {state.owner(t).name for t in schedule.inputs(stage)}
-    missing = any(name in names and name not in found for name in producers)
+    missing = any(name in constant and name not in prepacked for name in producers)
     return missing or memory_scope(state, stage) != "global"
 
 

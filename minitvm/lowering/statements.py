@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from minitvm import tir
+from minitvm.base import LoweringError
 
 Access: TypeAlias = tuple[tir.Buffer, tuple[tir.Index, ...]]
 
@@ -65,6 +67,26 @@ def redirect(
         return s
 
     return tir.rewrite(s, on_stmt, on_expr)
+
+
+def stacked(b: tir.Buffer, n: tir.Index) -> tir.Buffer:
+    """Return a buffer for `n` copies of `b`, one after the other."""
+    strides = (tir.elements(b), *b.strides) if b.strides else ()
+    return replace(b, shape=(n, *b.shape), strides=strides)
+
+
+def use_copy(s: tir.Stmt, stacks: Mapping[tir.Buffer, tir.Buffer], n: tir.Index) -> tir.Stmt:
+    """Redirect accesses to each buffer b in `stacks` to the copy number `n` of b in stacks[b]."""
+
+    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
+        if b not in stacks:
+            return None
+        if len(indices) != 1:
+            what = f"copies of {b.name!r}"
+            raise LoweringError(what, "its accesses have no flat offsets", "run flatten first")
+        return stacks[b], (tir.add(indices[0], tir.mul(n, tir.elements(b))),)
+
+    return redirect(s, moved)
 
 
 def replace_marked(s: tir.Stmt, key: str, f: Callable[[tir.Stmt], tir.Stmt]) -> tir.Stmt:

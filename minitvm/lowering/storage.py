@@ -56,14 +56,14 @@ class _Sharing:
 
     def used(self, s: tir.Stmt, to: Sharers) -> frozenset[tir.Buffer]:
         """Return the buffers that `s` reads or writes, after the replacements `to`."""
-        found = self.known.get(s)
-        if found is None:
-            own = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
-            loaded = [n.buffer for e in own for n in tir.walk(e) if isinstance(n, tir.Load)]
+        buffers = self.known.get(s)
+        if buffers is None:
+            exprs = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
+            loaded = [n.buffer for e in exprs for n in tir.walk(e) if isinstance(n, tir.Load)]
             stored = [s.buffer] if isinstance(s, tir.Store) else []
             below = [self.used(part, {}) for part in inner(s)]
-            found = self.known[s] = frozenset([*loaded, *stored]).union(*below)
-        return frozenset(to.get(b, b) for b in found) if to else found
+            buffers = self.known[s] = frozenset([*loaded, *stored]).union(*below)
+        return frozenset(to.get(b, b) for b in buffers) if to else buffers
 
     def stmt(
         self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
@@ -91,8 +91,8 @@ class _Sharing:
                 new = link if new is link.body else tir.Allocate(link.buffer, new)
             else:
                 parts = (*first, new)
-                kept = len(parts) == len(link.body) and all(map(operator.is_, parts, link.body))
-                new = link if kept else tir.seq(*parts)
+                same = len(parts) == len(link.body) and all(map(operator.is_, parts, link.body))
+                new = link if same else tir.seq(*parts)
         return new
 
     def first(
@@ -202,13 +202,13 @@ def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
 
 def _loops_to(s: tir.Stmt, target: tir.Store) -> list[tir.For]:
     """Return the loops of `s` around `target`."""
-    found: list[tir.For] = []
+    loops: list[tir.For] = []
     while s is not target:
         if isinstance(s, tir.For):
-            found.append(s)
+            loops.append(s)
         inside = [c for c in inner(s) if any(n is target for n in tir.walk(c))]
         s = inside[0]
-    return found
+    return loops
 
 
 def _each_once(i: tir.Index, loops: list[tir.For]) -> bool:

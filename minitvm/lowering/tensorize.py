@@ -72,22 +72,22 @@ def region(
     fixed = {*domain.around, *(domain.loops[a] for a in outer if a in domain.loops)}
     values, starts = _values(what, op, domain, fixed, intrin)
     raise_first(LoweringError, what, _about_box(domain, inner, op, fixed))
-    found = _matched(what, op, intrin, values)
+    operands = _matched(what, op, intrin, values)
     corner = tuple(starts[a] for a in op.axis)
-    found |= {t: (op.output(i), corner) for i, t in enumerate(intrin.outputs)}
+    operands |= {t: (op.output(i), corner) for i, t in enumerate(intrin.outputs)}
     windows = {
         intrin.buffers[t]: OperandView(buffers[source], _placed(place, source, base))
-        for t, (source, base) in found.items()
+        for t, (source, base) in operands.items()
     }
     reduces = tuple(domain.loops[a] for a in outer if a.kind == "reduce" and a in domain.loops)
     if reduces:
         raise_first(LoweringError, what, _about_update(stage, intrin, reduces))
 
-    def made(part: tir.Stmt | None) -> tir.Stmt | None:
+    def placed(part: tir.Stmt | None) -> tir.Stmt | None:
         return None if part is None else instantiate(part, windows, what)
 
     body = instantiate(intrin.body, windows, what)
-    return Region(body, made(intrin.reset), made(intrin.update), reduces)
+    return Region(body, placed(intrin.reset), placed(intrin.update), reduces)
 
 
 def _placed(
@@ -148,14 +148,14 @@ def _values(
             raise LoweringError(what, why, "use another intrinsic")
         for a, b in zip(mine, (*[None] * (len(mine) - len(its)), *its), strict=True):
             starts[a], last = sweep(domain.values[a], fixed)
-            extent, wanted = tir.add(tir.sub(last, starts[a]), 1), 1 if b is None else b.extent
-            if not tir.prove_equal(extent, wanted):
+            extent, size = tir.add(tir.sub(last, starts[a]), 1), 1 if b is None else b.extent
+            if not tir.prove_equal(extent, size):
                 raise LoweringError(
                     what,
                     f"the loops inside run over {tir.text(extent)} values of {a.name!r}, "
-                    f"the intrinsic over {tir.text(wanted)}"
+                    f"the intrinsic over {tir.text(size)}"
                     + ("" if b is None else f" of {b.name!r}"),
-                    f"split {a.name} by {tir.text(wanted)} and move the inner part inside"
+                    f"split {a.name} by {tir.text(size)} and move the inner part inside"
                     if b is not None
                     else f"reorder {a.name} to the outside",
                 )
@@ -228,11 +228,11 @@ def _matched(
     provided = [tir.substitute(e, values) for e in (op.body if mine is None else mine.sources)]
     pattern = list(intrin.op.body if its is None else its.sources)
     try:
-        found = unify(provided, pattern, intrin.op)
+        parts = unify(provided, pattern, intrin.op)
         if mine is not None and its is not None and mine.reducer is not its.reducer:
             kinds = [e.dtype for e in mine.sources]
             unify(_folding(mine.reducer, kinds), _folding(its.reducer, kinds), intrin.op)
-        return found
+        return parts
     except Difference as d:
         names = ["" if r is None else f"{r.reducer.name} of " for r in (mine, its)]
         raise LoweringError(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from minitvm import tensor, tir
 
 Base: TypeAlias = tuple[tir.Index, ...]  # the index at which a part of a tensor begins
-Found: TypeAlias = dict[tensor.Tensor, tuple[tensor.Tensor, Base]]
+Parts: TypeAlias = dict[tensor.Tensor, tuple[tensor.Tensor, Base]]
 SWAPPED = ("add", "mul", "min", "max", "and", "or", "bitand", "bitor", "bitxor")
 
 
@@ -25,7 +25,7 @@ def _text(e: Any) -> str:
     return tir.text(e) if isinstance(e, int | tir.Expr) else str(e)
 
 
-def unify(provided: Sequence[tir.Expr], pattern: Sequence[tir.Expr], op: tensor.ComputeOp) -> Found:
+def unify(provided: Sequence[tir.Expr], pattern: Sequence[tir.Expr], op: tensor.ComputeOp) -> Parts:
     """Map each tensor of `pattern` to a tensor of `provided` and the index where its part begins.
 
     With these parts put in, both formulas are equal. `op` is the operation of the pattern; both
@@ -37,13 +37,13 @@ def unify(provided: Sequence[tir.Expr], pattern: Sequence[tir.Expr], op: tensor.
     matcher = _Matcher(op)
     for e, p in zip(provided, pattern, strict=True):
         matcher.match(e, p)
-    return matcher.found
+    return matcher.parts
 
 
 class _Matcher:
     def __init__(self, op: tensor.ComputeOp) -> None:
         self.axes = (*op.axis, *op.reduce_axis)
-        self.found: Found = {}
+        self.parts: Parts = {}
 
     def match(self, e: tir.Index, p: tir.Index) -> None:
         """Match the expression `e` with the pattern `p`; raise Difference if they do not match."""
@@ -79,18 +79,18 @@ class _Matcher:
             self.match(e, p)
 
     def _pair(self, op: str, a: tuple[tir.Expr, tir.Expr], b: tuple[tir.Expr, tir.Expr]) -> None:
-        before = dict(self.found)
+        before = dict(self.parts)
         try:
             self._all(a, b)
         except Difference:
             if op not in SWAPPED:
                 raise
-            tried, self.found = self.found, before
+            first_try, self.parts = self.parts, before
             try:
                 self._all(a, b[::-1])
                 return
             except Difference:
-                self.found = tried
+                self.parts = first_try
             raise
 
     def _load(self, e: tir.Load, p: tir.Load) -> None:
@@ -107,6 +107,6 @@ class _Matcher:
         base = (*e.indices[:lead], *tail)
         if not all(tir.free_of(i, self.axes) for i in base):
             raise Difference(e, p)
-        known, start = self.found.setdefault(its, (mine, base))
+        known, start = self.parts.setdefault(its, (mine, base))
         if known != mine or not all(map(tir.prove_equal, start, base)):
             raise Difference(e, p)

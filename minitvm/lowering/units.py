@@ -15,8 +15,8 @@ UNITS = {LOAD: accel.Unit.LOAD, COMPUTE: accel.Unit.COMPUTE, STORE: accel.Unit.S
 
 def unit(s: tir.Stmt) -> str:
     """Return the one unit that runs all of `s`; "" if several units run it, or no unit does."""
-    found = units(s)
-    return next(iter(found)) if len(found) == 1 else ""
+    names = units(s)
+    return next(iter(names)) if len(names) == 1 else ""
 
 
 def units(s: tir.Stmt) -> set[str]:

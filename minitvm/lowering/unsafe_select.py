@@ -31,8 +31,8 @@ def _under(s: tir.Stmt, facts: tensor.Facts) -> tir.Stmt:
             new = _under(body, facts + tensor.facts_of(cond))
             other = None if orelse is None else _under(orelse, facts + tensor.facts_of(cond, False))
             c = expr(cond)
-            kept = new is body and other is orelse and c is cond
-            return s if kept else tir.If(c, new, other, likely)
+            same = new is body and other is orelse and c is cond
+            return s if same else tir.If(c, new, other, likely)
         case tir.Seq() | tir.Allocate():
             return tir.map_parts(s, lambda c: _under(c, facts))
         case tir.For() | tir.Pragma():

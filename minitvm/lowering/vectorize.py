@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from minitvm import tir
+
+from .statements import Access, every, redirect
 
 WIDEST = 64  # most lanes in one vector; a longer loop becomes several vectors
 
@@ -34,28 +35,19 @@ def _vector(loop: tir.For, extent: int) -> tir.Stmt:
     """Return the loop as vector statements. Vectorized loops inside it must be replaced already."""
     if not lanewise(loop.var, loop.body):
         return replace(loop, kind="serial")
-    loops, lengths = vector_lengths(extent)
     parts: list[tir.Stmt] = []
-    first = 0
-    for lanes in lengths:
-        if loops > 1 and not parts:
-            piece = tir.Var(f"{loop.var.name}.vector", 0, loops - 1)
-            parts.append(tir.For(piece, loops, _lanes(loop, tir.mul(piece, lanes), lanes)))
-            first = loops * lanes
-        else:
-            parts.append(_lanes(loop, first, lanes))
-            first += lanes
-    return tir.seq(*parts)
-
-
-def vector_lengths(extent: int) -> tuple[int, list[int]]:
-    """Return how many vectors of length WIDEST replace a loop, and the lengths of all vectors.
-
-    300 -> (4, [64, 32, 8, 4]): four of 64. Lengths such as 44 would compile to slow stores.
-    """
     loops, rest = divmod(extent, WIDEST)
-    powers = (1 << n for n in reversed(range(WIDEST.bit_length() - 1)))
-    return loops, [*([WIDEST] if loops else []), *(n for n in powers if rest & n)]
+    if loops == 1:
+        parts.append(_lanes(loop, 0, WIDEST))
+    elif loops:
+        piece = tir.Var(f"{loop.var.name}.vector", 0, loops - 1)
+        parts.append(tir.For(piece, loops, _lanes(loop, tir.mul(piece, WIDEST), WIDEST)))
+    first = loops * WIDEST
+    # 44 -> 32, 8, 4: vectors of 44 lanes would compile to slow stores
+    for lanes in (1 << n for n in reversed(range(WIDEST.bit_length() - 1)) if rest >> n & 1):
+        parts.append(_lanes(loop, first, lanes))
+        first += lanes
+    return tir.seq(*parts)
 
 
 def _lanes(loop: tir.For, first: tir.Index, lanes: int) -> tir.Stmt:
@@ -86,33 +78,26 @@ def lanewise(var: tir.Var, body: tir.Stmt) -> bool:
     return True
 
 
-def _wide_strides(b: tir.Buffer, lanes: int) -> tuple[tir.Index, ...]:
-    return (*(tir.mul(s, lanes) for s in b.strides), 1) if b.strides else ()
-
-
 def _widen(body: tir.Stmt, var: tir.Var, lanes: int, first: tir.Index) -> tir.Stmt:
     """Give buffers allocated in `body` one copy per lane: t[i] -> t[i*lanes + lane]."""
-    old = [n.buffer for n in tir.walk(body) if isinstance(n, tir.Allocate)]
-    if not old:
+    wide: dict[tir.Buffer, tir.Buffer] = {}
+    for n in every(body):
+        if isinstance(n, tir.Allocate):
+            b = n.buffer
+            strides = (*(tir.mul(s, lanes) for s in b.strides), 1) if b.strides else ()
+            wide[b] = replace(b, shape=(*b.shape, lanes), strides=strides)
+    if not wide:
         return body
-    wide = {b: replace(b, shape=(*b.shape, lanes), strides=_wide_strides(b, lanes)) for b in old}
-    me = tir.add(var, tir.mul(first, -1))
+    lane = tir.sub(var, first)
 
-    def index(i: tir.Index) -> tir.Index:
-        return tir.add(tir.mul(i, lanes), me)
+    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
+        if b not in wide:
+            return None
+        return wide[b], (tir.add(tir.mul(indices[0], lanes), lane),)
 
-    def on_expr(e: Any) -> Any:
-        if isinstance(e, tir.Load) and e.buffer in wide:
-            return tir.Load(wide[e.buffer], (index(e.indices[0]),), e.dtype)
-        return e
+    def allocated(s: tir.Stmt) -> tir.Stmt:
+        if isinstance(s, tir.Allocate) and s.buffer in wide:
+            return tir.Allocate(wide[s.buffer], s.body)
+        return s
 
-    def on_stmt(s: tir.Stmt) -> tir.Stmt:
-        match s:
-            case tir.Store(buffer, (i,), value) if buffer in wide:
-                return tir.Store(wide[buffer], (index(i),), value)
-            case tir.Allocate(buffer, inner) if buffer in wide:
-                return tir.Allocate(wide[buffer], inner)
-            case _:
-                return s
-
-    return tir.rewrite(body, on_stmt, on_expr)
+    return tir.rewrite(redirect(body, moved), allocated)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from minitvm import schedule, tir
 from minitvm.base import LoweringError
 
-from .budget import statements
-from .statements import Access, every, inner, redirect
+from .budget import code_size
+from .statements import every, inner, stacked, use_copy
 from .units import blocks, unit
 
 WRITTEN_OUT = 16  # with this many virtual threads or more, the copies become a loop
-MOST_COPIES = 64  # the largest number of statements that nested virtual threads may expand to
+MAX_COPIES = 64  # the largest number of statements that nested virtual threads may expand to
 
 
 def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
@@ -57,7 +57,9 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
             )
         shares = s.thread.startswith("vthread")
         touched = _touched(s) if shares else {id(b) for b in _allocated(s.body)}
-        few = s.extent < WRITTEN_OUT and s.extent * statements(s.body) <= MOST_COPIES
+        few = (
+            s.extent < WRITTEN_OUT and s.extent * max(1, code_size(s.body).statements) <= MAX_COPIES
+        )
         return _Injector(s, touched, shares, few).stmt(s.body)
 
     return tir.rewrite(s, on_stmt)
@@ -88,14 +90,14 @@ def _differs(e: tir.Index, var: tir.Var, touched: set[int]) -> bool:
 
 def _touched(loop: tir.For) -> set[int]:
     """Return the ids of the buffers whose contents differ between the threads of `loop`."""
-    found: set[int] = set()
+    touched: set[int] = set()
 
     def mark(s: tir.Stmt, inside: bool) -> None:
         match s:
             case tir.For(_, extent, body):
-                mark(body, inside or _differs(extent, loop.var, found))
+                mark(body, inside or _differs(extent, loop.var, touched))
             case tir.If(cond, body, orelse):
-                here = inside or _differs(cond, loop.var, found)
+                here = inside or _differs(cond, loop.var, touched)
                 for part in (body, orelse):
                     if part is not None:
                         mark(part, here)
@@ -105,17 +107,17 @@ def _touched(loop: tir.For) -> set[int]:
             case tir.Allocate(_, body) | tir.Pragma(_, _, body):
                 mark(body, inside)
             case tir.Store(buffer, indices, value):
-                if inside or any(_differs(e, loop.var, found) for e in (*indices, value)):
-                    found.add(id(buffer))
+                if inside or any(_differs(e, loop.var, touched) for e in (*indices, value)):
+                    touched.add(id(buffer))
             case tir.Evaluate(value):
-                if inside or _differs(value, loop.var, found):
-                    found.update(id(b) for b in written(s))
+                if inside or _differs(value, loop.var, touched):
+                    touched.update(id(b) for b in written(s))
 
     before = -1
-    while len(found) > before:  # results computed from touched buffers are touched
-        before = len(found)
+    while len(touched) > before:  # results computed from touched buffers are touched
+        before = len(touched)
         mark(loop.body, False)
-    return found
+    return touched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,8 +157,10 @@ class _Injector:
             case tir.Seq(parts):
                 return tir.seq(*(self.stmt(part) for part in parts))
             case tir.Allocate(buffer, body) if id(buffer) in self.touched:
-                wide = self.wide(buffer)
-                return tir.Allocate(wide, self.stmt(self.placed(body, buffer, wide)))
+                copies = stacked(buffer, self.loop.extent)
+                self.touched.add(id(copies))
+                body = use_copy(body, {buffer: copies}, self.loop.var)
+                return tir.Allocate(copies, self.stmt(body))
             case tir.Allocate(buffer, body):
                 return tir.Allocate(buffer, self.stmt(body))
             case tir.Pragma(key, value, body):
@@ -175,27 +179,6 @@ class _Injector:
             return tir.seq(*(tir.substitute(s, {var: i}) for i in range(n)))
         thread = tir.Var(f"{var.name}.s", 0, n - 1)
         return tir.For(thread, n, tir.substitute(s, {var: thread}))
-
-    def wide(self, b: tir.Buffer) -> tir.Buffer:
-        """Return a buffer like `b` with a new first dimension: one copy of `b` per thread."""
-        strides = (tir.elements(b), *b.strides) if b.strides else ()
-        wide = replace(b, shape=(self.loop.extent, *b.shape), strides=strides)
-        self.touched.add(id(wide))
-        return wide
-
-    def placed(self, body: tir.Stmt, old: tir.Buffer, new: tir.Buffer) -> tir.Stmt:
-        """Redirect the accesses in `body` to each thread's own copy of the buffer."""
-        mine = tir.mul(self.loop.var, tir.elements(old))
-
-        def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
-            if b is not old:
-                return None
-            if len(indices) != 1:
-                what = f"virtual threads with {old.name!r}"
-                raise LoweringError(what, "its accesses have no flat offsets", "run flatten first")
-            return new, (tir.add(indices[0], mine),)
-
-        return redirect(body, moved)
 
 
 def check_threads(body: tir.Stmt) -> None:

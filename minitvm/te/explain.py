@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
-from minitvm import explain, lowering, schedule, tensor, tir
+from minitvm import explain, schedule, tensor, tir
 from minitvm.base import ScheduleError, TVMError
 
 
@@ -45,8 +45,7 @@ def difference(states: list[schedule.State], step: str) -> Diff:
 def _text(state: schedule.State) -> str:
     """Return the loops of `state` as text, or why `state` cannot be lowered yet."""
     try:
-        with lowering.within_stack(f"a schedule of {len(state.stages)} stages"):
-            return tir.text(explain.loops_of(state).body)
+        return tir.text(explain.loops_of(state).body)
     except TVMError as e:
         return f"no loops: {e}"
 

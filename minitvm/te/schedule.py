@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from minitvm import lowering, schedule, tir
+from minitvm import schedule, tir
 from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
-from minitvm.explain import Cautions, Derivation, Explanation, explain
+from minitvm.explain import Derivation, Explanation, PerformanceWarnings, explain
 from minitvm.tensor import Axis, Operation, Tensor, TensorIntrin, tensor_of
 
 from .explain import Diff, bound, difference, guard, step_number
@@ -172,12 +172,11 @@ class Schedule:
 
         `explain()["B"].recompute` is how often an element of B is computed on average.
         """
-        with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
-            return explain(self.state, target)
+        return explain(self.state, target)
 
-    def warnings(self, target: str | Target | None = None) -> Cautions:
+    def warnings(self, target: str | Target | None = None) -> PerformanceWarnings:
         """Return warnings about what is likely to be slow on `target`, and why."""
-        return Cautions(self.explain(target).warnings)
+        return PerformanceWarnings(self.explain(target).warnings)
 
     def explain_bound(self, tensor: Any, axis: Any) -> Derivation:
         """Explain which range of `axis` the stage of `tensor` computes at a time, and why.
@@ -186,16 +185,14 @@ class Schedule:
 
         The result prints as a tree, such as: B.i = [i_outer*4, 6], because C reads B[i], ...
         """
-        with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
-            return bound(self.state, self._find(tensor), axis)
+        return bound(self.state, self._find(tensor), axis)
 
     def explain_guard(self, loop: Axis) -> Derivation:
         """Explain each guard (an `if`) on a loop: its cause, and whether the passes remove it.
 
         The loop may have been split or fused since.
         """
-        with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
-            return guard(self.state, loop)
+        return guard(self.state, loop)
 
     def diff(self, step: int = -1) -> Diff:
         """Compare the loops before and after step number `step`: 1 is the first, -1 the last."""

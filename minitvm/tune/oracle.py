@@ -130,18 +130,10 @@ def oracle(sketch: Sketch, row: tuple[int, ...]) -> Columns:
 
 def _program(state: schedule.State) -> tuple[list[Run], set[tir.Var]]:
     """Return the stores of the program of a state, and the variables of loops that reduce."""
-    domains = lowering.infer(state)
-    given = {
-        t: tir.Buffer(t.name, t.shape, t.dtype)
-        for s in state.stages
-        for t in (tensor.tensor_of(s.op, i) for i in range(len(s.op.dtypes)))
-        if s.is_output or isinstance(s.op, tensor.PlaceholderOp)
-    }
-    context = lowering.allocate(state, domains, given)
-    early = lowering.beforehand(context)
-    late = [s for s in state.stages if not any(s is e for e in early)]
-    body = lowering.nest(context, late)
-    reduce = {v for d in domains.values() for a, v in d.loops.items() if a.kind == "reduce"}
+    context = lowering.allocate(state)
+    body = lowering.nest(context, lowering.prepack_stages(context)[1])
+    domains = context.domains.values()
+    reduce = {v for d in domains for a, v in d.loops.items() if a.kind == "reduce"}
     every = [*_runs(body, (), {}, 0)]
     updated = {r.store.buffer for r in every if any(n.buffer is r.store.buffer for n in r.loads)}
     return [r for r in every if r.store.buffer not in updated or _updates(r)], reduce

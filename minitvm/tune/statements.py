@@ -203,14 +203,13 @@ def statements(sketch: Sketch) -> Statements:
 
 def _shape(sketch: Sketch, plan: Plan) -> Shape:
     """Return what all candidates of a sketch have in common."""
-    early = set[str]()
+    prepacked = set[str]()
     if schedule.from_constants(plan.state):
-        context = lowering.allocate(plan.state, lowering.infer(plan.state), {})
-        early = {s.name for s in lowering.beforehand(context)}
+        prepacked = {s.name for s in lowering.prepack_stages(lowering.allocate(plan.state))[0]}
     stages = [s for s in plan.state.stages if not isinstance(s.op, tensor.PlaceholderOp)]
     for s in stages:
         _check(sketch, s)
-    return Shape(sketch, plan, tuple(s for s in stages if s.name not in early))
+    return Shape(sketch, plan, tuple(s for s in stages if s.name not in prepacked))
 
 
 def _plan(sketch: Sketch, row: Sequence[int]) -> Plan:

@@ -66,11 +66,11 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
     """
     if isinstance(program, tir.PrimFunc):
         printer = tir.Printer()
-        early = () if program.prepack is None else (*program.prepack.lines(printer), "")
-        lines = (*early, *program.lines(printer))
+        first = () if program.prepack is None else (*program.prepack.lines(printer), "")
+        lines = (*first, *program.lines(printer))
         made = _BlockMaker(printer, {})
         before = [] if program.prepack is None else made.blocks(program.prepack.body, 1)
-        blocks = (*before, *made.blocks(program.body, len(early) + 1))
+        blocks = (*before, *made.blocks(program.body, len(first) + 1))
         return Nest(lines, blocks, {}, program.body)
     if not isinstance(program, te.Schedule | schedule.State):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -80,17 +80,17 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
         )
     loops = explain.loops_of(program.state if isinstance(program, te.Schedule) else program)
     axes = _axes(loops.context)
-    early = frozenset(
+    prepacked = frozenset(
         b
         for t, b in loops.context.buffers.items()
-        if loops.context.state.owner(t).name in loops.early
+        if loops.context.state.owner(t).name in loops.prepacked
     )
-    blocks = tuple(_BlockMaker(loops.printer, axes, early).blocks(loops.body, 0))
+    blocks = tuple(_BlockMaker(loops.printer, axes, prepacked).blocks(loops.body, 0))
     owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
     return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
 
-def _axes(context: lowering.Context) -> dict[tir.Var, tuple[str, str, tensor.Axis]]:
+def _axes(context: lowering.LoweringContext) -> dict[tir.Var, tuple[str, str, tensor.Axis]]:
     """Map each loop variable to (stage, name of the axis in the schedule, axis)."""
     found: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}
     for name, domain in context.domains.items():
@@ -106,9 +106,9 @@ class _BlockMaker:
         self,
         printer: tir.Printer,
         axes: dict[tir.Var, tuple[str, str, tensor.Axis]],
-        early: frozenset[tir.Buffer] = frozenset(),
+        prepacked: frozenset[tir.Buffer] = frozenset(),
     ) -> None:
-        self.printer, self.axes, self.early = printer, axes, early
+        self.printer, self.axes, self.prepacked = printer, axes, prepacked
 
     def blocks(self, s: tir.Stmt, line: int) -> list[Block]:
         """Return the blocks of `s`, whose text begins at `line`."""
@@ -125,7 +125,9 @@ class _BlockMaker:
                 p = self.printer
                 shape = ", ".join(p.expr(n) for n in buffer.shape)
                 form = f"{buffer.dtype}[{shape}]"
-                note = f"{form}, packed once" if buffer in self.early else f"{buffer.scope} {form}"
+                note = (
+                    f"{form}, packed once" if buffer in self.prepacked else f"{buffer.scope} {form}"
+                )
                 own = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
                 return [own, *self.blocks(body, line + 1)]
             case tir.Pragma(key, value, body):

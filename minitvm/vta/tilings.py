@@ -234,7 +234,7 @@ def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
         all(n * at.threads <= lowering.capacity(config, memory) for memory, n in needs.items())
         and uops <= lowering.capacity(config, accel.Memory.UOP)
         and elements >= config.rmw_distance
-        and max((*loops, 1)) <= lowering.MOST_ITERATIONS
+        and max((*loops, 1)) <= lowering.MAX_ITERATIONS
         and prod(loops) <= accel.MOST_UOPS
         and _movable(layer, at, config)
     )

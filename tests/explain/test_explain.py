@@ -9,8 +9,8 @@ import pytest
 
 from minitvm import te, tir, topi
 from minitvm.base import FLOAT32, ScheduleError, Target
-from minitvm.explain import Caution, explain, explain_bound, explain_guard, loops_of
-from minitvm.explain.caution import cautions, compiled
+from minitvm.explain import PerformanceWarning, explain, explain_bound, explain_guard, loops_of
+from minitvm.explain.stages import compiled, performance_warnings
 from minitvm.lowering import distinct, infer, runs, times
 from minitvm.tir import (
     FALSE,
@@ -414,8 +414,8 @@ def test_markdown_leaves_signs_alone() -> None:
 # --- what is likely slow --------------------------------------------------------------------------
 
 
-def warned(s: te.Schedule, about: str, target: str = FOUR) -> Caution:
-    """The only caution with `about` in its reason, however small the program."""
+def warned(s: te.Schedule, about: str, target: str = FOUR) -> PerformanceWarning:
+    """The only warning with `about` in its reason, however small the program."""
     (found,) = [w for r in s.explain(target).stages for w in r.warnings if about in w.why]
     return found
 
@@ -496,7 +496,7 @@ def test_a_vectorized_loop_whose_iterations_share_an_element() -> None:
     loops = loops_of(s.state)
     body = rewrite(loops.body, lambda n: replace(n, indices=(0,)) if isinstance(n, Store) else n)
     stuck = replace(loops, body=body)
-    (found,) = cautions(stuck, compiled(stuck), Target(FOUR))
+    (found,) = performance_warnings(stuck, compiled(stuck), Target(FOUR))
     assert "its iterations store to one element" in found.why
 
 
@@ -520,7 +520,7 @@ def test_a_guard_that_passes_remove_is_no_reason_to_warn() -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kernel", [1, 3, 7])
 @pytest.mark.parametrize("size", [8, 14, 33, 64])
-def test_convolutions_have_schedules_without_cautions(size: int, kernel: int, stride: int) -> None:
+def test_convolutions_have_schedules_without_warnings(size: int, kernel: int, stride: int) -> None:
     x = te.placeholder((1, 64, size, size), name="x")
     for channels, groups in ((64, 1), (1, 64)):
         w = te.placeholder((64, channels, kernel, kernel), name="w")

@@ -5,7 +5,7 @@ import pytest
 import minitvm as tvm
 from minitvm import te
 from minitvm.base import LoweringError
-from minitvm.lowering import MOST_OPERATIONS, inject_virtual_thread, operations, partition
+from minitvm.lowering import MAX_OPERATIONS, inject_virtual_thread, operations, partition
 from minitvm.tir import Store, walk
 
 
@@ -26,7 +26,7 @@ def test_virtual_threads_inside_each_other_become_loops_again() -> None:
     for axis in C.op.axis:
         s[C].bind(axis, te.thread_axis("vthread"))
     body = tvm.lower(s, [A, C], until=inject_virtual_thread.__name__).body
-    assert operations(body) <= MOST_OPERATIONS
+    assert operations(body) <= MAX_OPERATIONS
     assert sum(isinstance(n, Store) for n in walk(body)) == 15  # the innermost is written out
 
 
@@ -37,7 +37,7 @@ def test_a_nest_of_ragged_loops_is_split_while_it_stays_small(depth: int) -> Non
     s[C].reorder(*(o for o, _ in pairs), *(i for _, i in pairs))
     before = size(s, [A, C], "flatten")
     after = size(s, [A, C], partition.__name__)
-    assert before < after <= MOST_OPERATIONS
+    assert before < after <= MAX_OPERATIONS
 
 
 def chain(depth: int) -> tuple[te.Schedule, list[te.Tensor]]:
@@ -89,4 +89,4 @@ def test_an_intrinsic_in_unrolled_loops_counts_for_what_it_is() -> None:
     s[C].tensorize(v, intrin)
     s[C].unroll(i)
     s[C].unroll(j)
-    assert size(s, [A, B, C], "unroll") <= 2 * MOST_OPERATIONS
+    assert size(s, [A, B, C], "unroll") <= 2 * MAX_OPERATIONS

@@ -216,8 +216,8 @@ def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
     """Split loops that are too long for an instruction, such as 100352 into 14336 times 7."""
     found: list[Sweep] = []
     for sweep in sweeps:
-        least = -(-sweep.extent // lowering.MOST_ITERATIONS)
-        parts = (n for n in range(least, lowering.MOST_ITERATIONS + 1) if sweep.extent % n == 0)
+        least = -(-sweep.extent // lowering.MAX_ITERATIONS)
+        parts = (n for n in range(least, lowering.MAX_ITERATIONS + 1) if sweep.extent % n == 0)
         inner = 1 if least < 2 else next(parts, 1)
         found.append(Sweep(sweep.extent // inner, tuple(n * inner for n in sweep.strides)))
         found += [Sweep(inner, sweep.strides)] if inner > 1 else []

@@ -132,7 +132,7 @@ def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
     extents, factors = list[int](), list[tuple[int, int, int]]()
     while isinstance(s, tir.For) and len(extents) < 2:
         found, extent = _factors(s, now), now.value(s.extent)
-        if found is None or extent > lowering.MOST_ITERATIONS:
+        if found is None or extent > lowering.MAX_ITERATIONS:
             break
         extents.append(extent)
         factors.append(found)

@@ -2,8 +2,8 @@
 
 `infer` finds the domain of each stage, consumers first: what its readers need (reads.py), the
 region that contains it (bounds.py, with interval.py), what store_at keeps (sliding.py), its loops
-and the values of its axes (axes.py), and its guards (guards.py). `allocate` then gives each tensor
-a buffer (context.py).
+and the values of its axes (axes.py), and its guards (guards.py). `allocate` does this and gives
+each tensor a buffer (context.py).
 
 fixed loops    enclose a stage; their variables have one value while it is computed
 shared loops   enclose a stage too, but are bound to threads that share its memory: the stage is
@@ -19,7 +19,7 @@ row            the part of a tensor that belongs to one time step of a scan (sca
 
 from .axes import loop_variable
 from .bounds import infer, init_domain
-from .context import Context, allocate
-from .domain import Demand, Domain, Guard, Read
+from .context import LoweringContext, allocate
+from .domain import Domain, Guard, Read
 from .interval import Interval, sweep
 from .scopes import enclosing_loops, memory_scope

@@ -33,8 +33,8 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
         n = extents[r.parent]
         size = r.factor if r.factor is not None else r.nparts
         assert size is not None
-        given = r.inner if r.factor is not None else r.outer
-        if isinstance(n, int) and isinstance(size, int) and not any(given is a for a in threads):
+        part = r.inner if r.factor is not None else r.outer
+        if isinstance(n, int) and isinstance(size, int) and not any(part is a for a in threads):
             size = max(1, min(size, n))  # a loop shorter than the factor: one part
         if r.factor is not None:
             extents[r.inner], extents[r.outer] = size, tir.ceildiv(n, size)
@@ -44,14 +44,14 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
 
 def _thread_axes(stage: schedule.Stage) -> list[tensor.Axis]:
     """Return the loops bound to threads, and the axes from which splits and fuses made them."""
-    found = [a for a in stage.leaves if stage.note(a).thread]
+    axes = [a for a in stage.leaves if stage.note(a).thread]
     for r in reversed(stage.relations):
         if isinstance(r, schedule.SplitRelation):
             parts_of = (r.outer, r.inner)
-            found += [r.parent] if any(a is p for a in found for p in parts_of) else []
-        elif any(a is r.fused for a in found):
-            found += [r.outer, r.inner]
-    return found
+            axes += [r.parent] if any(a is p for a in axes for p in parts_of) else []
+        elif any(a is r.fused for a in axes):
+            axes += [r.outer, r.inner]
+    return axes
 
 
 def axis_values(

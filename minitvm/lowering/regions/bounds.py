@@ -19,7 +19,7 @@ from dataclasses import replace
 from minitvm import schedule, tensor, tir
 
 from .axes import axis_values, extend_extents, is_one, loop_variable, made_axis
-from .domain import Demand, Domain
+from .domain import Domain, RequiredRegion
 from .guards import guards_of
 from .interval import Interval, sweep, upper_bound_over
 from .reads import needs_whole, reads_of
@@ -82,8 +82,8 @@ def _domain(
     fixed = set(around) - set(shared)
     start: dict[tensor.Axis, tir.Index] = {a: a.start for a in op.reduce_axis}
     extents: dict[tensor.Axis, tir.Index] = {a: a.extent for a in op.reduce_axis}
-    demand = _demand(state, stage, op, shared, fixed, domains)
-    for a, (lo, hi) in zip(op.axis, _region(op, demand, fixed, domains), strict=True):
+    required = _required(state, stage, op, shared, fixed, domains)
+    for a, (lo, hi) in zip(op.axis, _region(op, required, fixed, domains), strict=True):
         start[a], extents[a] = lo, tir.add(tir.sub(hi, lo), 1)
         if stage.layout is not None and not isinstance(extents[a], int):  # it needs a constant size
             start[a], extents[a] = a.start, a.extent
@@ -104,7 +104,7 @@ def _domain(
     if moved is not None:  # the whole window is in the tensor, so its axis needs no guard
         moving = (loops[moved],)
         guards = tuple(g for g in guards if g.cause is None or tir.free_of(g.condition, moving))
-    return Domain(start, extents, values, loops, around, guards, demand, stored, recomputes)
+    return Domain(start, extents, values, loops, around, guards, required, stored, recomputes)
 
 
 def _resolve_reduce_ranges(
@@ -150,22 +150,22 @@ def _keep(
     outside = fixed & set(outer)
     varying = {v for d in domains.values() for v in d.loops.values()} - outside
     windows = {a: (start[a], extents[a]) for a in op.axis}
-    found: dict[tensor.Axis, StoredDimension] = {}
+    stored: dict[tensor.Axis, StoredDimension] = {}
     for a, n in zip(op.axis, op.shape, strict=True):
         ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
         swept = sweep(ends[0], outside)[0], sweep(ends[1], outside)[1]
         lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, varying)
-        found[a] = storage_for(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
+        stored[a] = storage_for(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
     inner = around[len(outer) :]  # the loops between storing and computing
     new = slide(stage, windows, inner[-1]) if inner else ""
     if isinstance(new, str):
-        return found, None, new
+        return stored, None, new
     a = new[0]
     start[a], extents[a] = new[1:]
     lo, n = windows[a]
     last = tir.add(lo, tir.sub(n, 1))
     safe = tir.compare("<=", 0, lo) is tir.TRUE and tir.compare("<", last, a.extent) is tir.TRUE
-    return found, a if safe else None, ""
+    return stored, a if safe else None, ""
 
 
 def loops_around(
@@ -175,28 +175,28 @@ def loops_around(
     until: schedule.At | None = None,
 ) -> tuple[tir.Var, ...]:
     """Return the loop variables around the stage's attach point, or only those down to `until`."""
-    found: list[tir.Var] = []
+    variables: list[tir.Var] = []
     for host, a in enclosing_loops(state, stage.name):
-        found += [domains[host.name].loops[a]] if a in domains[host.name].loops else []
+        variables += [domains[host.name].loops[a]] if a in domains[host.name].loops else []
         if until is not None and a is until.axis:
             break
-    return tuple(found)
+    return tuple(variables)
 
 
 # --- regions -------------------------------------------------------------------------------------
 
 
-def _demand(
+def _required(
     state: schedule.State,
     stage: schedule.Stage,
     op: tensor.ComputeOp,
     shared: tuple[tir.Var, ...],
     fixed: set[tir.Var],
     domains: dict[str, Domain],
-) -> Demand:
+) -> RequiredRegion:
     """Return what the readers of the stage need for fixed values of the `fixed` loops."""
     if stage.is_output:  # computed as a whole, even if other stages read it
-        return Demand(shared=shared)
+        return RequiredRegion(shared=shared)
     reads = tuple(reads_of(state, op, fixed, domains))
     touched: list[Interval | None] = [None] * len(op.shape)
     for read in reads:
@@ -204,18 +204,18 @@ def _demand(
             old = touched[d]
             touched[d] = span if old is None else _union(old, span)
     whole_readers = tuple(s.name for s in state.stages if needs_whole(s, op))
-    return Demand(reads, whole_readers, tuple(touched), shared)
+    return RequiredRegion(reads, whole_readers, tuple(touched), shared)
 
 
 def _region(
-    op: tensor.ComputeOp, demand: Demand, fixed: set[tir.Var], domains: dict[str, Domain]
+    op: tensor.ComputeOp, required: RequiredRegion, fixed: set[tir.Var], domains: dict[str, Domain]
 ) -> list[Interval]:
     """Return the part of the stage's tensor to compute: what its readers need, or all of it."""
     whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
-    if not demand.touched or demand.whole_readers:
+    if not required.touched or required.whole_readers:
         return whole
     varying = {v for d in domains.values() for v in d.loops.values()} - fixed
-    return [_computable(t, w, fixed, varying) for t, w in zip(demand.touched, whole, strict=True)]
+    return [_computable(t, w, fixed, varying) for t, w in zip(required.touched, whole, strict=True)]
 
 
 def _union(a: Interval, b: Interval) -> Interval:

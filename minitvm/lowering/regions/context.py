@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
+from .bounds import infer
 from .domain import Domain
 from .interval import sweep
 from .scopes import memory_scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Context:
-    """A normalized state with the domain of each stage and the memory of each tensor."""
+class LoweringContext:
+    """A normalized state with the domain of each stage and the memory of each tensor.
+
+    not_allocated    the tensors that are stored in arguments, or in other tensors' buffers
+    in_scan_result   the tensors that are stored in the result of a scan
+    """
 
     state: schedule.State
     domains: dict[str, Domain]
     buffers: dict[tensor.Tensor, tir.Buffer]
-    not_allocated: frozenset[
-        tensor.Tensor
-    ]  # tensors stored in arguments or in other tensors' buffers
-    in_scan_result: frozenset[tensor.Tensor]  # tensors stored in the result of a scan
+    not_allocated: frozenset[tensor.Tensor]
+    in_scan_result: frozenset[tensor.Tensor]
 
     def place(self, t: tensor.Tensor, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
         """Return the indices of t[indices] in the buffer of `t`, where its region is stored."""
@@ -51,10 +55,17 @@ class Context:
 
 
 def allocate(
-    state: schedule.State, domains: dict[str, Domain], given: dict[tensor.Tensor, tir.Buffer]
-) -> Context:
-    """Give each tensor that is not `given` a buffer that is large enough for its region."""
-    buffers, rows = dict(given), _rows_of_scans(state)
+    state: schedule.State, arguments: Mapping[tensor.Tensor, tir.Buffer] | None = None
+) -> LoweringContext:
+    """Infer the regions of a normalized state, and give each tensor a buffer of its region's size.
+
+    arguments   the buffers that the caller allocates; by default, one for each input and output
+    """
+    if arguments is None:
+        ends = [s.op for s in state.stages if s.is_output or isinstance(s.op, tensor.PlaceholderOp)]
+        tensors = (tensor.tensor_of(op, i) for op in ends for i in range(len(op.dtypes)))
+        arguments = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
+    domains, buffers, rows = infer(state), dict(arguments), _rows_of_scans(state)
     for stage in state.stages:
         if not isinstance(stage.op, tensor.PlaceholderOp):
             for i in range(len(stage.op.dtypes)):
@@ -64,17 +75,17 @@ def allocate(
                     scope = memory_scope(state, stage)
                     buffers[t] = tir.Buffer(t.name, shape, t.dtype, scope, _strides(stage, shape))
     buffers |= {t: buffers[scan] for t, scan in rows.items()}
-    return Context(state, domains, buffers, frozenset((*given, *rows)), frozenset(rows))
+    return LoweringContext(state, domains, buffers, frozenset((*arguments, *rows)), frozenset(rows))
 
 
 def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
     """Map each update and state of a scan to the scan's result, in which it is stored."""
-    found: dict[tensor.Tensor, tensor.Tensor] = {}
+    results: dict[tensor.Tensor, tensor.Tensor] = {}
     for stage in state.stages:
         if isinstance(stage.op, tensor.ScanOp):
             for i, both in enumerate(zip(stage.op.updates, stage.op.states, strict=True)):
-                found |= dict.fromkeys(both, tensor.tensor_of(stage.op, i))
-    return found
+                results |= dict.fromkeys(both, tensor.tensor_of(stage.op, i))
+    return results
 
 
 def _strides(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
@@ -82,15 +93,15 @@ def _strides(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.I
 
     A row of 16 elements with factor 2 and offset 1 becomes 17: strides (17, 1).
     """
-    wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
+    aligned = {d: (factor, offset) for d, factor, offset in stage.aligns}
     strides: list[tir.Index] = []
     step: tir.Index = 1
     for d in reversed(range(len(shape))):
-        factor, offset = wanted.get(d, (1, 0))
+        factor, offset = aligned.get(d, (1, 0))
         step = tir.add(step, tir.floormod(tir.sub(offset, step), factor))
         strides.append(step)
         step = tir.mul(step, shape[d])
-    return tuple(reversed(strides)) if wanted else ()
+    return tuple(reversed(strides)) if aligned else ()
 
 
 def _shape(

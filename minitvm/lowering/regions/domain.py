@@ -20,7 +20,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class RequiredRegion:
     """What the readers of a stage need in one iteration of the loops around it.
 
     reads         every load of its results; empty for an output, which is needed as a whole
@@ -58,7 +58,7 @@ class Domain:
     loops     the stage's own loop variables by leaf axis; a loop of one iteration has none
     around    the variables of the loops around the stage, outermost first
     guards    the conditions under which a point is computed, without redundant ones
-    demand    what the readers need: where start and extents come from
+    required    what the readers need: where start and extents come from
     stored    where each dimension lies in memory, if store_at keeps it for an outer loop
     no_reuse  why store_at has no effect, so that each iteration computes its whole window; "" if
               it has an effect. Messages append a loop's name: "its parts do not overlap along"
@@ -70,7 +70,7 @@ class Domain:
     loops: dict[tensor.Axis, tir.Var]
     around: tuple[tir.Var, ...]
     guards: tuple[Guard, ...] = ()
-    demand: Demand = Demand()
+    required: RequiredRegion = RequiredRegion()
     stored: dict[tensor.Axis, StoredDimension] = field(
         default_factory=dict[tensor.Axis, StoredDimension]
     )
@@ -84,4 +84,4 @@ class Domain:
     @property
     def fixed(self) -> set[tir.Var]:
         """Return the loops around the stage that are fixed while it is computed."""
-        return {*self.around} - {*self.demand.shared}
+        return {*self.around} - {*self.required.shared}

@@ -22,12 +22,13 @@ def guards_of(
     An axis has a guard if a split does not divide its extent, even if a step made the axis.
     A data axis that may leave its tensor has guards for the ends of the tensor.
     """
-    wanted = [g for g in _wanted(stage, op, start, extents, values) if g.condition is not tir.TRUE]
-    asked = (Guard(c, None) for c in schedule.store_conditions(stage, values))
-    return (*_needed(wanted), *asked)
+    candidates = _candidates(stage, op, start, extents, values)
+    uncertain = [g for g in candidates if g.condition is not tir.TRUE]
+    requested = (Guard(c, None) for c in schedule.store_conditions(stage, values))
+    return (*_needed(uncertain), *requested)
 
 
-def _wanted(
+def _candidates(
     stage: schedule.Stage,
     op: tensor.ComputeOp,
     start: dict[tensor.Axis, tir.Index],

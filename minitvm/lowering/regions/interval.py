@@ -24,9 +24,9 @@ def sweep(e: tir.Index, fixed: Iterable[tir.Var]) -> Interval:
 def _sweep(e: tir.Index, fixed: set[int]) -> Interval:
     terms, const = tir.split_terms(e)
     if any(isinstance(a, tir.Product) for a, _ in terms):
-        found = _remainder(e, fixed)
-        if found is not None:
-            return found
+        bounds = _remainder(e, fixed)
+        if bounds is not None:
+            return bounds
     lo: tir.Index = const
     hi: tir.Index = const
     for a, c in terms:
@@ -98,9 +98,9 @@ def upper_bound_over(e: tir.Index, gone: Iterable[tir.Var]) -> tir.Index | None:
     Parts that depend on the same variable are compared with each other: (x*10 + 9)//6 - (x*10)//6
     is at most 2, however far apart the separate bounds of the two parts are.
     """
-    found = _upper_bound(e, {id(v) for v in gone})
+    bound = _upper_bound(e, {id(v) for v in gone})
     simple = tir.upper_bound(e)
-    return _best([found, simple if isinstance(simple, int) else None])
+    return _best([bound, simple if isinstance(simple, int) else None])
 
 
 def _best(bounds: list[tir.Index | None]) -> tir.Index | None:
@@ -129,9 +129,9 @@ def _upper_bound(e: tir.Index, gone: set[int]) -> tir.Index | None:
     for a, c in left.items():
         if isinstance(a, tir.Extremum):
             others = tir.sub(rest, tir.mul(a, c))
-            found = [_upper_bound(tir.add(others, tir.mul(n, c)), gone) for n in (a.a, a.b)]
+            bounds = [_upper_bound(tir.add(others, tir.mul(n, c)), gone) for n in (a.a, a.b)]
             either = (a.op == "min") == (c > 0)  # min(x, y) <= x; max(x, y) needs both
-            end = _best(found) if either else _worst(*found)
+            end = _best(bounds) if either else _worst(*bounds)
             return None if end is None else tir.add(total, end)
     end = _sweep(rest, set())[1]
     return None if any(id(v) in gone for v in tir.walk(end)) else tir.add(total, end)

@@ -13,12 +13,12 @@ def time_axes(state: schedule.State) -> dict[str, tuple[str, tensor.Axis]]:
     A copy of a state, copy[t] = state[t] as cache_read makes it, has no time axis, because more
     than one of its rows may be needed. Stages come producers first.
     """
-    found: dict[str, tuple[str, tensor.Axis]] = {}
+    axes: dict[str, tuple[str, tensor.Axis]] = {}
     for scan in state.stages:
         if isinstance(scan.op, tensor.ScanOp):
             times = _time_axes_of_one(state, scan.op)
-            found |= {name: (scan.name, a) for name, a in times.items()}
-    return found
+            axes |= {name: (scan.name, a) for name, a in times.items()}
+    return axes
 
 
 def _time_axes_of_one(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]:
@@ -26,7 +26,7 @@ def _time_axes_of_one(state: schedule.State, scan: tensor.ScanOp) -> dict[str, t
     rows: dict[tensor.Tensor, int] = dict.fromkeys(scan.states, 0)  # which dimension is time
     copies = set(scan.states)
     updates = {t.op for t in scan.updates}
-    found: dict[str, tensor.Axis] = {}
+    axes: dict[str, tensor.Axis] = {}
     for s in state.stages:
         if not isinstance(s.op, tensor.ComputeOp):
             continue
@@ -42,21 +42,21 @@ def _time_axes_of_one(state: schedule.State, scan: tensor.ScanOp) -> dict[str, t
         rows |= dict.fromkeys(results, next(d for d, a in enumerate(s.op.axis) if a is time))
         copies |= set(results) if copied else set()
         if not copied:
-            found[s.name] = time
-    return found
+            axes[s.name] = time
+    return axes
 
 
 def _axis(op: tensor.ComputeOp, i: tir.Index, steps: tir.Index) -> tensor.Axis:
     """Return the data axis in a row index that spans all time steps; raise if there are several."""
     inside = tir.variables(i)
-    found = [a for a in op.axis if any(a is v for v in inside) and tir.prove_equal(a.extent, steps)]
-    if len(found) != 1:
+    axes = [a for a in op.axis if any(a is v for v in inside) and tir.prove_equal(a.extent, steps)]
+    if len(axes) != 1:
         raise LoweringError(
             f"the row {tir.text(i)} in {op.name}",
             f"it is not clear which of its {len(op.axis)} axes is the time of the scan",
             "a row index with the time axis alone: state[t - 1, ...]",
         )
-    return found[0]
+    return axes[0]
 
 
 def _is_now(time: tensor.Axis, i: tir.Index) -> bool:

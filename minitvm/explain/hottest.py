@@ -11,28 +11,13 @@ from minitvm import lowering, tir
 from minitvm.base import Target
 
 from .derive import plain
+from .warning import PerformanceWarning
 
 SMALL = 10**6  # operations; no causes are reported for a program with fewer
 WORTH_CORES = 1 << 22  # operations of a sum; with fewer, topi's schedules use one core, too
 LINE = 64  # bytes of a cache line
 PAGE = 4096  # bytes; addresses this far apart map to the same set of the first-level cache
 IN_FLIGHT = 8  # multiply-adds in flight in a core: 2 per cycle with a latency of 4 cycles
-
-
-@dataclass(frozen=True, slots=True)
-class Slow:
-    """One cause of slowness.
-
-    tensor   the name of the tensor that the loop computes
-    factor   the estimated slowdown
-    what     the loop in words; why: the cause; fix: what to try
-    """
-
-    tensor: str
-    factor: float
-    what: str
-    why: str
-    fix: str
 
 
 @dataclass(frozen=True)
@@ -47,12 +32,17 @@ class InnermostLoop:
         """Return the number of scalar operations in all iterations; 0 if it is unknown."""
         extents = [n.extent for n in self.loops]
         times = prod(n if isinstance(n, int) else 0 for n in extents)
-        return times * sum(width(s) * _arithmetic(s.value) for s in self.stores)
+        return times * sum(lowering.width(s) * _arithmetic(s.value) for s in self.stores)
 
     @property
     def var(self) -> tir.Var:
         """Return the variable of the innermost loop."""
         return self.loops[-1].var
+
+    @property
+    def output(self) -> tir.Buffer:
+        """Return the buffer of the first store."""
+        return self.stores[0].buffer
 
     @property
     def sums(self) -> bool:
@@ -64,6 +54,10 @@ class InnermostLoop:
         """Return whether each iteration updates the same elements as the iteration before."""
         return self.sums and all(tir.free_of(s.indices[0], (self.var,)) for s in self.stores)
 
+    def places(self) -> dict[tuple[tir.Buffer, str], tir.Store]:
+        """Map each distinct place that is stored, (buffer, index as text), to its last store."""
+        return {(s.buffer, tir.text(s.indices[0])): s for s in self.stores}
+
     def loads(self) -> list[tuple[tir.Load, tir.Store]]:
         """Return (load, store) for each load that does not read the element its store updates."""
         return [
@@ -73,25 +67,34 @@ class InnermostLoop:
             if isinstance(n, tir.Load) and not _same_place(n, s)
         ]
 
+    def warning(self, factor: float, why: str, fix: str, what: str = "") -> PerformanceWarning:
+        """Return the warning that the loop takes about `factor` times as long, for this reason.
 
-def slow(body: tir.Stmt, target: Target) -> list[Slow]:
+        what: the loop in words; "loop" by default. The stage of the warning is the stored tensor.
+        """
+        what = f"{what or 'loop'} {plain(self.var.name)} of {self.output.name}"
+        why = f"{why}; about {factor:.0f} times slower"
+        return PerformanceWarning(self.output.name, what, why, fix, factor)
+
+
+def hottest_loop(body: tir.Stmt, target: Target) -> list[PerformanceWarning]:
     """Return at most three reasons why the hottest loop is slow, the largest slowdown first.
 
     `body` is the program after unrolling. The hottest loop is the innermost loop that executes the
     most operations. Returns [] if these are fewer than SMALL or unknown, or for targets other than
     llvm.
     """
-    hot = max(_blocks(body, ()), key=lambda b: b.operations, default=None)
+    hot = max(_innermost_loops(body, ()), key=lambda b: b.operations, default=None)
     if target.kind != "llvm" or hot is None or hot.operations < SMALL:
         return []
-    found = [
+    warnings = [
         *_scalar(hot, target),
         *_strided(hot, target),
         *_chain(hot, target),
         *_untiled(hot),
         *_one_core(hot, target),
     ]
-    return sorted(found, key=lambda c: -c.factor)[:3]
+    return sorted(warnings, key=lambda w: -w.factor)[:3]
 
 
 def is_small(body: tir.Stmt) -> bool:
@@ -99,34 +102,23 @@ def is_small(body: tir.Stmt) -> bool:
 
     A program with an unknown number of operations counts as large.
     """
-    counts = [b.operations for b in _blocks(body, ()) if b.stores]
+    counts = [b.operations for b in _innermost_loops(body, ()) if b.stores]
     return all(counts) and sum(counts) < SMALL
 
 
-def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[InnermostLoop]:
-    """Yield every innermost loop with its stores."""
+def _innermost_loops(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[InnermostLoop]:
     if isinstance(s, tir.For):
         loops = (*loops, s)
-        if not any(isinstance(n, tir.For) for n in lowering.every(s.body)):
-            yield InnermostLoop(
-                loops, tuple(n for n in lowering.every(s.body) if isinstance(n, tir.Store))
-            )
+        inside = list(lowering.every(s.body))
+        if not any(isinstance(n, tir.For) for n in inside):
+            yield InnermostLoop(loops, tuple(n for n in inside if isinstance(n, tir.Store)))
             return
     for part in lowering.inner(s):
-        yield from _blocks(part, loops)
-
-
-def width(s: tir.Store) -> int:
-    """Return the number of lanes of a store."""
-    return max(tir.lanes(e) for e in (*s.indices, s.value))
+        yield from _innermost_loops(part, loops)
 
 
 def _arithmetic(e: tir.Expr) -> int:
-    return sum(
-        tir.CALL if isinstance(n, tir.Call) else 1
-        for n in tir.walk(e)
-        if not isinstance(n, tir.Const | tir.Load) and not tir.is_index(n)
-    )
+    return sum(lowering.cost(n) for n in tir.walk(e) if not isinstance(n, tir.Load))
 
 
 def _same_place(n: object, s: tir.Store) -> bool:
@@ -140,22 +132,19 @@ def _same_place(n: object, s: tir.Store) -> bool:
 # --- causes ---------------------------------------------------------------------------------------
 
 
-def _scalar(b: InnermostLoop, target: Target) -> Iterator[Slow]:
-    out = b.stores[0].buffer
-    full = target.lanes(out.dtype)
-    if full > 1 and max(map(width, b.stores)) == 1:
-        yield Slow(
-            out.name,
+def _scalar(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
+    full = target.lanes(b.output.dtype)
+    if full > 1 and max(map(lowering.width, b.stores)) == 1:
+        yield b.warning(
             full,
-            f"loop {plain(b.var.name)} of {out.name}",
-            f"no loop is vectorized, so one of {full} lanes works; about {full} times slower",
+            f"no loop is vectorized, so one of {full} lanes works",
             "vectorize the loop that runs along the last dimension of the output: split it by "
             f"{full}, and reorder the inner part to the end",
         )
 
 
-def _strided(b: InnermostLoop, target: Target) -> Iterator[Slow]:
-    """Yield a cause if a load reads another cache line in each iteration.
+def _strided(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
+    """Yield a warning if a load reads another cache line in each iteration.
 
     The loop must be so long that a line is evicted from the cache before it is used again.
     """
@@ -166,38 +155,34 @@ def _strided(b: InnermostLoop, target: Target) -> Iterator[Slow]:
             continue
         away = abs(step) * size
         kept = target.l1 // PAGE * (PAGE // max(LINE, gcd(away, PAGE)))
-        factor = min(away, LINE) // (size * width(s))
+        factor = min(away, LINE) // (size * lowering.width(s))
         if factor > 1 and isinstance(b.loops[-1].extent, int) and b.loops[-1].extent > kept:
-            yield Slow(
-                s.buffer.name,
-                factor,
-                f"loop {plain(b.var.name)} of {s.buffer.name}",
+            why = (
                 f"it is innermost, and moves {step} elements of {n.buffer.name} at a time: "
-                f"each iteration loads another cache line; about {factor} times slower",
-                f"reorder: the loop along the last dimension of {n.buffer.name} innermost",
+                "each iteration loads another cache line"
             )
+            fix = f"reorder: the loop along the last dimension of {n.buffer.name} innermost"
+            yield InnermostLoop(b.loops, (s,)).warning(factor, why, fix)
             return
 
 
-def _chain(b: InnermostLoop, target: Target) -> Iterator[Slow]:
+def _chain(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
     if not b.carried:
         return
-    places = {(s.buffer, tir.text(s.indices[0])): s for s in b.stores}
-    sums = sum(-(-width(s) // target.lanes(s.buffer.dtype)) for s in places.values())
+    stores = b.places().values()
+    sums = sum(-(-lowering.width(s) // target.lanes(s.buffer.dtype)) for s in stores)
     if sums * 2 <= IN_FLIGHT:
-        factor = IN_FLIGHT // sums
-        yield Slow(
-            b.stores[0].buffer.name,
-            factor,
-            f"reduction loop {plain(b.var.name)} of {b.stores[0].buffer.name}",
+        yield b.warning(
+            IN_FLIGHT // sums,
             f"each operation waits for the one before it: {sums} of the {IN_FLIGHT} that a core "
-            f"could overlap; about {factor} times slower",
+            "could overlap",
             "reorder a loop over the output inside it, and unroll that: independent sums overlap",
+            "reduction loop",
         )
 
 
-def _untiled(b: InnermostLoop) -> Iterator[Slow]:
-    """Yield a cause if a reduction loads operands again that could stay in registers."""
+def _untiled(b: InnermostLoop) -> Iterator[PerformanceWarning]:
+    """Yield a warning if a reduction loads operands again that could stay in registers."""
     if not b.sums:
         return
     data = [n.var for n in b.loops if not tir.free_of(b.stores[0].indices[0], (n.var,))]
@@ -209,31 +194,29 @@ def _untiled(b: InnermostLoop) -> Iterator[Slow]:
         for n, _ in loads
         if b.carried or not tir.free_of(n.indices[0], (b.var,))
     }
-    places = {(s.buffer, tir.text(s.indices[0])) for s in b.stores}
-    moved = len(reads) if b.carried else max(len(reads) + len(places), 2 * len(places))
+    places = len(b.places())
+    moved = len(reads) if b.carried else max(len(reads) + places, 2 * places)
     factor = moved / len(b.stores)
     if factor >= 2:
-        yield Slow(
-            b.stores[0].buffer.name,
+        yield b.warning(
             factor,
-            f"loop {plain(b.var.name)} of {b.stores[0].buffer.name}",
-            "it moves more than it computes: nothing stays in a register for a second use; "
-            f"about {factor:.0f} times slower",
+            "it moves more than it computes: nothing stays in a register for a second use",
             "tile both output loops, unroll the tile inside the reduction, "
             "and accumulate it in cache_write(..., 'local')",
         )
 
 
-def _one_core(b: InnermostLoop, target: Target) -> Iterator[Slow]:
+def _one_core(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
     cores = target.num_cores
     is_short = b.sums and b.operations < WORTH_CORES
     if cores > 1 and not is_short and all(n.kind != "parallel" for n in b.loops):
-        yield Slow(
-            b.stores[0].buffer.name,
-            cores,
-            f"loop {plain(b.loops[0].var.name)} of {b.stores[0].buffer.name}",
+        outermost = plain(b.loops[0].var.name)
+        yield PerformanceWarning(
+            b.output.name,
+            f"loop {outermost} of {b.output.name}",
             f"it runs on one of {cores} cores; about {cores} times slower",
-            f"parallel({plain(b.loops[0].var.name)}), if it is no reduction loop",
+            f"parallel({outermost}), if it is no reduction loop",
+            cores,
         )
 
 
