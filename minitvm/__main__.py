@@ -35,10 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["net"]:
             minitvm.net.main(words[1:])
             return 0
-        given = parser().parse_args(words)
-        if given.command == "doctor":
+        options = parser().parse_args(words)
+        if options.command == "doctor":
             return 0 if doctor.run() else 1
-        demo.run(given.size, json_file=given.json)
+        demo.run(options.size, json_file=options.json)
     except TVMError as e:
         print(f"error: {e}", file=sys.stderr)
         return 1

@@ -52,8 +52,8 @@ def run(say: Callable[[str], None] = print) -> bool:
         say(f"  {line}")
     say("\ntargets")
     faults = {kind: fault(kind) for kind, can in target.KINDS.items() if can.cpu}
-    for kind, found in faults.items():
-        say(f"  {kind:12}{found or 'works'}  ({target.KINDS[kind].what})")
+    for kind, reason in faults.items():
+        say(f"  {kind:12}{reason or 'works'}  ({target.KINDS[kind].what})")
     bad = [name for name in names if unusable[name] and (name not in OPTIONAL or installed(name))]
     good = not any(faults.values()) and not set(CORE) & set(bad)
     if good and bad:

@@ -46,11 +46,11 @@ def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
         raise ArgumentError(f"line={line}", f"shorter than an element of {widest} bytes", "line=64")
     seen = cachesim.previous(trace, line), cachesim.previous(trace, 1)
     every, start = np.ones(len(trace.sites), np.bool_), np.zeros(1, np.int64)
-    found = [_footprint(trace, Iterations("", 0, (), start, start), every, seen)]
+    prints = [_footprint(trace, Iterations("", 0, (), start, start), every, seen)]
     for k, loop in enumerate(trace.loops):
         inside = np.array([k in site.loops for site in trace.sites], np.bool_)
-        found.append(_footprint(trace, loop, inside, seen))
-    return tuple(found)
+        prints.append(_footprint(trace, loop, inside, seen))
+    return tuple(prints)
 
 
 def _footprint(

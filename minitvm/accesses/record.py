@@ -84,9 +84,9 @@ def _arguments(
     """Return the arguments of the call: scalars, arrays from `data`, zeros for other buffers."""
     arrays: dict[tir.Buffer, Array] = {}
     for p, arg in zip(func.params, args, strict=True):
-        found = [data[key] for key in (arg, p, p.name) if key in data]
-        if found and isinstance(p, tir.Buffer):
-            arrays[p] = np.asarray(check_unmasked(f"data: {p.name}", found[0]), order="C")
+        values_given = [data[key] for key in (arg, p, p.name) if key in data]
+        if values_given and isinstance(p, tir.Buffer):
+            arrays[p] = np.asarray(check_unmasked(f"data: {p.name}", values_given[0]), order="C")
     keys = {key for p, arg in zip(func.params, args, strict=True) for key in (arg, p, p.name)}
     _all_known("data", data, keys, [p.name for p in func.params])
     values = _sizes(func, sizes, arrays)
@@ -112,33 +112,33 @@ def _packed(func: tir.PrimFunc, inputs: list[Any]) -> tuple[tir.PrimFunc, list[A
 
 
 def _sizes(
-    func: tir.PrimFunc, given: Mapping[Any, int], arrays: Mapping[tir.Buffer, Array]
+    func: tir.PrimFunc, sizes: Mapping[Any, int], arrays: Mapping[tir.Buffer, Array]
 ) -> dict[tir.Var, int]:
     """Map each scalar and symbolic size to its value, given or read from the shape of an array.
 
     Raises ArgumentError if a value is missing or is not an integer.
     """
-    wanted = [v for v in (*func.params, *func.sizes) if isinstance(v, tir.Var)]
+    variables = [v for v in (*func.params, *func.sizes) if isinstance(v, tir.Var)]
     values: dict[tir.Var, int] = {}
     for b, array in arrays.items():
         values |= {
             n: m for n, m in zip(b.shape, array.shape, strict=False) if isinstance(n, tir.Var)
         }
-    values |= {v: given[key] for v in wanted for key in (v.name, v) if key in given}
+    values |= {v: sizes[key] for v in variables for key in (v.name, v) if key in sizes}
     for v, n in values.items():
         if isinstance(n, bool) or not isinstance(n, Integral):
             raise ArgumentError(f"sizes: {v.name} = {n!r}", "not an integer")
-    names = [v.name for v in wanted]
-    _all_known("sizes", given, {*wanted, *names}, names)
-    for v in wanted:
+    names = [v.name for v in variables]
+    _all_known("sizes", sizes, {*variables, *names}, names)
+    for v in variables:
         if v not in values:
             fix = f"sizes={dict.fromkeys(names, 64)}"
             raise ArgumentError(f"sizes: {v.name!r}", "its value is not given", fix)
     return {v: int(n) for v, n in values.items()}
 
 
-def _all_known(what: str, given: Mapping[Any, Any], keys: set[Any], names: list[str]) -> None:
-    for key in given:
+def _all_known(what: str, named: Mapping[Any, Any], keys: set[Any], names: list[str]) -> None:
+    for key in named:
         if key not in keys:
             known = f"one of {', '.join(names)}" if names else "leave it out"
             name = getattr(key, "name", key)
@@ -149,15 +149,15 @@ def _all_known(what: str, given: Mapping[Any, Any], keys: set[Any], names: list[
 def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:
     shape = [tir.substitute(n, sizes) for n in b.shape]
     if any(not isinstance(n, int) or n < 0 for n in shape):
-        given = ", ".join(f"{v.name} = {n}" for v, n in sizes.items())
-        raise ArgumentError(f"sizes: {given}", f"{b.name} cannot have the shape {tuple(shape)}")
+        shown = ", ".join(f"{v.name} = {n}" for v, n in sizes.items())
+        raise ArgumentError(f"sizes: {shown}", f"{b.name} cannot have the shape {tuple(shape)}")
     return np.zeros(shape, b.dtype.numpy)
 
 
-def _too_many(func: tir.PrimFunc, found: str, limit: int) -> ArgumentError:
+def _too_many(func: tir.PrimFunc, count: str, limit: int) -> ArgumentError:
     return ArgumentError(
         f"the accesses of {func.name}",
-        f"{found}, the limit is {limit}",
+        f"{count}, the limit is {limit}",
         "use smaller sizes, or a larger limit=...",
     )
 
@@ -179,12 +179,12 @@ def _run(recording: lowering.Recording, inputs: list[Any], limit: int) -> tuple[
         events, values = np.empty(capacity, np.int32), np.empty(capacity, np.int64)
         counts = np.zeros(2, np.int64)
         call(*args, events, values, counts)
-        found, flops = counts.tolist()
-        if found > limit:
-            raise _too_many(func, f"{found} events", limit)
-        if found <= capacity:
-            return events[:found], values[:found], flops
-        capacity = found
+        total, flops = counts.tolist()
+        if total > limit:
+            raise _too_many(func, f"{total} events", limit)
+        if total <= capacity:
+            return events[:total], values[:total], flops
+        capacity = total
 
 
 # --- what was recorded ---------------------------------------------------------------------------
@@ -229,9 +229,9 @@ def _buffers(func: tir.PrimFunc) -> Iterator[tir.Buffer]:
 
 def _used(buffer: Array, index: Array, count: int) -> list[int]:
     """Return for each of `count` buffers the largest accessed index + 1; 0 without accesses."""
-    found = np.zeros(count, np.int64)
-    np.maximum.at(found, buffer, index + 1)
-    return found.tolist()
+    ends = np.zeros(count, np.int64)
+    np.maximum.at(ends, buffer, index + 1)
+    return ends.tolist()
 
 
 def _placed(

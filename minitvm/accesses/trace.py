@@ -96,12 +96,12 @@ class AccessTrace:
         if not -len(self) <= n < len(self):
             raise ArgumentError(f"access {n}", f"there are {len(self)} accesses", "0 for the first")
         n %= len(self)
-        found: dict[str, int] = {}
+        counters: dict[str, int] = {}
         for k in self.sites[int(self.site[n])].loops:
             loop = self.loops[k]
             at = int(np.searchsorted(loop.starts, n, "right")) - 1
-            found[loop.name] = int(loop.values[at])
-        return found
+            counters[loop.name] = int(loop.values[at])
+        return counters
 
     def __repr__(self) -> str:
         stores = int(np.count_nonzero(self.write))

@@ -48,9 +48,9 @@ class DType(str):
 
 
 def _make(name: str, kind: DTypeKind, bits: int) -> DType:
-    made = DType(name)
-    made.kind, made.bits, made.numpy = kind, bits, np.dtype(name)
-    return made
+    new = DType(name)
+    new.kind, new.bits, new.numpy = kind, bits, np.dtype(name)
+    return new
 
 
 BOOL = _make("bool", "bool", 1)
@@ -72,17 +72,17 @@ def dtype(name: str) -> DType:
     Equal names give the same object. Raises ExprError for an unknown type. Operations on float16
     round to float16, but functions such as exp compute in float32 before rounding.
     """
-    found = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
+    known = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
     if str(name) == "bfloat16":
         raise ExprError(
             "dtype 'bfloat16' is not supported",
             "numpy has no arrays of this type",
             "store float16 and compute in float32: A[i].astype('float32')",
         )
-    if found is None:
+    if known is None:
         why, fix = "there is no such type", f"one of {', '.join(DTYPES)}"
         raise ExprError(f"dtype {str(name)!r}", why, fix)
-    return found
+    return known
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -178,29 +178,29 @@ def _caches(system: str) -> tuple[int, int, int]:
     return fill_caches({})
 
 
-def fill_caches(found: Mapping[int, int]) -> tuple[int, int, int]:
-    """Return the sizes of (L1 data, L2, last level) in bytes; `found` maps levels to sizes.
+def fill_caches(sizes: Mapping[int, int]) -> tuple[int, int, int]:
+    """Return the sizes of (L1 data, L2, last level) in bytes; `sizes` maps levels to sizes.
 
     Missing levels get the sizes in DEFAULT_CACHES.
     """
-    l1, l2, l3 = (found.get(level, 0) for level in (1, 2, 3))
+    l1, l2, l3 = (sizes.get(level, 0) for level in (1, 2, 3))
     # if L2 is known and L3 is not, L2 is the last level, as on Apple's CPUs
     return l1 or DEFAULT_CACHES[0], l2 or DEFAULT_CACHES[1], l3 or l2 or DEFAULT_CACHES[2]
 
 
 def sys_caches(root: Path) -> dict[int, int]:
     """Return {level: bytes} of the data caches that Linux lists in `root`/cpu*/cache."""
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for index in root.glob("cpu[0-9]*/cache/index*"):
         try:
             level, kind, size = (
                 (index / name).read_text().strip() for name in ("level", "type", "size")
             )
             if kind != "Instruction":
-                found[int(level)] = parse_size(size)
+                sizes[int(level)] = parse_size(size)
         except (OSError, ValueError):
             continue
-    return found
+    return sizes
 
 
 def sysctl_caches() -> dict[int, int]:

@@ -77,9 +77,9 @@ def check_cpu(mcpu: str, mattr: str) -> None:
     """Raise BuildError unless LLVM supports the CPU and the features of a target."""
     why = _asked(*options(mcpu, mattr)).objection if mcpu or mattr else ""
     if why:
-        given = " ".join(filter(None, (mcpu and f"-mcpu={mcpu}", mattr and f"-mattr={mattr}")))
+        flags = " ".join(filter(None, (mcpu and f"-mcpu={mcpu}", mattr and f"-mattr={mattr}")))
         fix = f"leave out -mcpu and -mattr: the default is this machine, -mcpu={host().cpu}"
-        raise BuildError(f"code for {given}", why, fix)
+        raise BuildError(f"code for {flags}", why, fix)
 
 
 def features(mcpu: str, mattr: str) -> frozenset[str]:
@@ -125,8 +125,8 @@ def _asked(cpu: str, changes: str, triple: str = "", names: str = "") -> Answer:
     """
     if cpu == "help" or "+help" in changes.split(","):  # LLVM would print a list, and go on
         return Answer("'help' is not a CPU")
-    asked = names.split() or [*reported_features()]
-    command = [sys.executable, "-c", TRIAL, cpu, changes, triple, *asked]
+    known = names.split() or [*reported_features()]
+    command = [sys.executable, "-c", TRIAL, cpu, changes, triple, *known]
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False

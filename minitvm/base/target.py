@@ -129,9 +129,9 @@ class Target:
                 raise ArgumentError(f"target {self}", f"no such fact: {name}", ", ".join(FACTS))
             if value < 1:
                 raise ArgumentError(f"target {self}", f"{name}={value}", "a positive number")
-        found = Target(self)
-        found._set(facts)
-        return found
+        target = Target(self)
+        target._set(facts)
+        return target
 
     @staticmethod
     def current() -> Target:
@@ -239,11 +239,11 @@ def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
     As in LLVM, a vector unit that is removed takes the wider ones with it. LLVM knows more such
     dependencies, which matter less here: they do not change the width of vectors.
     """
-    found = set(features)
+    names = set(features)
     for change in mattr.split(","):
         name = change[1:]
         if change.startswith("+"):
-            found.add(name)
+            names.add(name)
         else:
-            found -= {name, *WIDER.get(name, ())}
-    return frozenset(found)
+            names -= {name, *WIDER.get(name, ())}
+    return frozenset(names)

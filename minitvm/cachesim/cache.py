@@ -49,8 +49,8 @@ class Cache:
                 f"bytes={max(1, self.bytes // row) * row}",
             )
         if self.ways is not None:
-            found = f"{self.bytes} / (line {self.line} * ways {self.ways}) = {self.sets}"
-            _power_of_two("the number of sets", self.sets, found)
+            quotient = f"{self.bytes} / (line {self.line} * ways {self.ways}) = {self.sets}"
+            _power_of_two("the number of sets", self.sets, quotient)
 
     @property
     def lines(self) -> int:
@@ -94,9 +94,9 @@ def _count(name: str, value: Any) -> int | None:
     return n
 
 
-def _power_of_two(what: str, n: int, found: str) -> None:
+def _power_of_two(what: str, n: int, value: str) -> None:
     if n & (n - 1):
         near = 1 << n.bit_length()
         raise ArgumentError(
-            f"Cache: {what}", f"{found}, which is not a power of two", f"{near // 2} or {near}"
+            f"Cache: {what}", f"{value}, which is not a power of two", f"{near // 2} or {near}"
         )

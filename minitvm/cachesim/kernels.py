@@ -36,14 +36,14 @@ def compiled(f: F) -> F:
     njit = cast("Any", numba).njit
     plain = njit(nogil=True)(f)
     try:
-        kept = njit(nogil=True, cache=True)(f)
+        stored = njit(nogil=True, cache=True)(f)
     except RuntimeError:  # there is no place to keep it
         return cast("F", plain)
 
     @wraps(f)
     def run(*args: Any) -> Any:
         try:
-            return kept(*args)
+            return stored(*args)
         except (OSError, EOFError, UnpicklingError):  # a full disk, a file cut short
             return plain(*args)
 

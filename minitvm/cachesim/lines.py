@@ -64,14 +64,14 @@ def writes_of(given: Any, writes: Any, n: int) -> Ints:
     """
     if writes is None:
         writes = given.write if hasattr(given, "address") else False
-    found = np.asarray(check_unmasked("writes", writes))
-    if found.dtype != np.bool_ or found.shape not in ((), (n,)):
+    stores = np.asarray(check_unmasked("writes", writes))
+    if stores.dtype != np.bool_ or stores.shape not in ((), (n,)):
         raise ArgumentError(
-            f"writes of type {found.dtype}, shape {found.shape}",
+            f"writes of type {stores.dtype}, shape {stores.shape}",
             f"writes= must say whether each of the {n} accesses is a store",
             "a bool array with one element per access, or one bool for all accesses",
         )
-    return np.broadcast_to(found, (n,))
+    return np.broadcast_to(stores, (n,))
 
 
 def whole(what: str, values: Any, least: int) -> Ints:
@@ -79,16 +79,16 @@ def whole(what: str, values: Any, least: int) -> Ints:
 
     `what` names the values in the message.
     """
-    found = np.asarray(check_unmasked(what, values))
-    if not found.size:
-        found = found.astype(np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        kind = f"{what} of type {found.dtype}, {found.ndim} dimensions"
+    row = np.asarray(check_unmasked(what, values))
+    if not row.size:
+        row = row.astype(np.int64)
+    if row.ndim != 1 or row.dtype.kind not in "iu":
+        kind = f"{what} of type {row.dtype}, {row.ndim} dimensions"
         raise ArgumentError(kind, "not a one-dimensional array of integers")
-    if found.size and (found.min() < least or found.max() >= HIGHEST):
-        given = f"{what} from {found.min()} to {found.max()}"
-        raise ArgumentError(given, f"not in {least} .. 2**60 - 1")
-    return found.astype(np.int64, copy=False)
+    if row.size and (row.min() < least or row.max() >= HIGHEST):
+        ends = f"{what} from {row.min()} to {row.max()}"
+        raise ArgumentError(ends, f"not in {least} .. 2**60 - 1")
+    return row.astype(np.int64, copy=False)
 
 
 def checked_line(line: Any) -> int:

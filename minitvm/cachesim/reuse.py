@@ -26,9 +26,9 @@ def reuse_distances(addresses: Given, line: int = 64) -> Ints:
     techniques for storage hierarchies".
     """
     seen = previous(addresses, line)
-    found = np.empty(len(seen), np.int64)
-    compiled(distances)(seen, found)
-    return found
+    reuse = np.empty(len(seen), np.int64)
+    compiled(distances)(seen, reuse)
+    return reuse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,9 +49,9 @@ class Histogram:
         return "\n".join([f"cold {self.cold}", *(f">= {low}: {n}" for low, n in bins)])
 
 
-def histogram(found: Any) -> Histogram:
-    """Count the reuse distances `found` in bins of doubling width: 0, 1, 2-3, 4-7, 8-15, ..."""
-    row = _checked(found)
+def histogram(reuse: Any) -> Histogram:
+    """Count the reuse distances `reuse` in bins of doubling width: 0, 1, 2-3, 4-7, 8-15, ..."""
+    row = _checked(reuse)
     warm = row[row >= 0]
     bins = np.frexp(warm.astype(np.float64))[1]  # 0 -> 0, 1 -> 1, 2 and 3 -> 2, 4 .. 7 -> 3
     counts = np.bincount(bins)
@@ -59,22 +59,22 @@ def histogram(found: Any) -> Histogram:
     return Histogram(len(row) - len(warm), low, counts)
 
 
-def miss_ratio_curve(found: Any) -> Ints:
+def miss_ratio_curve(reuse: Any) -> Ints:
     """Return the miss ratio of fully associative LRU caches of 0, 1, ... lines: float64[m].
 
-    `found` are reuse distances. A cache of more than m - 1 lines has the same miss ratio as one of
+    `reuse` are reuse distances. A cache of more than m - 1 lines has the same miss ratio as one of
     m - 1 lines. Raises ArgumentError if there are no accesses.
     """
-    row = _checked(found)
+    row = _checked(reuse)
     if not len(row):
         raise ArgumentError("miss_ratio_curve", "there are no accesses")
     hits = np.cumsum(np.bincount(row[row >= 0], minlength=1))
     return 1 - np.concatenate([[0], hits]) / len(row)
 
 
-def _checked(found: Any) -> Ints:
-    """Return the reuse distances `found` as int64[n]; raise ArgumentError if they are not valid."""
-    row = np.asarray(check_unmasked("distances", found))
+def _checked(reuse: Any) -> Ints:
+    """Return the reuse distances `reuse` as int64[n]; raise ArgumentError if they are not valid."""
+    row = np.asarray(check_unmasked("distances", reuse))
     if not row.size:
         return np.zeros(0, np.int64)
     if row.ndim != 1 or row.dtype.kind != "i" or row.min() < -1:

@@ -5,7 +5,7 @@ Lowering records the origin of each bound (lowering.Domain); this module turns i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from minitvm import lowering, schedule, tensor, tir
@@ -91,32 +91,25 @@ def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -
     """Return the step that made the relation, in words: "split(i, factor=4), step 3"."""
     names = stage.names
     if isinstance(r, schedule.SplitRelation):
-        given, kind = (r.nparts, "nparts") if r.factor is None else (r.factor, "factor")
-        assert given is not None
-        size = f"{kind}={tir.text(given)}"
-        what = f"split({plain(names[r.parent])}, {size})"
+        kind = "nparts" if r.factor is None else "factor"
+        what = f"split({plain(names[r.parent])}, {kind}={tir.text(r.size)})"
     else:
         what = f"fuse({plain(names[r.outer])}, {plain(names[r.inner])})"
-    for n in range(len(state.steps), 0, -1):
-        step = state.steps[n - 1]
+
+    def makes(step: schedule.Step) -> bool:
         if isinstance(r, schedule.SplitRelation):
-            made = isinstance(step, schedule.Split) and step.axis == names[r.parent]
-        else:
-            made = isinstance(step, schedule.Fuse) and names[r.inner] in step.axes
-        if made and step.stage == stage.name:
-            return f"{what}, step {n}"
-    return what
+            return isinstance(step, schedule.Split) and step.axis == names[r.parent]
+        return isinstance(step, schedule.Fuse) and names[r.inner] in step.axes
+
+    return what + _last_step(state, stage.name, makes)
 
 
-def _attached_by(state: schedule.State, name: str) -> str:
-    """Return the compute_at step that attached the stage, in words: " (compute_at, step 4)".
-
-    Returns "" if no step did, such as for a stage inside a scan.
-    """
+def _last_step(state: schedule.State, name: str, matches: Callable[[schedule.Step], bool]) -> str:
+    """Return the number of the last step of a stage that matches: ", step 4"; "" without one."""
     for n in range(len(state.steps), 0, -1):
         step = state.steps[n - 1]
-        if isinstance(step, schedule.ComputeAt) and step.stage == name:
-            return f" (compute_at, step {n})"
+        if step.stage == name and matches(step):
+            return f", step {n}"
     return ""
 
 
@@ -158,9 +151,9 @@ def axis_called(stage: schedule.Stage, name: str) -> tensor.Axis:
 
 
 def _bound(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:
-    made = made_by(stage, a)
-    if made is not None:
-        return _made_bound(loops, stage, a, made)
+    relation = made_by(stage, a)
+    if relation is not None:
+        return _made_bound(loops, stage, a, relation)
     if any(a is s for s in schedule.singletons(stage)):
         return Derivation(
             f"{stage.name}.{plain(stage.names[a])} = [0, 1]: 1 iteration, from fuse()"
@@ -199,10 +192,8 @@ def _made_bound(
             claim, (why, _bound(loops, stage, r.outer), _bound(loops, stage, r.inner))
         )
     whole = loops.show(extents[r.parent])
-    given = r.factor if r.factor is not None else r.nparts
-    assert given is not None
-    if (a is r.inner) == (r.factor is not None):
-        short = "" if size == loops.show(given) else f" of {whole}, fewer than {given}"
+    if a is r.sized:
+        short = "" if size == loops.show(r.size) else f" of {whole}, fewer than {r.size}"
         why = f"because it is the part that {by} gives a size{short}"
     else:
         other = loops.show(extents[r.inner if a is r.outer else r.outer])
@@ -216,14 +207,16 @@ def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Itera
     assert isinstance(op, tensor.ComputeOp)
     d, required = next(n for n, b in enumerate(op.axis) if b is a), domain.required
     for reader in dict.fromkeys(read.reader for read in required.reads):
-        own = [read for read in required.reads if read.reader == reader]
-        yield _reader(loops, stage, loops.stage(reader), own, d)
+        loads = [read for read in required.reads if read.reader == reader]
+        yield _reader(loops, stage, loops.stage(reader), loads, d)
     for reader in required.whole_readers:
         yield Derivation(f"because {reader} reads all of it")
     if isinstance(stage.attach, schedule.At):
         at = loops.stage(stage.attach.stage)
         where = f"{loops.loop(at, stage.attach.axis)} of {at.name}"
-        by = _attached_by(loops.state, stage.name)
+        # no step attaches a stage inside a scan
+        step = _last_step(loops.state, stage.name, lambda s: isinstance(s, schedule.ComputeAt))
+        by = f" (compute_at{step})" if step else ""
         yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{by}")
     scope = loops.context.buffers[tensor.tensor_of(op, 0)].scope
     for v in required.shared:
@@ -283,8 +276,8 @@ def _variable(
         for a, var in loop.loops.items() if loop is not None else ():
             if var is v:
                 assert loop is not None
-                made = made_by(s, a)
-                by = f"loop of {s.name if made is None else origin(loops.state, s, made)}"
+                relation = made_by(s, a)
+                by = f"loop of {s.name if relation is None else origin(loops.state, s, relation)}"
                 last = loops.show(tir.sub(loop.extents[a], 1))
                 return Derivation(f"{name} in 0..{last} ({by})")
     return Derivation(f"{name} fixed: a size")

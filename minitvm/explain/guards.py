@@ -17,10 +17,8 @@ def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) 
         return "set_store_predicate asks for it"
     if isinstance(why, schedule.SplitRelation):
         n, by = loops.show(domain.extents[why.parent]), origin(loops.state, stage, why)
-        size = why.factor if why.factor is not None else why.nparts
-        assert size is not None
-        known, part = isinstance(domain.extents[why.parent], int), loops.show(size)
-        if known and isinstance(size, int):
+        known, part = isinstance(domain.extents[why.parent], int), loops.show(why.size)
+        if known and isinstance(why.size, int):
             return f"{n} % {part} != 0 from {by}"
         return f"{n} % {part} may not be 0, from {by}"
     value, size = domain.values[why], domain.extents[why]
@@ -53,31 +51,31 @@ def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
         after partition: ...
     """
     loops = loops_of(state)
-    kept = {s.name for s in loops.context.state.stages}
-    if name not in kept or not isinstance(loops.stage(name).op, tensor.ComputeOp):
+    names = {s.name for s in loops.context.state.stages}
+    if name not in names or not isinstance(loops.stage(name).op, tensor.ComputeOp):
         raise ScheduleError(f"guards of {name}", "the schedule makes no loops for it")
     stage = loops.stage(name)
     a, domain = axis_called(stage, axis), loops.domain(name)
-    own = [domain.loops[part] for part in _parts(stage, a) if part in domain.loops]
-    found = [g for g in domain.guards if not tir.free_of(g.condition, own)]
-    what = f"{plain(axis)} of {name}: {len(found)} guard{'' if len(found) == 1 else 's'}"
-    if not found:
+    variables = [domain.loops[part] for part in _parts(stage, a) if part in domain.loops]
+    guards = [g for g in domain.guards if not tir.free_of(g.condition, variables)]
+    what = f"{plain(axis)} of {name}: {len(guards)} guard{'' if len(guards) == 1 else 's'}"
+    if not guards:
         return Derivation(what, (Derivation(_none(loops, stage, a)),))
     after = _stages(loops)
-    return Derivation(what, tuple(_guard(loops, stage, g, after) for g in found))
+    return Derivation(what, tuple(_guard(loops, stage, g, after) for g in guards))
 
 
 def _parts(stage: schedule.Stage, a: tensor.Axis) -> list[tensor.Axis]:
     """Return `a` itself, or the loops that splits and fuses made from it."""
-    found = [a]
+    axes = [a]
     for r in stage.relations:
-        if isinstance(r, schedule.SplitRelation) and any(r.parent is b for b in found):
-            found += [r.outer, r.inner]
+        if isinstance(r, schedule.SplitRelation) and any(r.parent is b for b in axes):
+            axes += [r.outer, r.inner]
         elif isinstance(r, schedule.FuseRelation) and any(
-            r.outer is b or r.inner is b for b in found
+            r.outer is b or r.inner is b for b in axes
         ):
-            found.append(r.fused)
-    return found
+            axes.append(r.fused)
+    return axes
 
 
 def _none(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> str:
@@ -101,7 +99,7 @@ def _guard(
     reasons = [Derivation(f"because {cause_of(loops, stage, g)}")]
     for v in names:
         if isinstance(v.high, int):
-            first, stop = lowering.holds(g.condition, v, v.high + 1)
+            first, stop = lowering.certain_iterations(g.condition, v, v.high + 1) or (0, 0)
             sure = f"certain for {loops.show(v)} in {first}..{stop - 1} of 0..{v.high}"
             never = f"never certain from {loops.show(v)} alone"
             reasons.append(Derivation(sure if first < stop else never))
@@ -116,14 +114,14 @@ def _guard(
 
 def _stages(loops: PrintedLoops) -> list[tuple[str, tir.Stmt]]:
     """Return (pass name, program after it) for each pass that acts on guards."""
-    body, found = loops.body, list[tuple[str, tir.Stmt]]()
+    body, stages = loops.body, list[tuple[str, tir.Stmt]]()
     for run in lowering.PASSES["llvm"]:
         body = run(body)
         if run.__name__ in WATCHED:
-            found.append((run.__name__, body))
+            stages.append((run.__name__, body))
         if run.__name__ == WATCHED[-1]:
             break
-    return found
+    return stages
 
 
 def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bool) -> str:

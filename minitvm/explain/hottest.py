@@ -154,9 +154,9 @@ def _strided(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
         if not step or not isinstance(step, int):
             continue
         away = abs(step) * size
-        kept = target.l1 // PAGE * (PAGE // max(LINE, gcd(away, PAGE)))
+        capacity = target.l1 // PAGE * (PAGE // max(LINE, gcd(away, PAGE)))
         factor = min(away, LINE) // (size * lowering.width(s))
-        if factor > 1 and isinstance(b.loops[-1].extent, int) and b.loops[-1].extent > kept:
+        if factor > 1 and isinstance(b.loops[-1].extent, int) and b.loops[-1].extent > capacity:
             why = (
                 f"it is innermost, and moves {step} elements of {n.buffer.name} at a time: "
                 "each iteration loads another cache line"

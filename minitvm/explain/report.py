@@ -139,8 +139,8 @@ class Explanation:
 
         For a small program, return only steps without effect.
         """
-        found = [w for s in self.stages for w in s.warnings if not (self.small and w.factor)]
-        return tuple(sorted(found, key=lambda w: -w.factor)[:3])
+        warnings = [w for s in self.stages for w in s.warnings if not (self.small and w.factor)]
+        return tuple(sorted(warnings, key=lambda w: -w.factor)[:3])
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.stages))
@@ -217,14 +217,14 @@ def _report(
 ) -> StageReport:
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
-    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.context.not_allocated else ""
+    argument = " (an argument)" if tensor.tensor_of(op, 0) in loops.context.not_allocated else ""
     reads, terms = _reads(op)
     guards = loops.domain(stage.name).guards
     return StageReport(
         stage.name,
         _place(loops, stage),
         _regions(loops, stage, op),
-        f"{buffer.scope} {', '.join(map(str, op.dtypes))}[{shape}]{given}",
+        f"{buffer.scope} {', '.join(map(str, op.dtypes))}[{shape}]{argument}",
         _bytes(op, buffer),
         tuple(_loop_reports(loops, stage)),
         work_of(loops, stage),
@@ -285,13 +285,13 @@ def _loop_reports(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[LoopRe
 
 def _reads(op: tensor.ComputeOp) -> tuple[tuple[tuple[str, int], ...], tir.Index]:
     """Return the loads per store from each tensor, and the number of terms per output element."""
-    found: Counter[str] = Counter()
+    loads: Counter[str] = Counter()
     terms: tir.Index = 1
     for e in op.body[:1] if op.reduction is not None else op.body:
         for part in e.sources if isinstance(e, tensor.Reduce) else (e,):
             for n in tir.walk(part):
                 if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor):
-                    found[n.buffer.name] += 1
+                    loads[n.buffer.name] += 1
     for a in op.reduce_axis:
         terms = tir.mul(terms, a.extent)
-    return tuple(found.items()), terms
+    return tuple(loads.items()), terms

@@ -21,7 +21,7 @@ from .machine import (
 )
 from .nest import nest
 from .normalize import normalize
-from .partition import holds, partition
+from .partition import certain_iterations, partition
 from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
 from .prepack import prepack_stages

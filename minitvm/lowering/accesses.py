@@ -137,7 +137,7 @@ class _Recorder:
             case tir.For():
                 return self._loop(s)
             case tir.Store(buffer, indices, value):
-                writes = [*self._reads(value), *(w for i in indices for w in self._reads(i))]
+                writes = [w for e in (value, *indices) for w in self._reads(e)]
                 writes += [*self._access(buffer, indices, True), *self._work(value)]
                 self.line += 1
                 return tir.seq(*writes, s)
@@ -155,12 +155,9 @@ class _Recorder:
             case tir.Seq(parts):
                 self.line += not parts
                 return tir.seq(*[self.stmt(part) for part in parts])
-            case tir.Allocate(buffer, body):
+            case tir.Allocate() | tir.Pragma():
                 self.line += 1
-                return tir.Allocate(buffer, self.stmt(body))
-            case tir.Pragma(key, value, body):
-                self.line += 1
-                return tir.Pragma(key, value, self.stmt(body))
+                return tir.map_children(s, self.stmt, lambda e: e)
             case _:
                 assert_never(s)
 

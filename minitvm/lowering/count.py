@@ -88,7 +88,7 @@ def times(run: GuardedStore) -> int | None:
     total = 1
     for group in _groups(conditions):
         names = {v for c in group for v in tir.variables(c)}
-        points = _held(group, {v: n for v, n in extents.items() if v in names})
+        points = _points(group, {v: n for v, n in extents.items() if v in names})
         if points is None:
             return None
         total *= int(np.count_nonzero(points[0]))
@@ -128,7 +128,7 @@ def distinct(
     for group in _groups(points):
         names = {v for e in group for v in tir.variables(e)}
         sizes = {v: n for v, n in extents.items() if v in names}
-        points = _held([e for e in group if not tir.is_index(e)], sizes)
+        points = _points([e for e in group if not tir.is_index(e)], sizes)
         if points is None or len(sizes) < len(names):
             return None
         mask, grid = points
@@ -154,7 +154,7 @@ def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
     return [members for _, members in groups]
 
 
-def _held(
+def _points(
     conditions: list[tir.Expr], extents: dict[tir.Var, int]
 ) -> tuple[Any, dict[tir.Var, Any]] | None:
     """Return a mask of the points in the box `extents` where all conditions hold, and the points.
@@ -167,7 +167,7 @@ def _held(
     if math.prod(sizes) > MAX_POINTS or not known:
         return None
     grid = dict(zip(extents, np.indices(sizes, sparse=True), strict=True))
-    held: Any = np.ones(sizes, bool)
+    mask: Any = np.ones(sizes, bool)
     for c in conditions:
-        held = held & tir.index_value(c, grid)
-    return held, grid
+        mask = mask & tir.index_value(c, grid)
+    return mask, grid

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError, raise_first
@@ -13,6 +14,10 @@ from .operands import OperandView, instantiate
 from .regions import Domain, LoweringContext, enclosing_loops, init_domain, loop_variable
 from .tensorize import region, tensorized
 
+Guards = tuple[tir.Expr, ...]
+Axes = tuple[tensor.Axis, ...]
+Target = tuple[tir.Buffer, tuple[tir.Index, ...]]
+
 
 def nest(context: LoweringContext, stages: Sequence[schedule.Stage]) -> tir.Stmt:
     """Return the loop nests of the root stages among `stages`, with attached stages inside them."""
@@ -21,7 +26,7 @@ def nest(context: LoweringContext, stages: Sequence[schedule.Stage]) -> tir.Stmt
         if not isinstance(stage.op, tensor.PlaceholderOp) and not isinstance(
             stage.attach, schedule.At
         ):
-            body = _realize(context, stage, stage.op, body)
+            body = _realize(context, stage, body)
     assert body is not None
     ops = [s.op for s in stages if isinstance(s.op, tensor.ComputeOp)]
     if any(True for op in ops for _ in tensor.extent_loads(op)):
@@ -29,42 +34,31 @@ def nest(context: LoweringContext, stages: Sequence[schedule.Stage]) -> tir.Stmt
     return body
 
 
-def _realize(
-    context: LoweringContext,
-    stage: schedule.Stage,
-    op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
-    rest: tir.Stmt | None,
-) -> tir.Stmt:
+def _realize(context: LoweringContext, stage: schedule.Stage, rest: tir.Stmt | None) -> tir.Stmt:
     """Return the stage's loops and then `rest`, inside the allocation of the stage's results."""
-    match op:
-        case tensor.ExternOp():
+    assert not isinstance(stage.op, tensor.PlaceholderOp)  # which has no loops
+    match stage.op:
+        case tensor.ExternOp() as op:
             loops = _extern(context, op)
-        case tensor.ScanOp():
+        case tensor.ScanOp() as op:
             loops = _scan(context, stage, op)
-        case tensor.ComputeOp():
-            loops = _stage(context, stage, op)
+        case tensor.ComputeOp() as op:
+            loops = _ComputeNest(context, stage, op).nest()
     if stage.double_buffer:
-        loops = _ahead(context, stage, loops)
+        reasons = about_double_buffer(context.state, stage)
+        raise_first(LoweringError, f"double_buffer of {stage.name}", reasons)
+        loops = tir.Pragma(DOUBLE, 1, loops)
     body = tir.seq(loops, rest)
-    return body if stage.store is not None else _memory(context, op, body)
+    return body if stage.store is not None else _memory(context, stage.op, body)
 
 
-def _memory(
-    context: LoweringContext, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
-) -> tir.Stmt:
+def _memory(context: LoweringContext, op: tensor.Operation, body: tir.Stmt) -> tir.Stmt:
     """Return `body` inside allocations of the results of `op` that are not arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor.tensor_of(op, i)
         if t not in context.not_allocated:
             body = tir.Allocate(context.buffers[t], body)
     return body
-
-
-def _ahead(context: LoweringContext, stage: schedule.Stage, loops: tir.Stmt) -> tir.Stmt:
-    """Mark `made`, the loops of a double-buffered stage; raise if the stage cannot run ahead."""
-    reasons = about_double_buffer(context.state, stage)
-    raise_first(LoweringError, f"double_buffer of {stage.name}", reasons)
-    return tir.Pragma(DOUBLE, 1, loops)
 
 
 def _extern(context: LoweringContext, op: tensor.ExternOp) -> tir.Stmt:
@@ -94,84 +88,7 @@ def _scan(context: LoweringContext, stage: schedule.Stage, op: tensor.ScanOp) ->
         for v, n in reversed(list(zip(counters, t.shape, strict=True))):
             body = tir.For(v, n, body)
         copies.append(body)
-    return tir.seq(*copies, _loops(context, stage, (), stage.leaves, tir.NOTHING))
-
-
-def _stage(context: LoweringContext, stage: schedule.Stage, op: tensor.ComputeOp) -> tir.Stmt:
-    """Return the loop nest of one stage.
-
-    A reduction is split at its first reduce loop:
-
-        for i: for k: for j: C += ...    ->    for i:
-                                                 for j: C = identity
-                                                 for k: for j: C += ...
-    """
-    domain, leaves = context.domains[stage.name], stage.leaves
-    if (depth := tensorized(stage)) is not None:
-        return _tensorized(context, stage, op, depth)
-    if op.reduction is None:
-        return _loops(
-            context, stage, domain.conditions, leaves, _stores(context, op, op.body, domain.values)
-        )
-    first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
-    outer, inner = leaves[:first], leaves[first:]
-    common = _common(context, stage, inner)
-    own = tuple(g for g in domain.conditions if not any(g is c for c in common))
-    update = _loops(context, stage, own, inner, _update(context, op, domain))
-    body = tir.seq(_init(context, stage, op, own, inner), update)
-    return _loops(context, stage, common, outer, body)
-
-
-def _common(
-    context: LoweringContext, stage: schedule.Stage, inner: tuple[tensor.Axis, ...]
-) -> tuple[tir.Expr, ...]:
-    """Return the guards that can enclose both the init and the `inner` loops of a reduction."""
-    domain = context.domains[stage.name]
-    if any(_attached(context, stage, a) for a in inner):
-        return ()
-    loops = [domain.loops[a] for a in inner if a in domain.loops]
-    return tuple(g for g in domain.conditions if tir.free_of(g, loops))
-
-
-def _loops(
-    context: LoweringContext,
-    stage: schedule.Stage,
-    guards: tuple[tir.Expr, ...],
-    leaves: tuple[tensor.Axis, ...],
-    body: tir.Stmt,
-) -> tir.Stmt:
-    """Build loops for `leaves` around `body`, with the stages that are attached to these loops.
-
-    Each guard is placed as far out as its variables allow, but never around an attached stage:
-    attached stages have their own guards, and on a GPU their barriers must not be conditional.
-    """
-    domain = context.domains[stage.name]
-    waiting = list(guards)
-    for a in reversed(leaves):
-        var, attached = domain.loops.get(a), _attached(context, stage, a)
-        own = () if var is None else (var,)
-        ready = [g for g in waiting if attached or not tir.free_of(g, own)]
-        body = _guarded(ready, body)
-        waiting = [g for g in waiting if not any(g is r for r in ready)]
-        for producer in reversed(attached):
-            assert not isinstance(producer.op, tensor.PlaceholderOp)
-            body = _realize(context, producer, producer.op, body)
-        for host in reversed(_stored(context, stage, a)):
-            assert not isinstance(host.op, tensor.PlaceholderOp)
-            body = _memory(context, host.op, body)
-        body = _for(context, stage, a, var, body)
-    return _guarded(waiting, body)
-
-
-def _stored(
-    context: LoweringContext, stage: schedule.Stage, a: tensor.Axis
-) -> list[schedule.Stage]:
-    """Return the stages that are allocated in the loop `a` but computed in a loop inside it."""
-    return [
-        s
-        for s in context.state.stages
-        if s.store is not None and s.store.stage == stage.name and s.store.axis is a
-    ]
+    return tir.seq(*copies, _Loops(context, stage).loops((), stage.leaves, tir.NOTHING))
 
 
 def _guarded(conds: list[tir.Expr], body: tir.Stmt) -> tir.Stmt:
@@ -179,188 +96,224 @@ def _guarded(conds: list[tir.Expr], body: tir.Stmt) -> tir.Stmt:
     return body if cond is tir.TRUE else tir.If(cond, body, likely=cond is not tir.FALSE)
 
 
-def _for(
-    context: LoweringContext,
-    stage: schedule.Stage,
-    a: tensor.Axis,
-    var: tir.Var | None,
-    body: tir.Stmt,
-) -> tir.Stmt:
-    note, domain = stage.note(a), context.domains[stage.name]
-    threads = {host.note(b).thread for host, b in enclosing_loops(context.state, stage.name)}
-    alone = var is None and note.thread in threads  # each thread computes its own part
-    reasons = about_extent(stage, a, domain.extents[a], alone)
-    raise_first(LoweringError, f"{note.kind} of {a.name!r} in {stage.name}", reasons)
-    if var is not None:
-        body = tir.For(var, domain.extents[a], body, note.kind, note.thread)
-    for key, value in reversed(note.pragmas):
-        body = tir.Pragma(key, value, body)
-    return body
+@dataclass(frozen=True, slots=True, eq=False)
+class _Loops:
+    """The loops of one stage."""
+
+    context: LoweringContext
+    stage: schedule.Stage
+
+    @property
+    def domain(self) -> Domain:
+        """Return the points that the stage computes."""
+        return self.context.domains[self.stage.name]
+
+    def loops(self, guards: Guards, leaves: Axes, body: tir.Stmt) -> tir.Stmt:
+        """Build loops for `leaves` around `body`, with the stages that are attached to these loops.
+
+        Each guard is placed as far out as its variables allow, but never around an attached stage:
+        attached stages have their own guards, and on a GPU their barriers must not be conditional.
+        """
+        waiting = list(guards)
+        for a in reversed(leaves):
+            var, attached = self.domain.loops.get(a), self.attached(a)
+            variables = () if var is None else (var,)
+            ready = [g for g in waiting if attached or not tir.free_of(g, variables)]
+            body = _guarded(ready, body)
+            waiting = [g for g in waiting if not any(g is r for r in ready)]
+            for producer in reversed(attached):
+                body = _realize(self.context, producer, body)
+            for s in reversed(self.context.state.stages):
+                # stages that are allocated in this loop, but computed in a loop inside it
+                if s.store is not None and s.store.stage == self.stage.name and s.store.axis is a:
+                    body = _memory(self.context, s.op, body)
+            body = self.loop(a, var, body)
+        return _guarded(waiting, body)
+
+    def loop(self, a: tensor.Axis, var: tir.Var | None, body: tir.Stmt) -> tir.Stmt:
+        """Return `body` in the loop over `a`, which has no variable if it has one iteration."""
+        note, extent = self.stage.note(a), self.domain.extents[a]
+        around = enclosing_loops(self.context.state, self.stage.name)
+        threads = {host.note(b).thread for host, b in around}
+        alone = var is None and note.thread in threads  # each thread computes its own part
+        reasons = about_extent(self.stage, a, extent, alone)
+        raise_first(LoweringError, f"{note.kind} of {a.name!r} in {self.stage.name}", reasons)
+        if var is not None:
+            body = tir.For(var, extent, body, note.kind, note.thread)
+        for key, value in reversed(note.pragmas):
+            body = tir.Pragma(key, value, body)
+        return body
+
+    def attached(self, a: tensor.Axis) -> list[schedule.Stage]:
+        """Return the stages computed inside the loop `a`, producers first."""
+        return [
+            s
+            for s in self.context.state.stages
+            if isinstance(s.attach, schedule.At)
+            and s.attach.stage == self.stage.name
+            and s.attach.axis is a
+        ]
 
 
-def _attached(
-    context: LoweringContext, stage: schedule.Stage, a: tensor.Axis
-) -> list[schedule.Stage]:
-    """Return the stages computed inside the loop `a`, producers first."""
-    return [
-        s
-        for s in context.state.stages
-        if isinstance(s.attach, schedule.At) and s.attach.stage == stage.name and s.attach.axis is a
-    ]
+@dataclass(frozen=True, slots=True, eq=False)
+class _ComputeNest(_Loops):
+    """The loop nest of a stage that computes formulas."""
 
+    op: tensor.ComputeOp
 
-def _tensorized(
-    context: LoweringContext, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
-) -> tir.Stmt:
-    """Return the loops of a stage; a tensor intrinsic replaces the loops from `depth` inwards.
+    def nest(self) -> tir.Stmt:
+        """Return the loop nest of the stage.
 
-    If there are reduce loops outside the intrinsic, the result is first reset, then updated. If the
-    intrinsic has no reset, its body initialises the result in the first iteration instead:
+        A reduction is split at its first reduce loop:
 
-        for i: for k: gemm(...)    ->    for i:                   for i: for k:
-                                           reset(...)       or      if k == 0: body(...)
-                                           for k: update(...)       else: update(...)
-    """
-    domain, outer = context.domains[stage.name], stage.leaves[:depth]
-    for a in stage.leaves[depth:]:
-        if attached := _attached(context, stage, a):
-            raise LoweringError(
-                f"tensorize of {stage.leaves[depth].name!r} in {stage.name}",
-                f"{attached[0].name} is computed in loop {a.name!r}, which the intrinsic replaces",
-                f"compute it at a loop outside of {stage.leaves[depth].name!r}",
+            for i: for k: for j: C += ...    ->    for i:
+                                                     for j: C = identity
+                                                     for k: for j: C += ...
+        """
+        domain, leaves = self.domain, self.stage.leaves
+        if (depth := tensorized(self.stage)) is not None:
+            return self.tensorized(depth)
+        if self.op.reduction is None:
+            stores = self.stores(self.op.body, domain.values)
+            return self.loops(domain.conditions, leaves, stores)
+        first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
+        common, own = self.divided(leaves[first:])
+        update = self.loops(own, leaves[first:], self.update(self.op.reduction))
+        body = tir.seq(self.init(self.op.reduction, own, leaves[first:]), update)
+        return self.loops(common, leaves[:first], body)
+
+    def divided(self, inner: Axes) -> tuple[Guards, Guards]:
+        """Divide the guards: those that can enclose both init and update, and the others.
+
+        inner   the loops of the update; guards that depend on them must be inside
+        """
+        guards = self.domain.conditions
+        if any(self.attached(a) for a in inner):
+            return (), guards
+        loops = [self.domain.loops[a] for a in inner if a in self.domain.loops]
+        common = tuple(g for g in guards if tir.free_of(g, loops))
+        return common, tuple(g for g in guards if not any(g is c for c in common))
+
+    def tensorized(self, depth: int) -> tir.Stmt:
+        """Return the nest with a tensor intrinsic in place of the loops from `depth` inwards.
+
+        If there are reduce loops outside the intrinsic, the result is first reset, then updated. If
+        the intrinsic has no reset, its body initialises the result in the first iteration instead:
+
+            for i: for k: gemm(...)    ->    for i:                   for i: for k:
+                                               reset(...)       or      if k == 0: body(...)
+                                               for k: update(...)       else: update(...)
+        """
+        stage, domain, outer = self.stage, self.domain, self.stage.leaves[:depth]
+        for a in stage.leaves[depth:]:
+            if attached := self.attached(a):
+                raise LoweringError(
+                    f"tensorize of {stage.leaves[depth].name!r} in {stage.name}",
+                    f"{attached[0].name} is computed in loop {a.name!r}, which the intrinsic "
+                    "replaces",
+                    f"compute it at a loop outside of {stage.leaves[depth].name!r}",
+                )
+        do = region(stage, self.op, domain, depth, self.context.buffers, self.context.place)
+        if not do.reduces:
+            return self.loops(domain.conditions, outer, do.body)
+        assert do.update is not None
+        if do.reset is None:
+            first = tir.all_of(*(tir.compare("==", v, 0) for v in do.reduces))
+            return self.loops(domain.conditions, outer, tir.If(first, do.body, do.update))
+        at = next(d for d, a in enumerate(outer) if a.kind == "reduce")
+        common, own = self.divided(outer[at:])
+        fresh = _new_variables(domain, [a for a in outer[at:] if a.kind == "data"])
+        reset = self.swept(domain, own, outer[at:], fresh, tir.substitute(do.reset, fresh))
+        body = tir.seq(reset, self.loops(own, outer[at:], do.update))
+        return self.loops(common, outer[:at], body)
+
+    def swept(
+        self,
+        domain: Domain,
+        guards: Guards,
+        leaves: Axes,
+        fresh: dict[tir.Var, tir.Var],
+        body: tir.Stmt,
+    ) -> tir.Stmt:
+        """Return `body` in loops over the variables in `fresh` instead of the loops of `leaves`.
+
+        for i: for k: C[i] = ...   ->   for i.init: C[i.init] = 0
+
+        Guards that depend on other loops of `leaves` are left out.
+        """
+        loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
+        others = [v for _, v in loops if v not in fresh]
+        conds = [tir.substitute(g, fresh) for g in guards if tir.free_of(g, others)]
+        body = _guarded(conds, body)
+        for a, v in reversed(loops):
+            if v in fresh:
+                note = self.stage.note(a)
+                body = tir.For(fresh[v], domain.extents[a], body, note.kind, note.thread)
+        return body
+
+    # --- stores ---
+
+    def target(self, i: int, at: tuple[tir.Index, ...]) -> Target:
+        """Return the buffer and the indices of element `at` of output `i`."""
+        t = tensor.tensor_of(self.op, i)
+        return self.context.buffers[t], self.context.place(t, at)
+
+    def stores(
+        self, formulas: Iterable[tir.Expr], values: dict[tensor.Axis, tir.Index]
+    ) -> tir.Stmt:
+        """Return the store out[i] = formula(i) for each output; `values` has each axis's value."""
+        at = tuple(values[a] for a in self.op.axis)
+        return tir.seq(
+            *(
+                tir.Store(*self.target(i, at), self.context.read(e, values))
+                for i, e in enumerate(formulas)
             )
-    do = region(stage, op, domain, depth, context.buffers, context.place)
-    if not do.reduces:
-        return _loops(context, stage, domain.conditions, outer, do.body)
-    assert do.update is not None
-    if do.reset is None:
-        first = tir.all_of(*(tir.compare("==", v, 0) for v in do.reduces))
-        return _loops(context, stage, domain.conditions, outer, tir.If(first, do.body, do.update))
-    at = next(d for d, a in enumerate(outer) if a.kind == "reduce")
-    common = _common(context, stage, outer[at:])
-    own = tuple(g for g in domain.conditions if not any(g is c for c in common))
-    update = _loops(context, stage, own, outer[at:], do.update)
-    body = tir.seq(_reset(stage, domain, own, outer[at:], do.reset), update)
-    return _loops(context, stage, common, outer[:at], body)
+        )
+
+    def init(self, r: tensor.Reduce, guards: Guards, leaves: Axes) -> tir.Stmt:
+        """Return new loops over the data axes that store the reduction's initial value."""
+        domain = self.domain
+        if any(a.kind == "reduce" and a in domain.loops for a in leaves) and has_mixed_loops(
+            self.stage
+        ):
+            domain, leaves = init_domain(self.stage, self.op, domain, leaves)
+            guards = domain.conditions
+        needed = {v for a in self.op.axis for v in tir.variables(domain.values[a])}
+        fresh = _new_variables(domain, [a for a in leaves if domain.loops.get(a) in needed])
+        values = {a: tir.substitute(v, fresh) for a, v in domain.values.items()}
+        starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
+        return self.swept(domain, guards, leaves, fresh, self.stores(starts, values))
+
+    def update(self, r: tensor.Reduce) -> tir.Stmt:
+        """Return out[i] = combine(out[i], source); all results are computed before one is stored.
+
+        Several results are stored through temporaries, because each may be read by the others.
+        """
+        read, values = self.context.read, self.domain.values
+        at = tuple(values[a] for a in self.op.axis)
+        targets = [self.target(i, at) for i in range(len(self.op.body))]
+        old = tuple(tir.Load(b, i, b.dtype) for b, i in targets)
+        new = r.reducer.combine(old, tuple(read(s, values) for s in r.sources))
+        if len(targets) == 1:
+            body: tir.Stmt = tir.Store(*targets[0], new[0])
+        else:
+            temps = [tir.Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
+            body = tir.seq(
+                *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),
+                *(
+                    tir.Store(*to, tir.Load(t, (), t.dtype))
+                    for to, t in zip(targets, temps, strict=True)
+                ),
+            )
+            for t in reversed(temps):
+                body = tir.Allocate(t, body)
+        where = read(r.where, values)
+        return (
+            body if where is tir.TRUE else tir.If(where, body, likely=bool(tensor.facts_of(where)))
+        )
 
 
-def _reset(
-    stage: schedule.Stage,
-    domain: Domain,
-    guards: tuple[tir.Expr, ...],
-    leaves: tuple[tensor.Axis, ...],
-    reset: tir.Stmt,
-) -> tir.Stmt:
-    """Return the statement `reset` in new loops over the data axes among `leaves`."""
-    fresh = _copies(domain, [a for a in leaves if a.kind == "data"])
-    return _swept(stage, domain, guards, leaves, fresh, tir.substitute(reset, fresh))
-
-
-def _copies(domain: Domain, axes: list[tensor.Axis]) -> dict[tir.Var, tir.Var]:
+def _new_variables(domain: Domain, axes: list[tensor.Axis]) -> dict[tir.Var, tir.Var]:
     """Map the loop variable of each axis that has a loop to a new variable: i -> i.init."""
     old = [domain.loops[a] for a in axes if a in domain.loops]
     return {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for v in old}
-
-
-def _swept(
-    stage: schedule.Stage,
-    domain: Domain,
-    guards: tuple[tir.Expr, ...],
-    leaves: tuple[tensor.Axis, ...],
-    fresh: dict[tir.Var, tir.Var],
-    body: tir.Stmt,
-) -> tir.Stmt:
-    """Return `body` in loops over the variables in `fresh` instead of the old loops of `leaves`.
-
-    for i: for k: C[i] = ...   ->   for i.init: C[i.init] = 0
-
-    Guards that depend on other loops of `leaves` are left out.
-    """
-    loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
-    others = [v for _, v in loops if v not in fresh]
-    conds = [tir.substitute(g, fresh) for g in guards if tir.free_of(g, others)]
-    body = _guarded(conds, body)
-    for a, v in reversed(loops):
-        if v in fresh:
-            note = stage.note(a)
-            body = tir.For(fresh[v], domain.extents[a], body, note.kind, note.thread)
-    return body
-
-
-# --- stores ---------------------------------------------------------------------------------------
-
-
-def _target(
-    context: LoweringContext, op: tensor.ComputeOp, i: int, at: tuple[tir.Index, ...]
-) -> tuple[tir.Buffer, tuple[tir.Index, ...]]:
-    t = tensor.tensor_of(op, i)
-    return context.buffers[t], context.place(t, at)
-
-
-def _stores(
-    context: LoweringContext,
-    op: tensor.ComputeOp,
-    formulas: tuple[tir.Expr, ...],
-    values: dict[tensor.Axis, tir.Index],
-) -> tir.Stmt:
-    """Return the store out[i] = formula(i) for each output; `values` has the value of each axis."""
-    at = tuple(values[a] for a in op.axis)
-    stores: list[tir.Stmt] = []
-    for i, e in enumerate(formulas):
-        buffer, indices = _target(context, op, i, at)
-        stores.append(tir.Store(buffer, indices, context.read(e, values)))
-    return tir.seq(*stores)
-
-
-def _init(
-    context: LoweringContext,
-    stage: schedule.Stage,
-    op: tensor.ComputeOp,
-    guards: tuple[tir.Expr, ...],
-    leaves: tuple[tensor.Axis, ...],
-) -> tir.Stmt:
-    """Return new loops over the data axes that store the reduction's initial value."""
-    domain = context.domains[stage.name]
-    r = op.reduction
-    assert r is not None
-    if any(a.kind == "reduce" and a in domain.loops for a in leaves) and has_mixed_loops(stage):
-        domain, leaves = init_domain(stage, op, domain, leaves)
-        guards = domain.conditions
-    needed = {v for a in op.axis for v in tir.variables(domain.values[a])}
-    fresh = _copies(domain, [a for a in leaves if domain.loops.get(a) in needed])
-    here = {a: tir.substitute(v, fresh) for a, v in domain.values.items()}
-    starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
-    return _swept(stage, domain, guards, leaves, fresh, _stores(context, op, starts, here))
-
-
-def _update(context: LoweringContext, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
-    """Return out[i] = combine(out[i], source); all results are computed before one is stored."""
-    r = op.reduction
-    assert r is not None
-    at = tuple(domain.values[a] for a in op.axis)
-    targets = [_target(context, op, i, at) for i in range(len(op.body))]
-    old = tuple(tir.Load(b, i, b.dtype) for b, i in targets)
-    new = r.reducer.combine(old, tuple(context.read(s, domain.values) for s in r.sources))
-    if len(targets) == 1:
-        body: tir.Stmt = tir.Store(*targets[0], new[0])
-    else:
-        body = _store_together(targets, new)
-    where = context.read(r.where, domain.values)
-    return body if where is tir.TRUE else tir.If(where, body, likely=bool(tensor.facts_of(where)))
-
-
-def _store_together(
-    targets: list[tuple[tir.Buffer, tuple[tir.Index, ...]]], new: tuple[tir.Expr, ...]
-) -> tir.Stmt:
-    """Compute all of `new` before storing any of them, because they may read the `targets`."""
-    temps = [tir.Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
-    body = tir.seq(
-        *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),
-        *(
-            tir.Store(b, i, tir.Load(t, (), t.dtype))
-            for (b, i), t in zip(targets, temps, strict=True)
-        ),
-    )
-    for t in reversed(temps):
-        body = tir.Allocate(t, body)
-    return body

@@ -62,13 +62,13 @@ def _allowed(nest: tir.For, copies: int | None) -> int:
 class _Split:
     """A possible split of `loop`: in iterations first .. stop-1, some guards are always true.
 
-    held   the ids of these guards
+    certain   the ids of these guards
     """
 
     loop: tir.For
     first: int
     stop: tir.Index
-    held: set[int]
+    certain: set[int]
 
     @property
     def versions(self) -> int:
@@ -80,7 +80,7 @@ class _Split:
     def loops(self, rule: Rule) -> tir.Stmt:
         """Return the split loop, with rule(body) as the body of each version."""
         loop, first, stop = self.loop, self.first, self.stop
-        sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in self.held else e)
+        sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in self.certain else e)
         if loop.kind == "serial":
             return tir.seq(
                 _piece(loop, 0, first, loop.body, rule),
@@ -113,8 +113,8 @@ def _split(s: tir.For) -> _Split | None:
     """Return how to split the loop `s`; None if no iteration makes a guard in it always true."""
     if tensor.is_from_data(s.extent):
         return None
-    first, stop, held = _certain(s, s.extent) if isinstance(s.extent, int) else _certain_below(s)
-    return _Split(s, first, stop, held) if held else None
+    first, stop, certain = _certain(s, s.extent) if isinstance(s.extent, int) else _certain_below(s)
+    return _Split(s, first, stop, certain) if certain else None
 
 
 def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
@@ -146,30 +146,30 @@ def _certain(loop: tir.For, extent: int) -> tuple[int, int, set[int]]:
     A guard is ignored if it would leave no such iteration.
     """
     first, stop = 0, extent
-    held: set[int] = set()
+    certain: set[int] = set()
     for g in _inner_guards(loop.body):
-        lo, hi = holds(g, loop.var, extent)
+        lo, hi = certain_iterations(g, loop.var, extent) or (0, 0)
         lo, hi = max(first, lo), min(stop, hi)
         if lo < hi:
             first, stop = lo, hi
-            held.add(id(g))
-    return first, stop, held
+            certain.add(id(g))
+    return first, stop, certain
 
 
-def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
-    """Return the values of `var` for which the affine `guard` is always true; (0, 0) if unknown.
+def certain_iterations(guard: tir.Expr, var: tir.Var, extent: int) -> Span | None:
+    """Return the values of `var` for which the affine `guard` is always true; None if unknown.
 
     The guard i*64 + j < 700, with j in 0..63, is always true for i in 0..9: (0, 10).
     """
     facts = tensor.facts_of(guard)
     if len(facts) != 1:  # i == 5 is two inequalities
-        return 0, 0
+        return None
     terms, const = tir.split_terms(facts[0])
     c = sum(k for a, k in terms if a is var)
     rest = tir.linear((t for t in terms if t[0] is not var), const)
     least = tir.lower_bound(rest)
     if c == 0 or least == -tir.INF or not tir.free_of(rest, (var,)):
-        return 0, 0
+        return None
     if c < 0:
         return 0, min(extent, int(least) // -c + 1)
     return max(0, -(int(least) // c)), extent
@@ -182,7 +182,7 @@ def _certain_below(loop: tir.For) -> tuple[int, tir.Index, set[int]]:
     """
     inside = [n.var for n in every(loop.body) if isinstance(n, tir.For)]
     stop: tir.Index = loop.extent
-    held: set[int] = set()
+    certain: set[int] = set()
     for g in _inner_guards(loop.body):
         facts = tensor.facts_of(g)
         terms, const = tir.split_terms(facts[0]) if len(facts) == 1 else ((), 0)
@@ -193,8 +193,8 @@ def _certain_below(loop: tir.For) -> tuple[int, tir.Index, set[int]]:
         least = sweep(rest, [v for v in tir.variables(rest) if not any(v is i for i in inside)])[0]
         if tir.free_of(least, inside):
             stop = _less(tir.maximum(0, tir.add(tir.floordiv(least, -c), 1)), stop)
-            held.add(id(g))
-    return 0, stop, held
+            certain.add(id(g))
+    return 0, stop, certain
 
 
 def _less(a: tir.Index, b: tir.Index) -> tir.Index:

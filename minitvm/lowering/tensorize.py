@@ -71,7 +71,7 @@ def region(
     raise_first(LoweringError, what, _about_loops(stage, domain, inner))
     fixed = {*domain.around, *(domain.loops[a] for a in outer if a in domain.loops)}
     values, starts = _values(what, op, domain, fixed, intrin)
-    raise_first(LoweringError, what, _about_box(domain, inner, op, fixed))
+    raise_first(LoweringError, what, _about_box(domain, inner, intrin))
     operands = _matched(what, op, intrin, values)
     corner = tuple(starts[a] for a in op.axis)
     operands |= {t: (op.output(i), corner) for i, t in enumerate(intrin.outputs)}
@@ -164,16 +164,12 @@ def _values(
 
 
 def _about_box(
-    domain: Domain, inner: tuple[tensor.Axis, ...], op: tensor.ComputeOp, fixed: set[tir.Var]
+    domain: Domain, inner: tuple[tensor.Axis, ...], intrin: tensor.TensorIntrin
 ) -> Iterator[Reason]:
     """Yield a reason unless the inner loops visit each point of the intrinsic's box once."""
     counts = [domain.extents[a] for a in inner]
-    box = 1
-    for a in (*op.axis, *op.reduce_axis):
-        lo, hi = sweep(domain.values[a], fixed)
-        size = tir.add(tir.sub(hi, lo), 1)
-        assert isinstance(size, int)  # equal to an extent of the intrinsic
-        box *= size
+    axes = (*intrin.op.axis, *intrin.op.reduce_axis)
+    box = prod(n for a in axes if isinstance(n := a.extent, int))
     visits = prod(n for n in counts if isinstance(n, int))
     if any(not isinstance(n, int) for n in counts) or visits != box:
         yield (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from minitvm import tensor, tir
+from minitvm import tir
 
 from .count import conjuncts
+from .partition import certain_iterations
 
 
 def tighten(s: tir.Stmt) -> tir.Stmt:
@@ -40,12 +41,10 @@ def _range(cond: tir.Expr, var: tir.Var, extent: int) -> tuple[int, int, list[ti
     first, stop = 0, extent
     rest: list[tir.Expr] = []
     for c in conjuncts(cond):
-        facts = tensor.facts_of(c) if isinstance(c, tir.Compare) else ()
-        terms, const = tir.split_terms(facts[0]) if len(facts) == 1 else ((), 0)
-        if len(terms) != 1 or terms[0][0] is not var:
+        alone = isinstance(c, tir.Compare) and all(v is var for v in tir.variables(c))
+        span = certain_iterations(c, var, extent) if alone else None
+        if span is None:
             rest.append(c)
-        elif terms[0][1] < 0:  # const - k*var >= 0
-            stop = min(stop, const // -terms[0][1] + 1)
-        else:  # k*var + const >= 0
-            first = max(first, -(const // terms[0][1]))
+        else:
+            first, stop = max(first, span[0]), min(stop, span[1])
     return first, stop, rest

@@ -56,10 +56,10 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
                 "split it by nparts, and bind the outer part",
             )
         shares = s.thread.startswith("vthread")
-        touched = _touched(s) if shares else {id(b) for b in _allocated(s.body)}
-        few = (
-            s.extent < WRITTEN_OUT and s.extent * max(1, code_size(s.body).statements) <= MAX_COPIES
-        )
+        allocated = (n.buffer for n in every(s.body) if isinstance(n, tir.Allocate))
+        touched = _touched(s) if shares else {id(b) for b in allocated}
+        statements = max(1, code_size(s.body).statements)
+        few = s.extent < WRITTEN_OUT and s.extent * statements <= MAX_COPIES
         return _Injector(s, touched, shares, few).stmt(s.body)
 
     return tir.rewrite(s, on_stmt)
@@ -72,10 +72,6 @@ def written(s: tir.Stmt) -> Iterator[tir.Buffer]:
             yield n.buffer
         elif tir.is_written(n):
             yield n.first.buffer
-
-
-def _allocated(s: tir.Stmt) -> Iterator[tir.Buffer]:
-    return (n.buffer for n in every(s) if isinstance(n, tir.Allocate))
 
 
 def _differs(e: tir.Index, var: tir.Var, touched: set[int]) -> bool:
@@ -94,24 +90,18 @@ def _touched(loop: tir.For) -> set[int]:
 
     def mark(s: tir.Stmt, inside: bool) -> None:
         match s:
-            case tir.For(_, extent, body):
-                mark(body, inside or _differs(extent, loop.var, touched))
-            case tir.If(cond, body, orelse):
-                here = inside or _differs(cond, loop.var, touched)
-                for part in (body, orelse):
-                    if part is not None:
-                        mark(part, here)
-            case tir.Seq(parts):
-                for part in parts:
-                    mark(part, inside)
-            case tir.Allocate(_, body) | tir.Pragma(_, _, body):
-                mark(body, inside)
+            case tir.For(extent=e) | tir.If(cond=e):
+                inside = inside or _differs(e, loop.var, touched)
             case tir.Store(buffer, indices, value):
                 if inside or any(_differs(e, loop.var, touched) for e in (*indices, value)):
                     touched.add(id(buffer))
             case tir.Evaluate(value):
                 if inside or _differs(value, loop.var, touched):
                     touched.update(id(b) for b in written(s))
+            case _:
+                pass
+        for part in inner(s):
+            mark(part, inside)
 
     before = -1
     while len(touched) > before:  # results computed from touched buffers are touched
@@ -145,31 +135,20 @@ class _Injector:
         match s:
             case tir.Seq(parts) if not self.shares:
                 return tir.seq(*(self.stmt(tir.seq(*together)) for _, together in blocks(parts)))
-            case tir.For(var, extent, body, kind, thread):
-                if _differs(extent, self.loop.var, self.touched):
-                    return self.copies(s)
-                return tir.For(var, extent, self.stmt(body), kind, thread)
-            case tir.If(cond, body, orelse, likely):
-                if _differs(cond, self.loop.var, self.touched):
-                    return self.copies(s)
-                other = None if orelse is None else self.stmt(orelse)
-                return tir.If(cond, self.stmt(body), other, likely)
-            case tir.Seq(parts):
-                return tir.seq(*(self.stmt(part) for part in parts))
+            case tir.For(extent=e) | tir.If(cond=e) if _differs(e, self.loop.var, self.touched):
+                return self.copies(s)
             case tir.Allocate(buffer, body) if id(buffer) in self.touched:
                 copies = stacked(buffer, self.loop.extent)
                 self.touched.add(id(copies))
                 body = use_copy(body, {buffer: copies}, self.loop.var)
                 return tir.Allocate(copies, self.stmt(body))
-            case tir.Allocate(buffer, body):
-                return tir.Allocate(buffer, self.stmt(body))
-            case tir.Pragma(key, value, body):
-                return tir.Pragma(key, value, self.stmt(body))
             case tir.Store(buffer, indices, value):
                 mine = id(buffer) in self.touched or self.differs(*indices, value)
                 return self.copies(s) if mine else s
             case tir.Evaluate(value):
                 return self.copies(s) if self.differs(value) else s
+            case _:
+                return tir.map_children(s, self.stmt, lambda e: e)
 
     def copies(self, s: tir.Stmt) -> tir.Stmt:
         """Return `s` repeated for each thread."""

@@ -34,6 +34,18 @@ class SplitRelation:
     nparts: tir.Index | None
     exact: bool = False
 
+    @property
+    def size(self) -> tir.Index:
+        """Return the extent that is given: `factor` or `nparts`."""
+        size = self.nparts if self.factor is None else self.factor
+        assert size is not None
+        return size
+
+    @property
+    def sized(self) -> tensor.Axis:
+        """Return the axis whose extent is given."""
+        return self.outer if self.factor is None else self.inner
+
 
 @node
 class FuseRelation:

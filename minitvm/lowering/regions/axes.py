@@ -30,16 +30,11 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
         if isinstance(r, schedule.FuseRelation):
             extents[r.fused] = tir.mul(extents[r.outer], extents[r.inner])
             continue
-        n = extents[r.parent]
-        size = r.factor if r.factor is not None else r.nparts
-        assert size is not None
-        part = r.inner if r.factor is not None else r.outer
-        if isinstance(n, int) and isinstance(size, int) and not any(part is a for a in threads):
+        n, size = extents[r.parent], r.size
+        if isinstance(n, int) and isinstance(size, int) and not any(r.sized is a for a in threads):
             size = max(1, min(size, n))  # a loop shorter than the factor: one part
-        if r.factor is not None:
-            extents[r.inner], extents[r.outer] = size, tir.ceildiv(n, size)
-        else:
-            extents[r.outer], extents[r.inner] = size, tir.ceildiv(n, size)
+        extents[r.outer] = extents[r.inner] = tir.ceildiv(n, size)
+        extents[r.sized] = size
 
 
 def _thread_axes(stage: schedule.Stage) -> list[tensor.Axis]:

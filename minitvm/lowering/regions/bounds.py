@@ -14,7 +14,7 @@ B's buffer holds only the region, so its indices count from the start of the reg
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from minitvm import schedule, tensor, tir
 
@@ -27,93 +27,176 @@ from .scan_time import time_axes
 from .scopes import check_scope, enclosing_loops, shared_loops
 from .sliding import StoredDimension, check_attached, may_fold, slide, storage_for
 
+Values = dict[tensor.Axis, tir.Index]
+
 
 def infer(state: schedule.State) -> dict[str, Domain]:
     """Return the domain of every stage that computes something, by stage name."""
-    domains: dict[str, Domain] = {}
-    times = time_axes(state)
+    inference = _Inference(state, time_axes(state), {})
     for stage in reversed(state.stages):
         check_attached(stage)
         if isinstance(stage.op, tensor.ComputeOp):
-            domains[stage.name] = _domain(state, stage, stage.op, domains, times.get(stage.name))
+            inference.domains[stage.name] = inference.compute(stage, stage.op)
         elif isinstance(stage.op, tensor.ExternOp):  # without axes, always computed as a whole
-            domains[stage.name] = Domain({}, {}, {}, {}, loops_around(state, stage, domains))
+            inference.domains[stage.name] = Domain({}, {}, {}, {}, inference.around(stage))
         elif isinstance(stage.op, tensor.ScanOp):
-            domains[stage.name] = _scan_domain(state, stage, stage.op.scan_axis, domains)
-    return domains
+            inference.domains[stage.name] = inference.scan(stage, stage.op.scan_axis)
+    return inference.domains
 
 
-def _scan_domain(
-    state: schedule.State, stage: schedule.Stage, time: tensor.Axis, domains: dict[str, Domain]
-) -> Domain:
-    """Return the domain of a scan, which always covers all time steps."""
-    extents: dict[tensor.Axis, tir.Index] = {time: time.extent}
-    extend_extents(stage, extents)
-    loops = _loops(stage.leaves, extents)
-    values = axis_values(stage, extents, loops)
-    values[time] = tir.add(time.start, values[time])
-    return Domain({time: time.start}, extents, values, loops, loops_around(state, stage, domains))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inference:
+    """The domains of a state's stages, as far as they are known: those of the consumers.
+
+    times   the time axis of each stage inside a scan, and the name of the scan
+    """
+
+    state: schedule.State
+    times: dict[str, tuple[str, tensor.Axis]]
+    domains: dict[str, Domain]
+
+    def scan(self, stage: schedule.Stage, time: tensor.Axis) -> Domain:
+        """Return the domain of a scan, which always covers all time steps."""
+        extents: Values = {time: time.extent}
+        extend_extents(stage, extents)
+        loops = _loops(stage.leaves, extents)
+        values = axis_values(stage, extents, loops)
+        values[time] = tir.add(time.start, values[time])
+        return Domain({time: time.start}, extents, values, loops, self.around(stage))
+
+    def compute(self, stage: schedule.Stage, op: tensor.ComputeOp) -> Domain:
+        """Return the domain of a stage that computes formulas."""
+        shared = shared_loops(self.state, stage, {s: d.loops for s, d in self.domains.items()})
+        around = self.around(stage)
+        fixed = set(around) - set(shared)
+        start: Values = {a: a.start for a in op.reduce_axis}
+        extents: Values = {a: a.extent for a in op.reduce_axis}
+        required = self.required(stage, op, shared, fixed)
+        for a, (lo, hi) in zip(op.axis, self.region(op, required, fixed), strict=True):
+            start[a], extents[a] = lo, tir.add(tir.sub(hi, lo), 1)
+            if stage.layout is not None and not isinstance(extents[a], int):  # it needs a constant
+                start[a], extents[a] = a.start, a.extent
+        if stage.name in self.times:  # inside a scan, a stage computes the current time step
+            name, time = self.times[stage.name]
+            scan = self.state.stage(name).op
+            assert isinstance(scan, tensor.ScanOp)
+            start[time], extents[time] = self.domains[name].values[scan.scan_axis], 1
+        stored, moved, no_reuse = self.stored(stage, op, start, extents, fixed)
+        extend_extents(stage, extents)
+        loops = _loops(stage.leaves, extents)
+        check_scope(self.state, stage, loops)
+        values = axis_values(stage, extents, loops)
+        if tensor.variable_reduce_ranges(op):
+            _resolve_reduce_ranges(stage, op, start, extents, loops, values)
+            values = axis_values(stage, extents, loops)
+        for a in (*op.axis, *op.reduce_axis):
+            values[a] = tir.add(start[a], values[a])
+        guards = guards_of(stage, op, start, extents, values)
+        if moved is not None:  # the whole window is in the tensor, so its axis needs no guard
+            moving = (loops[moved],)
+            guards = tuple(g for g in guards if g.cause is None or tir.free_of(g.condition, moving))
+        return Domain(start, extents, values, loops, around, guards, required, stored, no_reuse)
+
+    def around(
+        self, stage: schedule.Stage, until: schedule.At | None = None
+    ) -> tuple[tir.Var, ...]:
+        """Return the loop variables around the stage, or only those down to the loop `until`."""
+        variables: list[tir.Var] = []
+        for host, a in enclosing_loops(self.state, stage.name):
+            loops = self.domains[host.name].loops
+            variables += [loops[a]] if a in loops else []
+            if until is not None and a is until.axis:
+                break
+        return tuple(variables)
+
+    def varying(self, fixed: set[tir.Var]) -> set[tir.Var]:
+        """Return the variables of all loops that are not fixed."""
+        return {v for d in self.domains.values() for v in d.loops.values()} - fixed
+
+    def required(
+        self,
+        stage: schedule.Stage,
+        op: tensor.ComputeOp,
+        shared: tuple[tir.Var, ...],
+        fixed: set[tir.Var],
+    ) -> RequiredRegion:
+        """Return what the readers of the stage need for fixed values of the `fixed` loops."""
+        if stage.is_output:  # computed as a whole, even if other stages read it
+            return RequiredRegion(shared=shared)
+        reads = tuple(reads_of(self.state, op, fixed, self.domains))
+        touched: list[Interval | None] = [None] * len(op.shape)
+        for read in reads:
+            for d, (lo, hi) in enumerate(read.spans):
+                old = touched[d]
+                if old is not None:
+                    lo, hi = tir.minimum(old[0], lo), tir.maximum(old[1], hi)  # noqa: PLW2901
+                touched[d] = lo, hi
+        whole_readers = tuple(s.name for s in self.state.stages if needs_whole(s, op))
+        return RequiredRegion(reads, whole_readers, tuple(touched), shared)
+
+    def region(
+        self, op: tensor.ComputeOp, required: RequiredRegion, fixed: set[tir.Var]
+    ) -> list[Interval]:
+        """Return the part of a tensor to compute: what its readers need, or all of it."""
+        whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
+        if not required.touched or required.whole_readers:
+            return whole
+        varying = self.varying(fixed)
+        ends = zip(required.touched, whole, strict=True)
+        return [_computable(t, w, fixed, varying) for t, w in ends]
+
+    def stored(
+        self,
+        stage: schedule.Stage,
+        op: tensor.ComputeOp,
+        start: Values,
+        extents: Values,
+        fixed: set[tir.Var],
+    ) -> tuple[dict[tensor.Axis, StoredDimension], tensor.Axis | None, str]:
+        """Return how a stage with store_at is stored; shrink start and extents to the new elements.
+
+        Also return the axis along which the window moves, if the whole window is certain to be in
+        bounds, and the reason if each iteration computes its whole window again.
+        """
+        if stage.store is None:
+            return {}, None, ""
+        outer = self.around(stage, stage.store)
+        outside = fixed & set(outer)
+        varying = self.varying(outside)
+        windows = {a: (start[a], extents[a]) for a in op.axis}
+        stored: dict[tensor.Axis, StoredDimension] = {}
+        for a, n in zip(op.axis, op.shape, strict=True):
+            ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
+            swept = sweep(ends[0], outside)[0], sweep(ends[1], outside)[1]
+            lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, varying)
+            hull = lo, tir.add(tir.sub(hi, lo), 1)
+            stored[a] = storage_for(windows[a], hull, may_fold(self.state))
+        inner = self.around(stage)[len(outer) :]  # the loops between storing and computing
+        new = slide(stage, windows, inner[-1]) if inner else ""
+        if isinstance(new, str):
+            return stored, None, new
+        a = new[0]
+        start[a], extents[a] = new[1:]
+        lo, n = windows[a]
+        last = tir.add(lo, tir.sub(n, 1))
+        inside = (
+            tir.compare("<=", 0, lo) is tir.TRUE and tir.compare("<", last, a.extent) is tir.TRUE
+        )
+        return stored, a if inside else None, ""
 
 
-def _loops(
-    axes: tuple[tensor.Axis, ...], extents: dict[tensor.Axis, tir.Index]
-) -> dict[tensor.Axis, tir.Var]:
+def _loops(axes: tuple[tensor.Axis, ...], extents: Values) -> dict[tensor.Axis, tir.Var]:
     """Return a loop variable for each axis with more than one iteration."""
     return {a: loop_variable(a.name, extents[a]) for a in axes if not is_one(extents[a])}
-
-
-def _now(state: schedule.State, scan: str, domains: dict[str, Domain]) -> tir.Index:
-    """Return the current time step in the loop of a scan."""
-    op = state.stage(scan).op
-    assert isinstance(op, tensor.ScanOp)
-    return domains[scan].values[op.scan_axis]
-
-
-def _domain(
-    state: schedule.State,
-    stage: schedule.Stage,
-    op: tensor.ComputeOp,
-    domains: dict[str, Domain],
-    in_scan: tuple[str, tensor.Axis] | None,
-) -> Domain:
-    """Return the stage's domain; `in_scan` is its enclosing scan and its time axis, if any."""
-    around = loops_around(state, stage, domains)
-    shared = shared_loops(state, stage, {s: d.loops for s, d in domains.items()})
-    fixed = set(around) - set(shared)
-    start: dict[tensor.Axis, tir.Index] = {a: a.start for a in op.reduce_axis}
-    extents: dict[tensor.Axis, tir.Index] = {a: a.extent for a in op.reduce_axis}
-    required = _required(state, stage, op, shared, fixed, domains)
-    for a, (lo, hi) in zip(op.axis, _region(op, required, fixed, domains), strict=True):
-        start[a], extents[a] = lo, tir.add(tir.sub(hi, lo), 1)
-        if stage.layout is not None and not isinstance(extents[a], int):  # it needs a constant size
-            start[a], extents[a] = a.start, a.extent
-    if in_scan is not None:
-        scan, time = in_scan
-        start[time], extents[time] = _now(state, scan, domains), 1
-    stored, moved, recomputes = _keep(state, stage, op, start, extents, fixed, domains)
-    extend_extents(stage, extents)
-    loops = _loops(stage.leaves, extents)
-    check_scope(state, stage, loops)
-    values = axis_values(stage, extents, loops)
-    if tensor.variable_reduce_ranges(op):
-        _resolve_reduce_ranges(stage, op, start, extents, loops, values)
-        values = axis_values(stage, extents, loops)
-    for a in (*op.axis, *op.reduce_axis):
-        values[a] = tir.add(start[a], values[a])
-    guards = guards_of(stage, op, start, extents, values)
-    if moved is not None:  # the whole window is in the tensor, so its axis needs no guard
-        moving = (loops[moved],)
-        guards = tuple(g for g in guards if g.cause is None or tir.free_of(g.condition, moving))
-    return Domain(start, extents, values, loops, around, guards, required, stored, recomputes)
 
 
 def _resolve_reduce_ranges(
     stage: schedule.Stage,
     op: tensor.ComputeOp,
-    start: dict[tensor.Axis, tir.Index],
-    extents: dict[tensor.Axis, tir.Index],
+    start: Values,
+    extents: Values,
     loops: dict[tensor.Axis, tir.Var],
-    values: dict[tensor.Axis, tir.Index],
+    values: Values,
 ) -> None:
     """Express the ranges of reduce axes in loop variables: 0 .. i  ->  0 .. io*4 + ii.
 
@@ -127,99 +210,6 @@ def _resolve_reduce_ranges(
     for a in stage.leaves:
         if a.kind == "reduce" and a in loops:
             loops[a] = tir.Var(a.name, 0, tir.upper_bound(tir.sub(extents[a], 1)))
-
-
-def _keep(
-    state: schedule.State,
-    stage: schedule.Stage,
-    op: tensor.ComputeOp,
-    start: dict[tensor.Axis, tir.Index],
-    extents: dict[tensor.Axis, tir.Index],
-    fixed: set[tir.Var],
-    domains: dict[str, Domain],
-) -> tuple[dict[tensor.Axis, StoredDimension], tensor.Axis | None, str]:
-    """Return how a stage with store_at is stored; shrink start and extents to the new elements.
-
-    Also return the axis along which the window moves, if the whole window is certain to be in
-    bounds, and the reason if each iteration computes its whole window again.
-    """
-    if stage.store is None:
-        return {}, None, ""
-    around = loops_around(state, stage, domains)
-    outer = loops_around(state, stage, domains, stage.store)
-    outside = fixed & set(outer)
-    varying = {v for d in domains.values() for v in d.loops.values()} - outside
-    windows = {a: (start[a], extents[a]) for a in op.axis}
-    stored: dict[tensor.Axis, StoredDimension] = {}
-    for a, n in zip(op.axis, op.shape, strict=True):
-        ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
-        swept = sweep(ends[0], outside)[0], sweep(ends[1], outside)[1]
-        lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, varying)
-        stored[a] = storage_for(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
-    inner = around[len(outer) :]  # the loops between storing and computing
-    new = slide(stage, windows, inner[-1]) if inner else ""
-    if isinstance(new, str):
-        return stored, None, new
-    a = new[0]
-    start[a], extents[a] = new[1:]
-    lo, n = windows[a]
-    last = tir.add(lo, tir.sub(n, 1))
-    safe = tir.compare("<=", 0, lo) is tir.TRUE and tir.compare("<", last, a.extent) is tir.TRUE
-    return stored, a if safe else None, ""
-
-
-def loops_around(
-    state: schedule.State,
-    stage: schedule.Stage,
-    domains: dict[str, Domain],
-    until: schedule.At | None = None,
-) -> tuple[tir.Var, ...]:
-    """Return the loop variables around the stage's attach point, or only those down to `until`."""
-    variables: list[tir.Var] = []
-    for host, a in enclosing_loops(state, stage.name):
-        variables += [domains[host.name].loops[a]] if a in domains[host.name].loops else []
-        if until is not None and a is until.axis:
-            break
-    return tuple(variables)
-
-
-# --- regions -------------------------------------------------------------------------------------
-
-
-def _required(
-    state: schedule.State,
-    stage: schedule.Stage,
-    op: tensor.ComputeOp,
-    shared: tuple[tir.Var, ...],
-    fixed: set[tir.Var],
-    domains: dict[str, Domain],
-) -> RequiredRegion:
-    """Return what the readers of the stage need for fixed values of the `fixed` loops."""
-    if stage.is_output:  # computed as a whole, even if other stages read it
-        return RequiredRegion(shared=shared)
-    reads = tuple(reads_of(state, op, fixed, domains))
-    touched: list[Interval | None] = [None] * len(op.shape)
-    for read in reads:
-        for d, span in enumerate(read.spans):
-            old = touched[d]
-            touched[d] = span if old is None else _union(old, span)
-    whole_readers = tuple(s.name for s in state.stages if needs_whole(s, op))
-    return RequiredRegion(reads, whole_readers, tuple(touched), shared)
-
-
-def _region(
-    op: tensor.ComputeOp, required: RequiredRegion, fixed: set[tir.Var], domains: dict[str, Domain]
-) -> list[Interval]:
-    """Return the part of the stage's tensor to compute: what its readers need, or all of it."""
-    whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
-    if not required.touched or required.whole_readers:
-        return whole
-    varying = {v for d in domains.values() for v in d.loops.values()} - fixed
-    return [_computable(t, w, fixed, varying) for t, w in zip(required.touched, whole, strict=True)]
-
-
-def _union(a: Interval, b: Interval) -> Interval:
-    return tir.minimum(a[0], b[0]), tir.maximum(a[1], b[1])
 
 
 def _computable(
