@@ -3,7 +3,6 @@
 # pyright: reportUnusedImport=false
 
 from .accesses import Loop, Recording, Site, known_stores, record_accesses, work
-from .bound_check import bound_check
 from .budget import MAX_OPERATIONS, cost, operations, width
 from .count import GuardedStore, box, conjuncts, distinct, runs, times
 from .depth import within_stack

@@ -7,7 +7,6 @@ from .buffer import DeclaredBuffer, decl_buffer
 from .builder import BufferPointer, IRBuilder
 from .call import (
     EXTERN,
-    IN_BOUNDS,
     PACKED,
     call_extern,
     call_intrin,

@@ -28,7 +28,6 @@ from .value import index, value
 
 EXTERN, PACKED = "extern.", "packed."
 UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes that name the unit
-IN_BOUNDS = "assert_in_bounds"  # (i, n): stops the program unless 0 <= i < n
 
 # --- registered functions ------------------------------------------------------------------------
 
@@ -147,7 +146,7 @@ def view_at(
 
 def is_opaque(e: object) -> bool:
     """Return whether `e` calls a function that the compiler does not analyse."""
-    return isinstance(e, Call) and e.name not in INTRINSICS and e.name != IN_BOUNDS
+    return isinstance(e, Call) and e.name not in INTRINSICS
 
 
 def is_written(e: object) -> TypeGuard[Pointer | View]:

@@ -17,7 +17,6 @@ import numpy as np
 from minitvm.base import VerifyError, check_flag, check_kind
 
 from .call import (
-    IN_BOUNDS,
     UNREGISTERED,
     callee,
     is_opaque,
@@ -157,8 +156,6 @@ class _Compiler:
                 return self.lazy(e)
             case Call() if is_opaque(e):
                 return self.opaque(e)
-            case Call(name, (i, n)) if name == IN_BOUNDS:
-                return self.in_bounds(e, self.value(i), self.value(n))
             case Call(name, args) if name in INTRINSICS:
                 meaning, operands = INTRINSICS[name].meaning, [self.value(a) for a in args]
                 return lambda frame: meaning(*[a(frame) for a in operands])
@@ -180,18 +177,6 @@ class _Compiler:
             for arm, chosen in _arms(frame, cond, n, a, b):
                 result[chosen] = arm(frame)
             return result
-
-        return run
-
-    def in_bounds(self, e: Call, index: Run, size: Run) -> Run:
-        """Compile the bounds check `e` to a closure that returns True or raises a VerifyError."""
-
-        def run(frame: Frame) -> Any:
-            i, n = np.atleast_1d(index(frame)), int(size(frame))
-            if np.any((i < 0) | (i >= n)):
-                what = f"{self.f.name}: {self.f.printer().expr(e)}"
-                raise VerifyError(what, outside(0, i, n, True))
-            return np.bool_(True)
 
         return run
 

@@ -94,9 +94,6 @@ def statement(c: Code, s: tir.Stmt) -> None:
                         statement(c, part)
         case tir.Allocate():
             _allocate(c, s)
-        case tir.Evaluate(tir.Call(name)) if name == tir.IN_BOUNDS:
-            why = "machine code cannot stop with an error"
-            raise BuildError("a bound check", why, "target='python'")
         case tir.Evaluate(tir.Call(prefetch.KEY, (tir.Load() as e, tir.Const() as level))):
             prefetch.request(c, e, level)
         case tir.Evaluate(e):

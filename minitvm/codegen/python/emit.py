@@ -62,12 +62,6 @@ def clz(x, bits):
 HELPERS = {
     **dict.fromkeys(tir.DOT4, DOT4_HELPER),
     "clz": CLZ_HELPER,
-    tir.IN_BOUNDS: '''
-def assert_in_bounds(i, n):
-    """Nothing, if 0 <= i < n."""
-    if not 0 <= i < n:
-        raise IndexError(f"element {i} is not in 0 .. {n - 1}")
-''',
     "view": '''
 def view(row, start, shape, strides):
     """A part of the elements in `row`, as an array."""
@@ -277,8 +271,6 @@ class PythonPrinter(tir.Printer):
             case tir.Allocate(buffer):
                 size = self.expr(tir.elements(buffer))
                 yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
-            case tir.Evaluate(tir.Call(name, (i, n))) if name == tir.IN_BOUNDS:
-                yield f"{tab}{tir.IN_BOUNDS}({self.expr(i)}, {self.expr(n)})"
             case tir.Evaluate(tir.Call() as e) if tir.is_opaque(e):
                 yield f"{tab}{self._opaque(e)}"
             case tir.Evaluate(value):
