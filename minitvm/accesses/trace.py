@@ -74,7 +74,7 @@ class AccessTrace:
     index: Array
     address: Array
     write: Array
-    sites: tuple[lowering.Site, ...]
+    sites: tuple[lowering.Access, ...]
     buffers: tuple[Placed, ...]
     loops: tuple[Iterations, ...]
     flops: int

@@ -2,9 +2,9 @@
 
 # pyright: reportUnusedImport=false
 
-from .accesses import Loop, Recording, Site, known_stores, record_accesses, work
+from .accesses import Access, Loop, Recording, record_accesses
 from .budget import MAX_OPERATIONS, cost, operations, width
-from .count import GuardedStore, box, conjuncts, distinct, runs, times
+from .count import GuardedStore, box, conjuncts, distinct, known_stores, runs, times, work
 from .depth import within_stack
 from .double_buffer import DOUBLE, inject_double_buffer
 from .flatten import flatten

@@ -8,17 +8,12 @@ from typing import assert_never
 from minitvm import tir
 from minitvm.base import INT32, INT64, LoweringError
 
-from .count import runs, times
-
-# each counts as one operation, whatever the type of its operands
-ARITHMETIC = (
-    "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max", "pow",
-)  # fmt: skip
+from .count import work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
-    """A place in the program that reads or writes an element.
+class Access:
+    """A load or store in the text of a program.
 
     write    whether the access is a store
     text     the access as it is printed: A[i*16 + k]
@@ -37,7 +32,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of the program.
+    """A loop in the text of a program.
 
     line     the line of print(program) that contains the loop, counted from 0
     around   the enclosing loops, outermost first, as indices into Recording.loops
@@ -60,7 +55,7 @@ class Recording:
     """
 
     func: tir.PrimFunc
-    sites: tuple[Site, ...]
+    sites: tuple[Access, ...]
     loops: tuple[Loop, ...]
 
 
@@ -96,25 +91,6 @@ def record_accesses(func: tir.PrimFunc) -> Recording:
     return Recording(new, tuple(r.sites), tuple(r.loops))
 
 
-def known_stores(s: tir.Stmt) -> int:
-    """Return how many stores `s` executes in total, leaving out stores whose count is unknown."""
-    return sum(times(run) or 0 for run in runs(s))
-
-
-def work(e: tir.Index) -> int:
-    """Count the arithmetic operations on data that every evaluation of `e` performs.
-
-    Index arithmetic, including the indices of loads, and the arms of if_then_else are left out.
-    """
-    if isinstance(e, int | tir.Load):
-        return 0
-    counts = (isinstance(e, tir.Binary) and e.op in ARITHMETIC) or (
-        isinstance(e, tir.Call) and e.name in tir.INTRINSICS
-    )
-    inside = [e.cond] if isinstance(e, tir.IfThenElse) else tir.children(e)
-    return counts + sum(work(c) for c in inside if isinstance(c, tir.Expr))
-
-
 class _Recorder:
     """A walk over a program in textual order that numbers its sites and loops."""
 
@@ -124,7 +100,7 @@ class _Recorder:
         self.events = tir.Buffer("events", (self.room,), INT32)
         self.values = tir.Buffer("values", (self.room,), INT64)
         self.counts = tir.Buffer("counts", (2,), INT64)
-        self.sites: list[Site] = []
+        self.sites: list[Access] = []
         self.loops: list[Loop] = []
         self.around: tuple[int, ...] = ()  # the loops around the current statement
         self.line = 1  # the current line of print(program); line 0 is the header
@@ -219,7 +195,7 @@ class _Recorder:
             )
         names = tuple(self.loops[k].name for k in self.around)
         text = self.printer.element(b, indices)
-        self.sites.append(Site(b, write, text, self.line, self.around, names))
+        self.sites.append(Access(b, write, text, self.line, self.around, names))
         return [self._append(len(self.sites) - 1, indices[0])]
 
     def _append(self, event: int, value: tir.Index) -> tir.Stmt:

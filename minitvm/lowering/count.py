@@ -1,4 +1,4 @@
-"""Count exactly how often statements run, from the enclosing loops and conditions."""
+"""Count exactly how often statements run, from the loops and conditions around them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import numpy as np
 from minitvm import tir
 
 MAX_POINTS = 1 << 22  # points of the largest iteration space that is enumerated
-
+# each counts as one operation, whatever the type of its operands
+ARITHMETIC = (
+    "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max", "pow",
+)  # fmt: skip
 
 Conditions: TypeAlias = tuple[tir.Expr, ...]
 Around: TypeAlias = tir.For | tir.Pragma | tir.Allocate
@@ -94,6 +97,25 @@ def times(run: GuardedStore) -> int | None:
         total *= int(np.count_nonzero(points[0]))
         extents = {v: n for v, n in extents.items() if v not in names}
     return total * math.prod(extents.values())
+
+
+def known_stores(s: tir.Stmt) -> int:
+    """Return how many stores `s` executes in total, leaving out stores whose count is unknown."""
+    return sum(times(run) or 0 for run in runs(s))
+
+
+def work(e: tir.Index) -> int:
+    """Count the arithmetic operations on data that every evaluation of `e` performs.
+
+    Index arithmetic, including the indices of loads, and the arms of if_then_else are left out.
+    """
+    if isinstance(e, int | tir.Load):
+        return 0
+    counts = (isinstance(e, tir.Binary) and e.op in ARITHMETIC) or (
+        isinstance(e, tir.Call) and e.name in tir.INTRINSICS
+    )
+    inside = [e.cond] if isinstance(e, tir.IfThenElse) else tir.children(e)
+    return counts + sum(work(c) for c in inside if isinstance(c, tir.Expr))
 
 
 def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int], list[tir.Expr]]:

@@ -26,12 +26,17 @@ class Size:
         return Size(self.operations * n, Counter({v: m * n for v, m in self.occurs.items()}))
 
 
-def size_after(
-    e: tir.Expr, inlined: Mapping[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]]
-) -> Size:
-    """Return the size of `e` after every load of an inlined tensor is replaced by its formula.
+@dataclass(frozen=True, slots=True, eq=False)
+class InlinedFormula:
+    """The formula of an inlined tensor, which loads no inlined tensors, over the tensor's axes."""
 
-    inlined: the axes of each inlined tensor and the size of its formula.
+    axes: tuple[tensor.Axis, ...]
+    body: tir.Expr
+    size: Size
+
+
+def size_after(e: tir.Expr, inlined: Mapping[tensor.Tensor, InlinedFormula]) -> Size:
+    """Return the size of `e` after every load of an inlined tensor is replaced by its formula.
 
     B[i] = A[i] + 1 has 2 operations; C[i] = B[i] * B[i + 1] then has 5. Parts that occur several
     times in `e` are visited once but counted each time. An index that loads data is counted once
@@ -40,10 +45,14 @@ def size_after(
     known: dict[int, Size] = {}
     for n in _inner_first(e):
         if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor) and n.buffer in inlined:
-            axes, body = inlined[n.buffer]
-            at = zip(axes, n.indices, strict=True)
-            copies = [known[id(i)].times(body.occurs[a]) for a, i in at if isinstance(i, tir.Expr)]
-            known[id(n)] = _sum(body.operations, copies)
+            formula = inlined[n.buffer]
+            at = [
+                (a, i)
+                for a, i in zip(formula.axes, n.indices, strict=True)
+                if not isinstance(i, int)
+            ]
+            copies = [known[id(i)].times(formula.size.occurs[a]) for a, i in at]
+            known[id(n)] = _sum(formula.size.operations, copies)
         elif isinstance(n, tir.Var):
             known[id(n)] = Size(0, Counter((n,)))
         else:

@@ -8,7 +8,7 @@ from typing import Any
 from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
-from .inlined import Size, size_after
+from .inlined import InlinedFormula, Size, size_after
 
 
 def normalize(state: schedule.State) -> schedule.State:
@@ -21,50 +21,40 @@ def normalize(state: schedule.State) -> schedule.State:
     schedule.refuse_pending(state)
     if not any(isinstance(s.attach, schedule.Inline) for s in state.stages):
         return state
-    formulas: dict[tensor.Tensor, tuple[tensor.ComputeOp, tir.Expr]] = {}
+    inlined: dict[tensor.Tensor, InlinedFormula] = {}
     renamed: dict[tensor.Tensor, tensor.Tensor] = {}
-    sizes: dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]] = {}
     stages: list[schedule.Stage] = []
     for s in state.stages:
-        op = s.op
+        op = new = s.op
         if isinstance(op, tensor.ExternOp | tensor.ScanOp):
             new = schedule.reread(op, renamed)
-            for i in range(len(op.dtypes) if new is not op else 0):
-                renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
-            s = s.change(op=new)  # noqa: PLW2901  the stage, which reads the new tensors
-        if isinstance(op, tensor.ComputeOp):
-            own_sizes = _sizes(s, op, sizes)
+        elif isinstance(op, tensor.ComputeOp):
+            sizes = _sizes(s, op, inlined)
+            new = _read_through(op, inlined, renamed)
             if isinstance(s.attach, schedule.Inline):
-                sizes |= own_sizes
-            new = _read_through(op, formulas, renamed)
-            for i, body in enumerate(new.body):
-                if isinstance(s.attach, schedule.Inline):
-                    formulas[tensor.tensor_of(op, i)] = (new, body)
-                elif new is not op:
-                    renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
-            s = s.change(op=new)  # noqa: PLW2901  the stage, with inlined formulas in its own
-        if not isinstance(s.attach, schedule.Inline):
-            stages.append(s)
+                for i, (body, size) in enumerate(zip(new.body, sizes, strict=True)):
+                    inlined[tensor.tensor_of(op, i)] = InlinedFormula(new.axis, body, size)
+                continue
+        if new is not op:
+            for i in range(len(op.dtypes)):
+                renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
+        stages.append(s.change(op=new))
     return replace(state, stages=tuple(stages))
 
 
 def _sizes(
-    stage: schedule.Stage,
-    op: tensor.ComputeOp,
-    inlined: dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]],
-) -> dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]]:
+    stage: schedule.Stage, op: tensor.ComputeOp, inlined: dict[tensor.Tensor, InlinedFormula]
+) -> list[Size]:
     """Return the sizes that the formulas of `op` have after inlining; raise if one is too large.
 
     The sizes are computed before anything is substituted, because inlining can grow formulas
     exponentially: ten stages that each read the previous one twice make 1024 copies of the first.
     """
-    sizes = {
-        tensor.tensor_of(op, i): (op.axis, size_after(e, inlined)) for i, e in enumerate(op.body)
-    }
-    largest = max(size.operations for _, size in sizes.values())
+    sizes = [size_after(e, inlined) for e in op.body]
+    largest = max(size.operations for size in sizes)
     read = [t for t in op.input_tensors if t in inlined]
     if read and largest > tir.LARGEST:
-        worst = max(read, key=lambda t: inlined[t][1].operations)
+        worst = max(read, key=lambda t: inlined[t].size.operations)
         raise LoweringError(
             f"compute_inline of {worst.name}",
             f"the formula of {stage.name}, which reads it, would have {largest} operations "
@@ -76,14 +66,14 @@ def _sizes(
 
 def _read_through(
     op: tensor.ComputeOp,
-    formulas: dict[tensor.Tensor, tuple[tensor.ComputeOp, tir.Expr]],
+    inlined: dict[tensor.Tensor, InlinedFormula],
     renamed: dict[tensor.Tensor, tensor.Tensor],
 ) -> tensor.ComputeOp:
-    """Return `op` with loads of inlined tensors replaced by their `formulas`.
+    """Return `op` with loads of inlined tensors replaced by their formulas.
 
     A load of a tensor t in `renamed` becomes a load of renamed[t].
     """
-    if not any(t in formulas or t in renamed for t in op.input_tensors):
+    if not any(t in inlined or t in renamed for t in op.input_tensors):
         return op
 
     def rule(e: Any) -> Any:
@@ -91,9 +81,10 @@ def _read_through(
             return e
         if e.buffer in renamed:
             return tir.Load(renamed[e.buffer], e.indices, e.dtype)
-        if e.buffer in formulas:
-            inlined, body = formulas[e.buffer]
-            return tir.substitute(body, dict(zip(inlined.axis, e.indices, strict=True)))
+        if e.buffer in inlined:
+            formula = inlined[e.buffer]
+            values = dict(zip(formula.axes, e.indices, strict=True))
+            return tir.substitute(formula.body, values)
         return e
 
     return schedule.map_bodies(op, lambda e: tir.rewrite_expr(e, rule))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from minitvm import tir
 from minitvm.base import LoweringError
 
-Access: TypeAlias = tuple[tir.Buffer, tuple[tir.Index, ...]]
+Element: TypeAlias = tuple[tir.Buffer, tuple[tir.Index, ...]]
 
 
 def inner(s: tir.Stmt) -> tuple[tir.Stmt, ...]:
@@ -49,7 +49,7 @@ def peeled(s: tir.Stmt) -> tuple[list[tir.For], tir.Stmt]:
 
 
 def redirect(
-    s: tir.Stmt, moved: Callable[[tir.Buffer, tuple[tir.Index, ...]], Access | None]
+    s: tir.Stmt, moved: Callable[[tir.Buffer, tuple[tir.Index, ...]], Element | None]
 ) -> tir.Stmt:
     """Redirect each access in `s` to the buffer and indices that moved(buffer, indices) returns.
 
@@ -78,7 +78,7 @@ def stacked(b: tir.Buffer, n: tir.Index) -> tir.Buffer:
 def use_copy(s: tir.Stmt, stacks: Mapping[tir.Buffer, tir.Buffer], n: tir.Index) -> tir.Stmt:
     """Redirect accesses to each buffer b in `stacks` to the copy number `n` of b in stacks[b]."""
 
-    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
+    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Element | None:
         if b not in stacks:
             return None
         if len(indices) != 1:

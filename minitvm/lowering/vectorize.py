@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from minitvm import tir
 
-from .statements import Access, every, redirect
+from .statements import Element, every, redirect
 
 WIDEST = 64  # most lanes in one vector; a longer loop becomes several vectors
 
@@ -90,7 +90,7 @@ def _widen(body: tir.Stmt, var: tir.Var, lanes: int, first: tir.Index) -> tir.St
         return body
     lane = tir.sub(var, first)
 
-    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
+    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Element | None:
         if b not in wide:
             return None
         return wide[b], (tir.add(tir.mul(indices[0], lanes), lane),)

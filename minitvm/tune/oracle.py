@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class Access:
     """The accesses of a store to one buffer whose indices differ only by constants."""
 
     buffer: tir.Buffer
@@ -107,7 +107,7 @@ def oracle(sketch: Sketch, row: tuple[int, ...]) -> Columns:
     ranked = sorted(
         runs,
         key=lambda r: (
-            -r.times * (sum(r.operations) + len(sites(r))),
+            -r.times * (sum(r.operations) + len(accesses_of(r))),
             order.get(r.store.buffer.name, -1),
         ),
     )
@@ -171,7 +171,7 @@ def _runs(
             return
 
 
-def sites(run: Run) -> list[Site]:
+def accesses_of(run: Run) -> list[Access]:
     """Return the accesses of a store, the write first, merged if they differ only by constants."""
     store = run.store
     found: dict[tuple[object, ...], list[tuple[bool, tir.Buffer, tuple[tir.Index, ...]]]] = {}
@@ -179,11 +179,11 @@ def sites(run: Run) -> list[Site]:
     for write, buffer, indices in ((True, store.buffer, store.indices), *loads):
         terms = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in indices)
         found.setdefault((buffer, *terms), []).append((write, buffer, indices))
-    made = list[Site]()
+    made = list[Access]()
     for same in found.values():
         writes = [write for write, _, _ in same]
         indices = tuple(at for _, _, at in same)
-        made.append(Site(same[0][1], indices, any(writes), not all(writes)))
+        made.append(Access(same[0][1], indices, any(writes), not all(writes)))
     return made
 
 
@@ -228,23 +228,23 @@ def _threads(run: Run) -> Columns:
 
 def _accesses(run: Run, runs: list[Run]) -> Columns:
     """Describe the accesses, sorted by the cache lines and then by the bytes that they fetch."""
-    every = [_access(run, site, runs) for site in sites(run)]
+    every = [_access(run, access, runs) for access in accesses_of(run)]
     ranked = sorted(every, key=lambda a: (-a["lines"], -a["bytes"]))
     return {f"access{n}.{f}": a[f] for n, a in enumerate(ranked[:ACCESSES]) for f in ACCESS}
 
 
-def _access(run: Run, site: Site, runs: list[Run]) -> Columns:
-    size, steps = site.buffer.dtype.bytes, [site.step(loop) for loop in run.loops]
+def _access(run: Run, access: Access, runs: list[Run]) -> Columns:
+    size, steps = access.buffer.dtype.bytes, [access.step(loop) for loop in run.loops]
     still = [_extent(x) for x, _ in takewhile(lambda p: p[1] is None, _inside_out(run, steps))]
     moved = next((step for step in reversed(steps) if step is not None), 0)
-    widths = site.touched(run.loops, ())
+    widths = access.touched(run.loops, ())
     found: Columns = dict.fromkeys(ACCESS, 0.0)
-    found["update" if site.read and site.write else "read" if site.read else "write"] = 1.0
+    found["update" if access.read and access.write else "read" if access.read else "write"] = 1.0
     found["bytes"] = run.times * size
     found["unique_bytes"] = math.prod(widths) * size
     found["lines"] = max(1.0, run.times / math.prod(still) * min(1.0, moved * size / LINE))
-    found["unique_lines"] = max(1.0, found["unique_bytes"] / min(_run(site, widths) * size, LINE))
-    kind, found["reuse_iterations"], found["reuse_bytes"], uses = _reuse(run, site, steps, runs)
+    found["unique_lines"] = max(1.0, found["unique_bytes"] / min(_run(access, widths) * size, LINE))
+    kind, found["reuse_iterations"], found["reuse_bytes"], uses = _reuse(run, access, steps, runs)
     found[kind], found["reuse_count"] = 1.0, uses
     for name in ("bytes", "unique_bytes", "lines", "unique_lines"):
         found[f"{name}_per_use"] = found[name] / (uses or 0.5)
@@ -256,10 +256,12 @@ def _inside_out(run: Run, steps: list[int | None]) -> Iterator[tuple[tir.For, in
     return zip(reversed(run.loops), reversed(steps), strict=True)
 
 
-def _run(site: Site, widths: list[int]) -> int:
+def _run(access: Access, widths: list[int]) -> int:
     """Return how many contiguous elements an access touches in a row."""
     found = 1
-    for width, stride in zip(reversed(widths), reversed(tir.row_strides(site.buffer)), strict=True):
+    for width, stride in zip(
+        reversed(widths), reversed(tir.row_strides(access.buffer)), strict=True
+    ):
         if stride != found:
             break
         found *= width
@@ -267,7 +269,7 @@ def _run(site: Site, widths: list[int]) -> int:
 
 
 def _reuse(
-    run: Run, site: Site, steps: list[int | None], runs: list[Run]
+    run: Run, access: Access, steps: list[int | None], runs: list[Run]
 ) -> tuple[str, float, float, float]:
     """Return how elements are reused: (kind, iterations in between, bytes in between, uses).
 
@@ -278,7 +280,7 @@ def _reuse(
         if steps[n] is None:
             between = math.prod(map(_extent, run.loops[n + 1 :]))
             return "loop_reuse", between, _bytes(run, n + 1), _extent(run.loops[n])
-    others = [r for r in runs if r is not run and _uses(r, site.buffer)]
+    others = [r for r in runs if r is not run and _uses(r, access.buffer)]
     if not others:
         return "no_reuse", 0.0, 0.0, 0.0
     depth = max(_common(run, r) for r in others)
@@ -287,7 +289,7 @@ def _reuse(
 
 
 def _uses(run: Run, buffer: tir.Buffer) -> bool:
-    return any(site.buffer is buffer for site in sites(run))
+    return any(access.buffer is buffer for access in accesses_of(run))
 
 
 def _common(a: Run, b: Run) -> int:
@@ -299,7 +301,7 @@ def _common(a: Run, b: Run) -> int:
 def _bytes(run: Run, depth: int) -> float:
     """Return the bytes that the loops `depth`, `depth` + 1, ... touch."""
     inner, around = run.loops[depth:], run.loops[:depth]
-    return sum(s.buffer.dtype.bytes * math.prod(s.touched(inner, around)) for s in sites(run))
+    return sum(s.buffer.dtype.bytes * math.prod(s.touched(inner, around)) for s in accesses_of(run))
 
 
 def _curve(run: Run) -> Columns:
@@ -343,7 +345,7 @@ def _sizes(run: Run) -> Columns:
 
 def _whole(runs: list[Run]) -> Columns:
     """Describe the whole program: sums over its statements."""
-    sizes = [[s.buffer.dtype.bytes for s in sites(r)] for r in runs]
+    sizes = [[s.buffer.dtype.bytes for s in accesses_of(r)] for r in runs]
     values = (
         len(runs),
         sum(sum(r.operations) * r.times for r in runs),
