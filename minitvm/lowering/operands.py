@@ -36,129 +36,123 @@ def instantiate(
     The variables in the declared strides and offsets get their values. Raises a LoweringError that
     begins with `what` if the layout of the memory differs from a buffer's declaration.
     """
-    table: dict[tir.Buffer, OperandView] = {**operands}
-    # by id: a new load, its memory, and the declared buffer it replaces
-    whose: dict[int, tuple[tir.Load, OperandView, tir.Buffer]] = {}
-    learned: dict[tir.Var, tir.Index] = {}
-    pointed = _pointed(body)
-    for declared, operand in operands.items():
-        _learn(declared, operand, declared in pointed, learned, what)
+    values: dict[tir.Var, tir.Index] = {}
+    layouts: dict[tir.Buffer, _Layout] = {b: _Layout(b, v, what) for b, v in operands.items()}
+    # a call that gets the address of a buffer relies on its layout
+    pointed = {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
+    for b, layout in layouts.items():
+        layout.learn(values, b in pointed)
+    # by id: a new load, and the layout of the declared buffer that it replaces
+    origins: dict[int, tuple[tir.Load, _Layout]] = {}
 
     def on_expr(e: Any) -> Any:
-        if isinstance(e, tir.Load) and e.buffer in table:
-            operand = table[e.buffer]
-            new = tir.Load(operand.buffer, operand.place(e.indices), e.dtype)
-            whose[id(new)] = new, operand, e.buffer
+        if isinstance(e, tir.Load) and e.buffer in layouts:
+            layout = layouts[e.buffer]
+            new = tir.Load(layout.view.buffer, layout.view.place(e.indices), e.dtype)
+            origins[id(new)] = new, layout
             return new
-        if isinstance(e, tir.View) and id(e.first) in whose:
-            _, operand, declared = whose[id(e.first)]
-            steps = _strides(declared, operand, what)
-            return tir.view_at(operand.buffer, e.first.indices, declared.shape, steps)
+        if isinstance(e, tir.View) and id(e.first) in origins:
+            _, layout = origins[id(e.first)]
+            shape = layout.declared.shape
+            return tir.view_at(layout.view.buffer, e.first.indices, shape, layout.strides())
         return e
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
-        if isinstance(s, tir.Store) and s.buffer in table:
-            operand = table[s.buffer]
-            return tir.Store(operand.buffer, operand.place(s.indices), s.value)
+        if isinstance(s, tir.Store) and s.buffer in layouts:
+            view = layouts[s.buffer].view
+            return tir.Store(view.buffer, view.place(s.indices), s.value)
         return s
 
-    return tir.substitute(tir.rewrite(body, on_stmt, on_expr), learned)
+    return tir.substitute(tir.rewrite(body, on_stmt, on_expr), values)
 
 
-def _pointed(body: tir.Stmt) -> set[tir.Buffer]:
-    """Return the buffers whose address `body` passes to a call; the call relies on their layout."""
-    return {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """A declared buffer and the memory that it stands for; error messages begin with `what`."""
 
+    declared: tir.DeclaredBuffer
+    view: OperandView
+    what: str
 
-def _learn(
-    b: tir.DeclaredBuffer,
-    w: OperandView,
-    pointed: bool,
-    learned: dict[tir.Var, tir.Index],
-    what: str,
-) -> None:
-    """Add the values of the variables in the declaration of `b` to `learned`.
+    def learn(self, values: dict[tir.Var, tir.Index], pointed: bool) -> None:
+        """Add the values of the variables in the declaration to `values`.
 
-    Raises LoweringError if the memory `w` does not have the declared layout.
-    """
-    if b.scope not in ("global", w.buffer.scope):
-        raise LoweringError(
-            what,
-            f"{b.name} is declared in {b.scope}, {w.buffer.name} is in {w.buffer.scope}",
-            f"set_scope or a cache in {b.scope!r}",
+        Raises LoweringError if the memory does not have the declared layout.
+        pointed: whether a call gets the buffer's address, and so relies on the declared strides.
+        """
+        b, memory = self.declared, self.view.buffer
+        if b.scope not in ("global", memory.scope):
+            raise LoweringError(
+                self.what,
+                f"{b.name} is declared in {b.scope}, {memory.name} is in {memory.scope}",
+                f"set_scope or a cache in {b.scope!r}",
+            )
+        first = self.view.distance((0,) * len(b.shape))
+        if not tir.prove_equal(tir.floormod(first, b.offset_factor), 0):
+            raise LoweringError(
+                self.what,
+                f"{b.name} begins at element {tir.text(first)} of {memory.name}, "
+                f"which is not known to be a multiple of its offset_factor {b.offset_factor}",
+                f"tile sizes and row lengths of {memory.name} that are multiples of "
+                f"{b.offset_factor}, or a smaller offset_factor",
+            )
+        if b.elem_offset is not None:
+            self.bind(b.elem_offset, first, values)
+        if not b.strides and not pointed:
+            return
+        strides = self.strides()
+        for n, declared, actual in zip(b.shape, tir.row_strides(b), strides, strict=True):
+            if isinstance(declared, tir.Var):
+                self.bind(declared, actual, values)
+            elif not tir.prove_equal(declared, actual) and not tir.prove_equal(n, 1):
+                raise self.mismatch(strides)
+
+    def bind(self, v: tir.Var, n: tir.Index, values: dict[tir.Var, tir.Index]) -> None:
+        """Set values[v] to `n`; raise LoweringError if it has another value already."""
+        if not tir.prove_equal(values.setdefault(v, n), n):
+            memory = self.view.buffer.name
+            raise LoweringError(
+                f"{self.what}: {v.name} of {self.declared.name}",
+                f"it would be {tir.text(n)} in {memory}, but elsewhere {tir.text(values[v])}",
+                "declare a variable for each buffer",
+            )
+
+    def mismatch(self, strides: tuple[tir.Index, ...]) -> LoweringError:
+        """Return the error for memory with other strides than those that are declared."""
+        memory = self.view.buffer.name
+        actual = ", ".join(map(tir.text, strides))
+        declared = ", ".join(map(tir.text, tir.row_strides(self.declared)))
+        return LoweringError(
+            self.what,
+            f"a call takes the address of {self.declared.name}, which is declared with strides "
+            f"({declared}); the part of {memory} that it stands for has strides ({actual})",
+            f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {memory} of this size",
         )
-    first = w.distance((0,) * len(b.shape))
-    if not tir.prove_equal(tir.floormod(first, b.offset_factor), 0):
-        raise LoweringError(
-            what,
-            f"{b.name} begins at element {tir.text(first)} of {w.buffer.name}, "
-            f"which is not known to be a multiple of its offset_factor {b.offset_factor}",
-            f"tile sizes and row lengths of {w.buffer.name} that are multiples of "
-            f"{b.offset_factor}, or a smaller offset_factor",
+
+    def strides(self) -> tuple[tir.Index, ...]:
+        """Return the stride of each dimension of the declared buffer in memory, in elements.
+
+        Raises LoweringError if the distance between neighbouring elements is not constant.
+        """
+        b, distance = self.declared, self.view.distance
+        zeros = (0,) * len(b.shape)
+        first = distance(zeros)
+        strides: list[tir.Index] = []
+        for d, (n, plain) in enumerate(zip(b.shape, tir.row_strides(b), strict=True)):
+            step = tir.sub(distance((*zeros[:d], 1, *zeros[d + 1 :])), first)
+            strides.append(plain if tir.prove_equal(n, 1) else step)
+        at = tuple(
+            0 if isinstance(n, int) and n <= 1 else loop_variable(f"d{d}", n)
+            for d, n in enumerate(b.shape)
         )
-    if b.elem_offset is not None:
-        _bind(b.elem_offset, first, learned, b, w, what)
-    if not b.strides and not pointed:
-        return
-    actual, declared = _strides(b, w, what), tir.row_strides(b)
-    for n, want, have in zip(b.shape, declared, actual, strict=True):
-        if isinstance(want, tir.Var):
-            _bind(want, have, learned, b, w, what)
-        elif not tir.prove_equal(want, have) and not tir.prove_equal(n, 1):
-            _refuse(b, w, actual, what)
-
-
-def _bind(
-    v: tir.Var,
-    n: tir.Index,
-    learned: dict[tir.Var, tir.Index],
-    b: tir.DeclaredBuffer,
-    w: OperandView,
-    what: str,
-) -> None:
-    if not tir.prove_equal(learned.setdefault(v, n), n):
-        raise LoweringError(
-            f"{what}: {v.name} of {b.name}",
-            f"it would be {tir.text(n)} in {w.buffer.name}, but elsewhere {tir.text(learned[v])}",
-            "declare a variable for each buffer",
-        )
-
-
-def _refuse(
-    b: tir.DeclaredBuffer, w: OperandView, actual: tuple[tir.Index, ...], what: str
-) -> None:
-    lies = ", ".join(map(tir.text, actual))
-    declared = ", ".join(map(tir.text, tir.row_strides(b)))
-    raise LoweringError(
-        what,
-        f"a call takes the address of {b.name}, which is declared with strides ({declared}); the "
-        f"part of {w.buffer.name} that it stands for has strides ({lies})",
-        f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {w.buffer.name} of this size",
-    )
-
-
-def _strides(b: tir.Buffer, w: OperandView, what: str) -> tuple[tir.Index, ...]:
-    """Return the stride of each dimension of `b` in the memory `w`, in elements.
-
-    Raises LoweringError if the distance between neighbouring elements is not constant.
-    """
-    zeros = (0,) * len(b.shape)
-    first = w.distance(zeros)
-    strides: list[tir.Index] = []
-    for d, (n, plain) in enumerate(zip(b.shape, tir.row_strides(b), strict=True)):
-        step = tir.sub(w.distance((*zeros[:d], 1, *zeros[d + 1 :])), first)
-        strides.append(plain if tir.prove_equal(n, 1) else step)
-    at = tuple(
-        0 if isinstance(n, int) and n <= 1 else loop_variable(f"d{d}", n)
-        for d, n in enumerate(b.shape)
-    )
-    there = first
-    for i, step in zip(at, strides, strict=True):
-        there = tir.add(there, tir.mul(i, step))
-    if not tir.prove_equal(w.distance(at), there):
-        raise LoweringError(
-            what,
-            f"the part of {w.buffer.name} that {b.name} stands for has no constant strides",
-            f"use another transform_layout of {w.buffer.name}, or none",
-        )
-    return tuple(strides)
+        place = first
+        for i, stride in zip(at, strides, strict=True):
+            place = tir.add(place, tir.mul(i, stride))
+        if not tir.prove_equal(distance(at), place):
+            memory = self.view.buffer.name
+            raise LoweringError(
+                self.what,
+                f"the part of {memory} that {b.name} stands for has no constant strides",
+                f"use another transform_layout of {memory}, or none",
+            )
+        return tuple(strides)
