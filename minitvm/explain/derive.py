@@ -192,7 +192,7 @@ def _made_bound(
             claim, (why, _bound(loops, stage, r.outer), _bound(loops, stage, r.inner))
         )
     whole = loops.show(extents[r.parent])
-    if a is r.sized:
+    if a is (r.outer if r.factor is None else r.inner):  # the part with the given size
         short = "" if size == loops.show(r.size) else f" of {whole}, fewer than {r.size}"
         why = f"because it is the part that {by} gives a size{short}"
     else:

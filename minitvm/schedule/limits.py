@@ -1,14 +1,11 @@
-"""Check the loops of a reduce axis whose range depends on data axes.
-
-The loops of the reduce axis must be inside the loops of those data axes.
-"""
+"""Check the loops of a reduce axis whose range depends on data axes."""
 
 from __future__ import annotations
 
 from minitvm import tensor, tir
 from minitvm.base import ScheduleError
 
-from .state import SplitRelation, Stage, State
+from .state import SplitRelation, Stage, State, parts
 
 
 def check_limits(state: State, name: str) -> None:
@@ -20,7 +17,9 @@ def check_limits(state: State, name: str) -> None:
     if stage is None or not isinstance(stage.op, tensor.ComputeOp):
         return
     for k in stage.op.reduce_axis:
-        for a in _needed(k, stage.op):
+        ends = (n for n in (k.start, k.extent) if not isinstance(n, int))
+        needed = {v for n in ends for v in tir.variables(n)}
+        for a in (a for a in stage.op.axis if a in needed):
             depth = {a: d for d, a in enumerate(stage.leaves)}
             own, others = _loops(stage, k), _loops(stage, a)
             if mixed := own & others:
@@ -39,19 +38,11 @@ def check_limits(state: State, name: str) -> None:
                 )
 
 
-def _needed(k: tensor.Axis, op: tensor.ComputeOp) -> list[tensor.Axis]:
-    """Return the data axes on which the range of `k` depends."""
-    ends = [n for n in (k.start, k.extent) if not isinstance(n, int)]
-    used = {v for n in ends for v in tir.variables(n)}
-    return [a for a in op.axis if a in used] if used else []
-
-
 def _loops(stage: Stage, a: tensor.Axis) -> set[tensor.Axis]:
     """Return the current loops of `stage` that splits and fuses made from the axis `a`."""
-    found = {a}
+    axes = {a}
     for r in stage.relations:
-        if isinstance(r, SplitRelation):
-            found |= {r.outer, r.inner} if r.parent in found else set[tensor.Axis]()
-        elif r.outer in found or r.inner in found:
-            found.add(r.fused)
-    return found & set(stage.leaves)
+        sources = {r.parent} if isinstance(r, SplitRelation) else {r.outer, r.inner}
+        if sources & axes:
+            axes |= {*parts(r)}
+    return axes & set(stage.leaves)

@@ -41,11 +41,6 @@ class SplitRelation:
         assert size is not None
         return size
 
-    @property
-    def sized(self) -> tensor.Axis:
-        """Return the axis whose extent is given."""
-        return self.outer if self.factor is None else self.inner
-
 
 @node
 class FuseRelation:

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from minitvm import cachesim
-from minitvm.accesses import AccessTrace, Footprint, footprints
+from minitvm import accesses, cachesim
 from minitvm.base import ArgumentError, check_kind
 
 from .chart import short
@@ -41,12 +40,12 @@ class CacheRun:
     footprints  the lines that the program and one iteration of each loop access
     """
 
-    trace: AccessTrace
+    trace: accesses.AccessTrace
     cache: cachesim.Cache
     replay: cachesim.Replay
     lines: Array
     distances: cachesim.Histogram
-    footprints: tuple[Footprint, ...]
+    footprints: tuple[accesses.Footprint, ...]
 
     @property
     def ways(self) -> int:
@@ -65,7 +64,7 @@ def check_cache(cache: Any) -> cachesim.Cache:
     return check_kind("cache", cache, cachesim.Cache, fix="cachesim.Cache(1024, 64, 2)")
 
 
-def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
+def cache_run(trace: accesses.AccessTrace, cache: cachesim.Cache) -> CacheRun:
     """Replay a recorded run in a cache that starts empty.
 
     Raises ArgumentError if the run has no accesses, or if a line of the cache is smaller than an
@@ -88,7 +87,7 @@ def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
         cachesim.simulate(cache, trace),
         trace.address // cache.line,
         cachesim.histogram(cachesim.reuse_distances(trace, cache.line)),
-        footprints(trace, cache.line),
+        accesses.footprints(trace, cache.line),
     )
 
 
@@ -167,7 +166,7 @@ def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]
     return tuple(sorted(found, key=lambda t: (t.first, t.set, t.way)))
 
 
-def labels(trace: AccessTrace) -> tuple[str, ...]:
+def labels(trace: accesses.AccessTrace) -> tuple[str, ...]:
     """Label buffers with their names if none is longer than two letters, else a, b, c, ..."""
     names = [b.name for b in trace.buffers]
     if all(len(name) <= 2 for name in names):
@@ -175,7 +174,7 @@ def labels(trace: AccessTrace) -> tuple[str, ...]:
     return tuple(chr(ord("a") + n) if n < 26 else f"z{n}" for n in range(len(names)))
 
 
-def titles(trace: AccessTrace) -> tuple[str, ...]:
+def titles(trace: accesses.AccessTrace) -> tuple[str, ...]:
     """Return each buffer's name, after its label if the two differ, such as "c T_conv2d"."""
     pairs = zip(labels(trace), trace.buffers, strict=True)
     return tuple(b.name if label == b.name else f"{label} {b.name}" for label, b in pairs)

@@ -31,10 +31,11 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
             extents[r.fused] = tir.mul(extents[r.outer], extents[r.inner])
             continue
         n, size = extents[r.parent], r.size
-        if isinstance(n, int) and isinstance(size, int) and not any(r.sized is a for a in threads):
+        sized = r.outer if r.factor is None else r.inner
+        if isinstance(n, int) and isinstance(size, int) and not any(sized is a for a in threads):
             size = max(1, min(size, n))  # a loop shorter than the factor: one part
         extents[r.outer] = extents[r.inner] = tir.ceildiv(n, size)
-        extents[r.sized] = size
+        extents[sized] = size
 
 
 def _thread_axes(stage: schedule.Stage) -> list[tensor.Axis]:
