@@ -42,11 +42,12 @@ def _is_main(
     state = context.state
     if _is_symbolic(stage, context.domains[stage.name]):
         return True
+    producers = {state.owner(t).name for t in schedule.inputs(stage)}
+    if any(name in constant and name not in prepacked for name in producers):
+        return True
     if isinstance(stage.attach, schedule.At):
         return stage.attach.stage not in prepacked
-    producers = {state.owner(t).name for t in schedule.inputs(stage)}
-    missing = any(name in constant and name not in prepacked for name in producers)
-    return missing or memory_scope(state, stage) != "global"
+    return memory_scope(state, stage) != "global"
 
 
 def _is_symbolic(stage: schedule.Stage, domain: Domain) -> bool:

@@ -9,7 +9,17 @@ from typing import ClassVar
 from minitvm import tensor, tir
 
 from .dataflow import insert, recompute
-from .state import At, SplitRelation, Stage, State, names_of, new_stage, root_axes, unique
+from .state import (
+    At,
+    FuseRelation,
+    SplitRelation,
+    Stage,
+    State,
+    names_of,
+    new_stage,
+    root_axes,
+    unique,
+)
 from .step import Changes, Checks, LoopName, Step, loop
 
 
@@ -45,6 +55,12 @@ class RFactor(Step):
                 yield (
                     f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}",
                     "one range for all elements, and te.sum(..., where=...) to skip terms",
+                )
+        for r in stage.relations:
+            if isinstance(r, FuseRelation) and tir.prove_equal(r.inner.extent, 0):
+                yield (
+                    f"it is fused with {r.inner.name!r}, which has no iterations",
+                    "fuse only loops that have iterations",
                 )
         data = [a for a in stage.leaves if a.kind == "data"]
         untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))

@@ -145,6 +145,23 @@ def test_a_stage_stays_with_its_producer_in_registers():
     assert packed(s, [A, W, C]) == []
 
 
+def test_a_stage_that_reads_registers_stays_with_them_also_in_a_loop_of_a_constant_stage():
+    W = te.placeholder((8,), name="W", constant=True)
+    first = te.compute((8,), lambda i: W[i] + 1, name="First")
+    second = te.compute((8,), lambda i: first[i] * 2, name="Second")
+    third = te.compute((8,), lambda i: second[i] - 3, name="Third")
+    A = te.placeholder((8,), name="A")
+    out = te.compute((8,), lambda i: third[i] + A[i], name="Out")
+    s = te.create_schedule(out.op)
+    s[first].set_scope("shared")
+    s[second].compute_at(s[third], third.op.axis[0])
+    program = tvm.lower(s, [A, W, out])
+    assert program.prepack is None  # all three are computed where First is
+    w, a, result = np.arange(8, dtype="float32"), np.ones(8, "float32"), np.zeros(8, "float32")
+    tvm.build(s, [A, W, out], target="python")(a, w, result)
+    np.testing.assert_array_equal(result, (w + 1) * 2 - 3 + 1)
+
+
 def test_an_inlined_stage_is_computed_where_it_is_read():
     s, A, W, P, Q, C = chain()
     s[P].compute_inline()

@@ -97,3 +97,17 @@ def test_a_range_that_depends_on_other_axes_or_data_has_no_partial_results(
         f"rfactor of 'k' in D: the range of a reduce axis depends on other axes or on data: {shown}"
         "\n  try: one range for all elements, and te.sum(..., where=...) to skip terms"
     )
+
+
+def test_partial_results_of_a_loop_fused_with_an_empty_one_are_refused() -> None:
+    A = te.placeholder((8,), "int32", name="A")
+    k, r = te.reduce_axis((0, 4), name="k"), te.reduce_axis((0, 0), name="r")
+    B = te.compute((8,), lambda i: te.sum(A[i], axis=[k, r]), name="B")
+    s = te.create_schedule(B.op)
+    fused = s[B].fuse(k, r)
+    with pytest.raises(ScheduleError) as caught:
+        s.rfactor(B, fused)
+    assert str(caught.value) == (
+        "rfactor of 'k.r.fused' in B: it is fused with 'r', which has no iterations\n"
+        "  try: fuse only loops that have iterations"
+    )
