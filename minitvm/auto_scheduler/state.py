@@ -48,7 +48,7 @@ class State:
     """A schedule with open tile sizes: what sketch rules rewrite.
 
     s       the schedule; it has an example in place of each open size
-    knobs   the open decisions; holes: the fields of steps that they fill
+    knobs   the open decisions; parameters: the fields of steps that they set
     rules   the names of the rules that were applied
     names   how sketches print a loop and its extent: "i.0", "TILE_I0"
     tiles   the loops of tiled stages
@@ -64,7 +64,7 @@ class State:
         self.s = te.Schedule(initial)
         self.initial = initial
         self.knobs: tuple[tune.Knob, ...] = ()
-        self.holes: tuple[tune.Hole, ...] = ()
+        self.parameters: tuple[tune.Parameter, ...] = ()
         self.rules: tuple[str, ...] = ()
         self.names: dict[tensor.Axis, tuple[str, str]] = {}
         self.tiles: dict[str, Tiles] = {}
@@ -77,7 +77,7 @@ class State:
         """Return a copy with the same knobs."""
         new = type(self)(self.initial)
         new.s = te.Schedule(self.s.state)
-        new.knobs, new.holes, new.rules = self.knobs, self.holes, self.rules
+        new.knobs, new.parameters, new.rules = self.knobs, self.parameters, self.rules
         new.names, new.tiles = dict(self.names), dict(self.tiles)
         new.choices, new.layouts = self.choices, dict(self.layouts)
         new.shaping, new.decide = self.shaping, self.decide
@@ -108,9 +108,9 @@ class State:
         return len(self.knobs) - 1
 
     def open(self, field: str, *parts: tuple[int, int]) -> None:
-        """Make a field of the last step a hole, which the product of `parts` (knob, part) fills."""
+        """Make a field of the last step a parameter: the product of `parts`, (knob, part)."""
         step = len(self.s.steps) - len(self.initial.steps) - 1
-        self.holes = (*self.holes, tune.Hole(step, field, parts))
+        self.parameters = (*self.parameters, tune.Parameter(step, field, parts))
 
     def split(
         self, stage: str, axis: tensor.Axis, knob: int, parts: Sequence[Sequence[int]]
@@ -149,34 +149,34 @@ class State:
         example = tuple(e.replace("{}", size) for e in layout)
         self.s.apply(schedule.TransformLayout(stage, names, example))
         self.open("layout", width)
-        self.layouts[self.holes[-1].step] = layout
+        self.layouts[self.parameters[-1].step] = layout
 
     def filled_by(self, sketch: tune.Sketch) -> Self:
-        """Return a copy that has taken all steps of a sketch of the same formulas, with its holes.
+        """Return a copy with all steps and parameters of a sketch of the same formulas.
 
         No decision is left to annotate in the copy.
         """
         new = self.copy()
         for step in sketch.filled([0] * len(sketch.space.knobs)):
             new.s.apply(step)
-        new.knobs, new.holes, new.decide = sketch.space.knobs, sketch.holes, lambda _: new
+        new.knobs, new.parameters, new.decide = sketch.space.knobs, sketch.parameters, lambda _: new
         new.layouts = {
-            hole.step: step.layout
-            for hole in sketch.holes
-            if isinstance(step := sketch.steps[hole.step], schedule.TransformLayout)
+            parameter.step: step.layout
+            for parameter in sketch.parameters
+            if isinstance(step := sketch.steps[parameter.step], schedule.TransformLayout)
         }
         return new
 
     def sketch(self, name: str, args: Sequence[tensor.Tensor]) -> DecidedSketch:
-        """Return the sketch of this state: steps with holes, and the space of open decisions."""
+        """Return the sketch of this state: steps, parameters, and the space of open decisions."""
         steps, space = (
             self.open_steps(),
             tune.Space(self.knobs, shaping=tuple(sorted(self.shaping))),
         )
-        return DecidedSketch(name, tuple(args), self.initial, steps, self.holes, space, self)
+        return DecidedSketch(name, tuple(args), self.initial, steps, self.parameters, space, self)
 
     def open_steps(self) -> tuple[schedule.Step, ...]:
-        """Return the steps since the initial state; layouts with holes have "{}" in them."""
+        """Return the steps since the initial state; layouts with parameters have "{}" in them."""
         steps = list(self.s.steps[len(self.initial.steps) :])
         for n, layout in self.layouts.items():
             steps[n] = replace(steps[n], layout=layout)  # pyright: ignore[reportCallIssue]
@@ -198,9 +198,9 @@ class State:
         """Return how to print the open fields of steps, by stage and loop or pragma."""
         found = dict[tuple[str, str], str]()
         steps = self.s.steps[len(self.initial.steps) :]
-        for hole in self.holes:
-            step, shown = steps[hole.step], list[str]()
-            for n, part in hole.parts:
+        for parameter in self.parameters:
+            step, shown = steps[parameter.step], list[str]()
+            for n, part in parameter.parts:
                 number = part if self.knobs[n].kind == "split" else ""
                 shown.append(f"{self.knobs[n].name}{number}".upper())
             key = step.key if isinstance(step, schedule.Pragma) else getattr(step, "axis", "")
@@ -223,8 +223,8 @@ class DecidedSketch(tune.Sketch):
     def fixed(self, options: Mapping[int, int]) -> tune.Sketch:
         """Return the sketch of the rows with these options, among them all of space.shaping."""
         new = self.source.decided(options)
-        steps, holes = new.open_steps(), new.holes
-        return tune.Sketch(self.name, self.args, self.initial, steps, holes, self.space).fixed(
+        steps, parameters = new.open_steps(), new.parameters
+        return tune.Sketch(self.name, self.args, self.initial, steps, parameters, self.space).fixed(
             options
         )
 

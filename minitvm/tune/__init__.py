@@ -49,10 +49,10 @@ from .evolve import (
     ranked,
 )
 from .features import NAMES, STATEMENT, features
-from .knob import Knob, Ints, choice_knob, knob_of, number_knob, sizes_knob, split_knob
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .kernel import Packed
+from .knob import Ints, Knob, choice_knob, knob_of, number_knob, sizes_knob, split_knob
 from .legal import legal_rows, restricted
 from .limits import Limits
 from .local import LocalBuilder, LocalRunner, local, measure_options
@@ -103,7 +103,7 @@ from .shared import (
     pretrained,
     save_trees,
 )
-from .sketch import Hole, Sketch, replayed
+from .sketch import Parameter, Sketch, replayed
 from .space import Keys, Mask, Rows, Space, first_of_each
 from .statements import Statement, statements
 from .stopwatch import Stopwatch

@@ -202,14 +202,14 @@ def _atom(a: tir.Expr, values: Mapping[tir.Var, Index]) -> Index | None:
             return None
 
 
-def layout_index(formula: str, names: Mapping[str, Index], hole: Num = 0) -> Index | None:
-    """Return a formula of a layout, such as "j // {}", as an Index; `hole` replaces the "{}"."""
-    body = ast.parse(formula.replace("{}", _HOLE), mode="eval").body
-    found = _arithmetic(body, {**names, _HOLE: hole})
+def layout_index(formula: str, names: Mapping[str, Index], parameter: Num = 0) -> Index | None:
+    """Return a formula of a layout, such as "j // {}", as an Index; `parameter` replaces "{}"."""
+    body = ast.parse(formula.replace("{}", _PARAMETER), mode="eval").body
+    found = _arithmetic(body, {**names, _PARAMETER: parameter})
     return found if found is None or isinstance(found, tuple) else (Part({}, found),)
 
 
-_HOLE = "_hole"
+_PARAMETER = "_parameter"
 
 
 def _arithmetic(n: ast.expr, names: Mapping[str, Index | Num]) -> Index | Num | None:

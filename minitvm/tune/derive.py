@@ -1,8 +1,8 @@
-"""Derive the sketches of a template: compare the steps of configurations, and find the holes.
+"""Derive the sketches of a template by comparing the steps of configurations.
 
 A template is a Python function, and each call takes milliseconds. Most of its knobs only change
-numbers in its steps: the factor of a split, the value of a pragma. Such numbers become holes, which
-rows of integers fill without a call. Knobs that change the steps themselves (an order, an
+numbers in its steps: the factor of a split, the value of a pragma. Such numbers become parameters,
+which rows of integers set without a call. Knobs that change the steps themselves (an order, an
 annotation, `if cfg["pack"].val:`) give one sketch for each combination of their options.
 
 A number that varies becomes a product of parts of knobs if it equals this product in all compared
@@ -24,7 +24,7 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import TVMError
 
 from .knob import Ints, knob_of
-from .sketch import Hole, Sketch
+from .sketch import Parameter, Sketch
 from .space import Mask, Rows, Space
 from .task import Candidate
 
@@ -32,7 +32,7 @@ MOST_SKETCHES = 64  # if more combinations of options change steps, the template
 LISTED = 64  # a knob with more options than this, or a split, has only FEW options compared
 FEW = 6
 DRAWN = 32  # configurations that are drawn, to choose SAMPLES from them
-SAMPLES = 5  # configurations that are compared, to find the holes of a sketch
+SAMPLES = 5  # configurations that are compared, to find the parameters of a sketch
 CHECKS = 2  # further configurations whose steps must equal the steps of the sketch
 ROUNDS = 4  # attempts; each one also compares the configurations of earlier checks
 DIGITS = re.compile(r"(?<![\w.])\d+")
@@ -59,7 +59,7 @@ Make: TypeAlias = Callable[[Row], Made]  # raises TVMError if a configuration is
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalledSketch(Sketch):
-    """A sketch without holes: its template is called for each candidate.
+    """A sketch without parameters: its template is called for each candidate.
 
     make    returns the schedule of a row of the sketch
     """
@@ -275,7 +275,7 @@ def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Ske
         for _ in range(ROUNDS):
             rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
             made += [make(r) for r in rows[len(made) :]]
-            found = _with_holes(name, space, rows[:-CHECKS], made[:-CHECKS])
+            found = _with_parameters(name, space, rows[:-CHECKS], made[:-CHECKS])
             checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
             if all(found.filled(row) == m.steps for row, m in checks):
                 return found
@@ -284,12 +284,12 @@ def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Ske
     return None
 
 
-def _with_holes(name: str, space: Space, rows: list[Row], made: list[Made]) -> Sketch:
-    """Return the sketch with a hole for each number that differs; TraceError if that fails."""
+def _with_parameters(name: str, space: Space, rows: list[Row], made: list[Made]) -> Sketch:
+    """Return the sketch with a parameter for each number that differs; TraceError if that fails."""
     if len({skeleton(m) for m in made}) != 1:  # no skeleton, or several
         raise TraceError("sketch")
     known = list(_products(space, np.array(rows, np.int32)))
-    steps, holes = list(made[0].steps), list[Hole]()
+    steps, parameters = list(made[0].steps), list[Parameter]()
     for at, same in enumerate(zip(*(m.steps for m in made), strict=True)):
         found = [numbers(s) for s in same]
         for field in found[0]:
@@ -300,10 +300,10 @@ def _with_holes(name: str, space: Space, rows: list[Row], made: list[Made]) -> S
             if len(varied) > 1:
                 raise TraceError("sketch")
             values = varied.pop()
-            holes.append(Hole(at, field, _explained(values, known)))
+            parameters.append(Parameter(at, field, _explained(values, known)))
             marks = [c == values for c in columns]
             steps[at] = replace(steps[at], **{field: _marked(getattr(steps[at], field), marks)})
-    return Sketch(name, made[0].args, made[0].taken.initial, tuple(steps), tuple(holes), space)
+    return Sketch(name, made[0].args, made[0].taken.initial, tuple(steps), tuple(parameters), space)
 
 
 def _marked(value: Any, marks: list[bool]) -> Any:

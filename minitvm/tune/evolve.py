@@ -10,7 +10,7 @@ import numpy as np
 
 from minitvm.base import brief
 
-from .knob import Knob, Ints
+from .knob import Ints, Knob
 from .loss import Floats
 from .policy import row_tuples
 from .space import Keys, Rows, Space, first_of_each

@@ -11,7 +11,7 @@ rows with those that oracle.py reads from the loops of lowering.
 Stages are visited consumers first. A stage that is computed inside a loop computes what its
 readers need in one iteration of that loop, so the readers' tiles determine its extents.
 
-    Plan       what all candidates of a sketch have in common: its stages, and where the holes are
+    Plan       what all candidates of a sketch have in common: its stages and its parameters
     Domain     the loops of one stage and the values of its axes, for some candidates
 """
 
@@ -40,7 +40,7 @@ from .affine import (
     span,
     without,
 )
-from .sketch import Hole
+from .sketch import Parameter
 
 Path: TypeAlias = "tuple[tuple[schedule.Stage, tensor.Axis], ...]"
 
@@ -50,16 +50,16 @@ class Plan:
     """What all candidates of a sketch have in common.
 
     state     a schedule of the sketch, with inlined stages substituted
-    factors   split -> the hole of its size; other splits have the same size in all candidates
-    layouts   stage name -> the formulas of its layout with "{}" in place of the hole, and the hole
-    pragmas   (stage name, axis, key) -> the hole of the pragma's value
+    factors   split -> the parameter of its size; other splits have the same size in all candidates
+    layouts   stage name -> the formulas of its layout, with "{}" for a parameter, and the parameter
+    pragmas   (stage name, axis, key) -> the parameter of the pragma's value
     around    stage name -> the loops of other stages around it, outermost first
     """
 
     state: schedule.State
-    factors: Mapping[schedule.Relation, Hole]
-    layouts: Mapping[str, tuple[tuple[str, ...], Hole]]
-    pragmas: Mapping[tuple[str, tensor.Axis, str], Hole]
+    factors: Mapping[schedule.Relation, Parameter]
+    layouts: Mapping[str, tuple[tuple[str, ...], Parameter]]
+    pragmas: Mapping[tuple[str, tensor.Axis, str], Parameter]
     around: Mapping[str, Path]
 
 
@@ -96,7 +96,7 @@ class Domains:
     """
 
     plan: Plan
-    numbers: Mapping[Hole, Num]
+    numbers: Mapping[Parameter, Num]
     radix: list[Num] = field(default_factory=list[Num])
     stages: dict[str, Domain] = field(default_factory=dict[str, Domain])
 
@@ -276,12 +276,12 @@ class Domains:
         if stage.layout is None:
             return list(at)
         names, formulas = stage.layout
-        hole: Num = 0
+        parameter: Num = 0
         if stage.name in self.plan.layouts:
             formulas, where = self.plan.layouts[stage.name]
-            hole = self.numbers[where]
+            parameter = self.numbers[where]
         env = dict(zip(names, at, strict=True))
-        return [layout_index(f, env, hole) for f in formulas]
+        return [layout_index(f, env, parameter) for f in formulas]
 
 
 class _Piece(NamedTuple):

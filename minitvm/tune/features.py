@@ -19,8 +19,8 @@ from minitvm import cachesim
 
 from . import kernel
 from .affine import Num
-from .knob import Ints
 from .kernel import CHUNK, Floats, Packed
+from .knob import Ints
 from .operations import OPERATIONS
 from .packed import all_packed, footprint_chunks, rows_of
 from .sketch import Sketch

@@ -26,8 +26,8 @@ class Knob:
     kind      "split": the options are the sizes of nested loops; "number": numbers in ascending
               order; "choice": options without an order
     options   the options as Python objects, for printing and for JSON
-    values    int64[options, parts]: the numbers that an option puts into the holes of a sketch; for
-              a choice, the number of the option
+    values    int64[options, parts]: the numbers to which an option sets parameters; for a
+              choice, the number of the option
     starts    option n can be mutated into the options near[starts[n] : starts[n + 1]]; an option of
               a choice has no neighbours, and can be mutated into any other option
     """

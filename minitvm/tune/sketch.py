@@ -1,7 +1,7 @@
-"""Sketches: schedules with holes, which a row of integers fills.
+"""Sketches: schedules with parameters, which a row of integers sets.
 
 The names of loops do not depend on split factors, so the same steps can be taken with other
-factors. A sketch is therefore a list of steps, and a hole is a field of a step that knobs decide.
+factors. A sketch is therefore a list of steps, and a parameter is a field of a step that knobs set.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .space import Rows, Space
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
-    """A field of a step that knobs decide.
+class Parameter:
+    """A field of a step that knobs set.
 
     step    the number of the step
     field   the field: "factor" of a split, "value" of a pragma, "layout" of a transform_layout
-    parts   (knob, part) pairs; the product of these parts fills the hole. If the field is a string
-            or a tuple of strings, the product replaces each "{}" in it: "j // {}"
+    parts   (knob, part) pairs; the value is the product of these parts. If the field is a
+            string or a tuple of strings, the value replaces each "{}" in it: "j // {}"
     """
 
     step: int
@@ -37,11 +37,11 @@ class Hole:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sketch:
-    """A schedule with holes.
+    """A schedule with parameters.
 
     args      the tensors that a program of the sketch takes
     initial   the schedule state before the first step
-    steps     the steps; fields with a hole have any value, and it is replaced
+    steps     the steps; fields with a parameter have any value, and it is replaced
     space     the knobs, and which rows are allowed
     """
 
@@ -49,14 +49,14 @@ class Sketch:
     args: tuple[tensor.Tensor, ...]
     initial: schedule.State
     steps: tuple[schedule.Step, ...]
-    holes: tuple[Hole, ...]
+    parameters: tuple[Parameter, ...]
     space: Space
 
     __repr__ = brief
 
     @property
     def traced(self) -> bool:
-        """Return whether `steps` and `holes` describe all candidates; True in this class.
+        """Return whether `steps` and `parameters` describe all candidates; True in this class.
 
         A subclass may compute the steps of a candidate in another way, in `filled` and `scheduled`.
         """
@@ -66,25 +66,27 @@ class Sketch:
         """Return the steps of one candidate."""
         one = np.array([row], np.int32)
         steps = list(self.steps)
-        for hole in self.holes:
-            steps[hole.step] = _filled(steps[hole.step], hole, int(self.values(one, hole)[0]))
+        for parameter in self.parameters:
+            steps[parameter.step] = _filled(
+                steps[parameter.step], parameter, int(self.values(one, parameter)[0])
+            )
         return tuple(steps)
 
     def fixed(self, options: Mapping[int, int]) -> Sketch:
-        """Return a sketch with fewer holes, for the rows with these options (knob -> option)."""
-        steps, left = list(self.steps), list[Hole]()
-        for hole in self.holes:
-            if any(knob not in options for knob, _ in hole.parts):
-                left.append(hole)
+        """Return the sketch for the rows with these options (knob -> option)."""
+        steps, left = list(self.steps), list[Parameter]()
+        for parameter in self.parameters:
+            if any(knob not in options for knob, _ in parameter.parts):
+                left.append(parameter)
                 continue
             knobs = self.space.knobs
-            value = math.prod(int(knobs[g].values[options[g], p]) for g, p in hole.parts)
-            steps[hole.step] = _filled(steps[hole.step], hole, value)
-        return replace(self, steps=tuple(steps), holes=tuple(left))
+            value = math.prod(int(knobs[g].values[options[g], p]) for g, p in parameter.parts)
+            steps[parameter.step] = _filled(steps[parameter.step], parameter, value)
+        return replace(self, steps=tuple(steps), parameters=tuple(left))
 
-    def values(self, rows: Rows, hole: Hole) -> Ints:
-        """Return the numbers that fill a hole, int64[candidates]."""
-        columns = [self.space.values(rows, knob)[:, part] for knob, part in hole.parts]
+    def values(self, rows: Rows, parameter: Parameter) -> Ints:
+        """Return the values of a parameter, int64[candidates]."""
+        columns = [self.space.values(rows, knob)[:, part] for knob, part in parameter.parts]
         return np.multiply.reduce(columns, axis=0)
 
     def state(self, row: Sequence[int]) -> schedule.State:
@@ -104,13 +106,13 @@ def replayed(initial: schedule.State, steps: Iterable[schedule.Step]) -> te.Sche
     return s
 
 
-def _filled(step: schedule.Step, hole: Hole, value: int) -> schedule.Step:
-    """Return a step with `value` in one of its holes."""
-    return replace(step, **{hole.field: _put(getattr(step, hole.field), value)})
+def _filled(step: schedule.Step, parameter: Parameter, value: int) -> schedule.Step:
+    """Return a step with `value` in one of its parameters."""
+    return replace(step, **{parameter.field: _put(getattr(step, parameter.field), value)})
 
 
 def _put(pattern: Any, value: int) -> Any:
-    """Return the field `pattern` of a step with `value` in its hole."""
+    """Return the field `pattern` of a step with `value` in its parameter."""
     match pattern:
         case str():
             return pattern.replace("{}", str(value))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from minitvm.base import ArgumentError, brief
 
-from .knob import Knob, Ints
+from .knob import Ints, Knob
 
 Rows: TypeAlias = npt.NDArray[np.int32]  # [candidates, knobs]: option numbers
 Keys: TypeAlias = npt.NDArray[np.uint64]

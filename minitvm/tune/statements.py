@@ -30,7 +30,7 @@ from .affine import Index, Num, index_of, without
 from .extents import Domains, Path, Plan, loops_around
 from .knob import Ints
 from .operations import operations_of
-from .sketch import Hole, Sketch
+from .sketch import Parameter, Sketch
 from .space import Rows, Space
 
 MOST_SHAPES = 64  # the most shapes of a sketch; with more, too few candidates would share each
@@ -190,7 +190,12 @@ def statements(sketch: Sketch) -> Statements:
     shaping = sketch.space.shaping
     row, plan = _example(sketch)
     kept = {r for s in plan.state.stages for r in s.relations}
-    lost = {knob for r, hole in plan.factors.items() if r not in kept for knob, _ in hole.parts}
+    lost = {
+        knob
+        for r, parameter in plan.factors.items()
+        if r not in kept
+        for knob, _ in parameter.parts
+    }
     knobs = [sketch.space.knobs[knob] for knob in sorted(lost)]
     if math.prod(map(len, knobs)) > MOST_SHAPES:
         names = " and ".join(g.name for g in knobs)
@@ -213,24 +218,24 @@ def _shape(sketch: Sketch, plan: Plan) -> Shape:
 
 
 def _plan(sketch: Sketch, row: Sequence[int]) -> Plan:
-    """Apply the steps of `row`; return the schedule, and which numbers in its steps are holes."""
-    state, factors = sketch.initial, dict[schedule.Relation, Hole]()
-    layouts = dict[str, tuple[tuple[str, ...], Hole]]()
-    pragmas = dict[tuple[str, tensor.Axis, str], Hole]()
+    """Apply the steps of `row`; return the schedule, and what its parameters set."""
+    state, factors = sketch.initial, dict[schedule.Relation, Parameter]()
+    layouts = dict[str, tuple[tuple[str, ...], Parameter]]()
+    pragmas = dict[tuple[str, tensor.Axis, str], Parameter]()
     for n, step in enumerate(sketch.filled(row)):
         state = schedule.apply(state, step)
-        for hole in (h for h in sketch.holes if h.step == n):
+        for parameter in (h for h in sketch.parameters if h.step == n):
             stage, pattern = state.stage(step.stage), sketch.steps[n]
-            match pattern, hole.field:
+            match pattern, parameter.field:
                 case schedule.Split(), "factor" | "nparts":
-                    factors[stage.relations[-1]] = hole
+                    factors[stage.relations[-1]] = parameter
                 case schedule.TransformLayout(), "layout":
-                    layouts[stage.name] = (pattern.layout, hole)
+                    layouts[stage.name] = (pattern.layout, parameter)
                 case schedule.Pragma(axis=axis, key=key), "value":
                     (loop,) = (a for a in stage.leaves if stage.names[a] == axis)
-                    pragmas[stage.name, loop, key] = hole
+                    pragmas[stage.name, loop, key] = parameter
                 case _:
-                    _refuse(sketch, f"its step {n} has a hole in {hole.field!r}")
+                    _refuse(sketch, f"its step {n} has a parameter in {parameter.field!r}")
     plain = lowering.normalize(state)
     return Plan(
         plain, factors, layouts, pragmas, {s.name: loops_around(plain, s) for s in plain.stages}
@@ -268,19 +273,19 @@ def _refuse(sketch: Sketch, why: str) -> None:
     raise ArgumentError(f"statements of sketch {sketch.name!r}", why)
 
 
-def _numbers(sketch: Sketch, rows: Rows) -> dict[Hole, Num]:
-    """Return the numbers that fill each hole."""
+def _numbers(sketch: Sketch, rows: Rows) -> dict[Parameter, Num]:
+    """Return the values of each parameter."""
     columns: dict[tuple[int, int], Num] = {}
-    found: dict[Hole, Num] = {}
-    for hole in sketch.holes:
-        for knob, part in hole.parts:
+    found: dict[Parameter, Num] = {}
+    for parameter in sketch.parameters:
+        for knob, part in parameter.parts:
             if (knob, part) not in columns:
                 options = np.ascontiguousarray(sketch.space.knobs[knob].values[:, part])
                 columns[knob, part] = options[rows[:, knob]]
-        first, *others = (columns[p] for p in hole.parts)
+        first, *others = (columns[p] for p in parameter.parts)
         for n in others:
             first = first * n
-        found[hole] = first
+        found[parameter] = first
     return found
 
 
@@ -326,8 +331,8 @@ def _pragma(domains: Domains, path: Path, key: str, default: int) -> Num:
     for host, a in path:
         for k, value in host.note(a).pragmas:
             if k == key:
-                hole = domains.plan.pragmas.get((host.name, a, key))
-                found = int(value) if hole is None else domains.numbers[hole]
+                parameter = domains.plan.pragmas.get((host.name, a, key))
+                found = int(value) if parameter is None else domains.numbers[parameter]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Sketches: which rules derive them, and that whatever fills their holes computes the formula."""
+"""Sketches: which rules derive them, and that all their candidates compute the formula."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ def double(number):
     C = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="C")
     knobs = tune.split_knob("tile_i", 64, 2), tune.split_knob("tile_j", 64, 2)
     steps = Split("C", "i", 8), Split("C", "j", 8)
-    holes = tune.Hole(0, "factor", ((0, 1),)), tune.Hole(1, "factor", ((1, 1),))
+    parameters = tune.Parameter(0, "factor", ((0, 1),)), tune.Parameter(1, "factor", ((1, 1),))
     state = te.create_schedule(C.op).state
-    sketch = tune.Sketch("tiles", (A, C), state, steps, holes, tune.Space(knobs))
+    sketch = tune.Sketch("tiles", (A, C), state, steps, parameters, tune.Space(knobs))
     return tune.Task("double", (64, number), tvm.Target("llvm"), (A, C), 64.0**2, (sketch,))
 
 class Told:

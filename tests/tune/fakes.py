@@ -33,15 +33,17 @@ def sketch(name: str = "tiles", n: int = N, allowed=None) -> tune.Sketch:
         tune.split_knob("k", n, 2),
         tune.number_knob("unroll", [0, 16, 64]),
     )
-    holes = (
-        tune.Hole(0, "factor", ((0, 1), (0, 2))),
-        tune.Hole(1, "factor", ((0, 2),)),
-        tune.Hole(2, "factor", ((1, 1), (1, 2))),
-        tune.Hole(3, "factor", ((1, 2),)),
-        tune.Hole(4, "factor", ((2, 1),)),
-        tune.Hole(5, "value", ((3, 0),)),
+    parameters = (
+        tune.Parameter(0, "factor", ((0, 1), (0, 2))),
+        tune.Parameter(1, "factor", ((0, 2),)),
+        tune.Parameter(2, "factor", ((1, 1), (1, 2))),
+        tune.Parameter(3, "factor", ((1, 2),)),
+        tune.Parameter(4, "factor", ((2, 1),)),
+        tune.Parameter(5, "value", ((3, 0),)),
     )
-    return tune.Sketch(name, (a, b, c), start, tuple(s.steps), holes, tune.Space(knobs, allowed))
+    return tune.Sketch(
+        name, (a, b, c), start, tuple(s.steps), parameters, tune.Space(knobs, allowed)
+    )
 
 
 def task(*sketches: tune.Sketch) -> tune.Task:

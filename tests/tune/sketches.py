@@ -14,22 +14,22 @@ UNROLL = (0, 16, 64, 512)
 
 
 class Draft:
-    """A schedule under construction: steps are taken with example sizes, holes are noted."""
+    """A schedule under construction: steps are taken with example sizes, parameters are noted."""
 
     def __init__(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.args = tuple(args)
         self.s = te.create_schedule([t.op for t in outputs])
         self.initial = self.s.state
         self.knobs: list[tune.Knob] = []
-        self.holes: list[tune.Hole] = []
+        self.parameters: list[tune.Parameter] = []
 
     def knob(self, knob: tune.Knob) -> int:
         self.knobs.append(knob)
         return len(self.knobs) - 1
 
-    def hole(self, field: str, *parts: tuple[int, int]) -> None:
-        """The last step has a hole that these (knob, part) pairs fill."""
-        self.holes.append(tune.Hole(len(self.s.steps) - 1, field, parts))
+    def parameter(self, field: str, *parts: tuple[int, int]) -> None:
+        """The last step has a parameter that these (knob, part) pairs set."""
+        self.parameters.append(tune.Parameter(len(self.s.steps) - 1, field, parts))
 
     def split(self, t: Any, axis: Any, knob: int, parts: Sequence[Any]) -> list[Any]:
         """Split an axis into one loop more than there are `parts`, outermost first.
@@ -40,19 +40,21 @@ class Draft:
         for n in range(len(parts)):
             outer, axis = self.s[t].split(axis, factor=1)
             inner = [q for p in parts[n:] for q in (p if isinstance(p, tuple) else (p,))]
-            self.hole("factor", *((knob, q) for q in inner))
+            self.parameter("factor", *((knob, q) for q in inner))
             levels.append(outer)
         return [*levels, axis]
 
     def sketch(self, name: str) -> tune.Sketch:
         steps = list(self.s.steps)
-        for h in self.holes:
+        for h in self.parameters:
             if h.field == "layout":
                 name, axes = steps[h.step].stage, steps[h.step].axes
                 layout = (f"{axes[1]} // {{}}", axes[0], f"{axes[1]} % {{}}")
                 steps[h.step] = schedule.TransformLayout(name, axes, layout)
         space = tune.Space(tuple(self.knobs))
-        return tune.Sketch(name, self.args, self.initial, tuple(steps), tuple(self.holes), space)
+        return tune.Sketch(
+            name, self.args, self.initial, tuple(steps), tuple(self.parameters), space
+        )
 
 
 def over(
@@ -103,18 +105,18 @@ def over(
         _place(d, pad, t, top, pad_at, order, halves)
     if panel is not None:
         s[panel].transform_layout(lambda k, j: (j // 1, k, j % 1))
-        d.hole("layout", (knobs[-1], 3))
+        d.parameter("layout", (knobs[-1], 3))
         if level:
             s[panel].compute_at(s[top], outer[-1])
         _, ji = s[panel].split(s[panel].op.axis[-1], factor=1)
-        d.hole("factor", (knobs[-1], 3))
+        d.parameter("factor", (knobs[-1], 3))
         s[panel].vectorize(ji)
     if panel is None:
         fused = s[top].fuse(*outer) if len(outer) > 1 else outer[0]
         s[top].parallel(fused)
     first = s[t].leaf_iter_vars[0]
     s[t].pragma(first, "auto_unroll_max_step", 0)
-    d.hole("value", (pragma, 0))
+    d.parameter("value", (pragma, 0))
     s[t].pragma(first, "unroll_explicit", 1)
     s[t].vectorize(order[3][-1])
     for a in order[3][:-1] if unroll == "tile" else ():
@@ -257,8 +259,8 @@ def stencil(m: int, n: int, sizes: Sequence[tuple[int, int]], *, wrap: bool) -> 
     knob = d.knob(tune.sizes_knob("tiles", sizes))
     i, j = d.s[y].op.axis
     d.s[y].split(i, factor=1)
-    d.hole("factor", (knob, 0))
+    d.parameter("factor", (knob, 0))
     _, ji = d.s[y].split(j, factor=1)
-    d.hole("factor", (knob, 1))
+    d.parameter("factor", (knob, 1))
     d.s[y].vectorize(ji)
     return d.sketch("stencil")

@@ -184,7 +184,7 @@ def test_values_count_if_a_space_numbers_its_options_in_another_way(path) -> Non
         tune.sizes_knob(g.name, tuple(reversed(g.options))) if g.kind == "split" else g
         for g in k.space.knobs
     )
-    again = tune.Sketch(k.name, k.args, k.initial, k.steps, k.holes, tune.Space(turned))
+    again = tune.Sketch(k.name, k.args, k.initial, k.steps, k.parameters, tune.Space(turned))
     other = tune.Task(found.name, found.workload, found.target, found.args, found.flops, (again,))
     for record, trial in zip(log.records(), log.read(other).trials, strict=True):
         assert trial.candidate.row != record.row
@@ -196,7 +196,7 @@ def test_a_candidate_of_another_space_is_refused(path) -> None:
     (record, *_) = written(path, found, trials(found)).records()
     k = found.sketches[0]
     less = tune.Space((*k.space.knobs[:3], tune.number_knob("other", [1, 2])))
-    other = tune.Sketch(k.name, k.args, k.initial, k.steps, k.holes, less)
+    other = tune.Sketch(k.name, k.args, k.initial, k.steps, k.parameters, less)
     with pytest.raises(ArgumentError, match="another space"):
         tune.candidate_of(record, task(other))
     with pytest.raises(ArgumentError, match="no such sketch"):

@@ -63,7 +63,7 @@ def test_an_upgrade_numbers_the_options_as_the_space_does_today(tmp_path) -> Non
         tune.sizes_knob(g.name, tuple(reversed(g.options))) if g.kind == "split" else g
         for g in k.space.knobs
     )
-    today = tune.Sketch(k.name, k.args, k.initial, k.steps, k.holes, tune.Space(turned))
+    today = tune.Sketch(k.name, k.args, k.initial, k.steps, k.parameters, tune.Space(turned))
     now = tune.Task(found.name, found.workload, found.target, found.args, found.flops, (today,))
     before = [json.loads(line) for line in log.path.read_text().splitlines()]
     trials = log.read(now).trials

@@ -29,14 +29,14 @@ def sketch() -> tune.Sketch:
         tune.split_knob("j", 64, 2),
         tune.number_knob("unroll", [0, 16, 64]),
     )
-    holes = (
-        tune.Hole(1, "layout", ((1, 1),)),
-        tune.Hole(2, "factor", ((0, 1),)),
-        tune.Hole(3, "factor", ((1, 1),)),
-        tune.Hole(5, "value", ((2, 0),)),
+    parameters = (
+        tune.Parameter(1, "layout", ((1, 1),)),
+        tune.Parameter(2, "factor", ((0, 1),)),
+        tune.Parameter(3, "factor", ((1, 1),)),
+        tune.Parameter(5, "value", ((2, 0),)),
     )
     initial = te.create_schedule(c.op).state
-    return tune.Sketch("tiles", (a, b, c), initial, tuple(steps), holes, tune.Space(knobs))
+    return tune.Sketch("tiles", (a, b, c), initial, tuple(steps), parameters, tune.Space(knobs))
 
 
 def test_a_row_fills_all_holes():

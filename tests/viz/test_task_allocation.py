@@ -21,9 +21,9 @@ def task(n: int) -> tune.Task:
     b = te.compute((64, 64), lambda i, j: a[i, j] * 2.0, name="B")
     knobs = (tune.split_knob("tile_i", 64, 2), tune.split_knob("tile_j", 64, 2))
     steps = (Split("B", "i", 8), Split("B", "j", 8))
-    holes = tuple(tune.Hole(k, "factor", ((k, 1),)) for k in range(2))
+    parameters = tuple(tune.Parameter(k, "factor", ((k, 1),)) for k in range(2))
     state = te.create_schedule(b.op).state
-    sketch = tune.Sketch("tiles", (a, b), state, steps, holes, tune.Space(knobs))
+    sketch = tune.Sketch("tiles", (a, b), state, steps, parameters, tune.Space(knobs))
     return tune.Task("double", (64, n), Target("llvm"), (a, b), 64.0**2 * 4**n, (sketch,))
 
 

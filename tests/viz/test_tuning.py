@@ -18,9 +18,9 @@ def task() -> tune.Task:
     state = te.create_schedule(c.op).state
     i, j = (axis.name for axis in c.op.axis)
     steps = (Split(c.name, i, 8), Split(c.name, j, 8))
-    holes = tuple(tune.Hole(n, "factor", ((n, 1),)) for n in range(2))
+    parameters = tuple(tune.Parameter(n, "factor", ((n, 1),)) for n in range(2))
     space = tune.Space((tune.split_knob("tile_i", 64, 2), tune.split_knob("tile_j", 64, 2)))
-    sketch = tune.Sketch("tiles", (a, b, c), state, steps, holes, space)
+    sketch = tune.Sketch("tiles", (a, b, c), state, steps, parameters, space)
     return tune.Task("matmul", (64, 64, 64), Target("llvm"), (a, b, c), 2.0 * 64**3, (sketch,))
 
 
