@@ -28,7 +28,7 @@ def evolution() -> list[Any]:
     seen = list[Any]()
     rows = found.sketches[0].space.sample(RNG, 200)
     keys = found.sketches[0].space.keys(rows)
-    start = [tune.Pool(rows, np.arange(len(rows), dtype=float), keys)]
+    start = [tune.Population(rows, np.arange(len(rows), dtype=float), keys)]
     tune.evolve(
         [s.space for s in found.sketches],
         lambda sketch, rows: np.arange(len(rows), dtype=float),
@@ -100,9 +100,9 @@ def test_every_record_fits_on_a_screen(place: str) -> None:
 
 def test_arrays_and_long_fields_are_counted() -> None:
     rows = np.zeros((372, 4), "int32")
-    pool = tune.Pool(rows, np.zeros(372), np.zeros(372, "uint64"))
-    shown = "Pool(rows=int32[372, 4], scores=float64[372], keys=uint64[372])"
-    assert repr(pool) == shown
-    assert repr(tune.Generation(3, (), (pool,) * 5)) == (
-        "Generation(number=3, families=(), pools=5 of Pool)"
+    population = tune.Population(rows, np.zeros(372), np.zeros(372, "uint64"))
+    shown = "Population(rows=int32[372, 4], scores=float64[372], keys=uint64[372])"
+    assert repr(population) == shown
+    assert repr(tune.Generation(3, (), (population,) * 5)) == (
+        "Generation(number=3, offspring=(), populations=5 of Population)"
     )

@@ -17,7 +17,7 @@ def brief(self: Any) -> str:
 
     A record has it as its method: __repr__ = brief.
 
-    Pool(rows=int32[512, 8], scores=float64[512], keys=int64[512])
+    Population(rows=int32[512, 8], scores=float64[512], keys=int64[512])
     """
     names = getattr(self, "_fields", None) or [f.name for f in fields(self)]
     shown = (f"{name}={_field(getattr(self, name))}" for name in names)

@@ -38,12 +38,12 @@ from .events import (
 )
 from .evolve import (
     Evolution,
-    Family,
     Generation,
-    Pool,
+    Offspring,
+    Population,
     Scored,
     diverse,
-    empty_pool,
+    empty_population,
     evolve,
     grown,
     ranked,

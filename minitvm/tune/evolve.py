@@ -45,7 +45,7 @@ class Evolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class Population:
     """Scored rows of one sketch, each row once."""
 
     rows: Rows
@@ -54,17 +54,17 @@ class Pool:
 
     __repr__ = brief
 
-    def without(self, keys: Container[int]) -> Pool:
-        """Return the pool without the rows that have one of the keys."""
+    def without(self, keys: Container[int]) -> Population:
+        """Return the population without the rows that have one of the keys."""
         left = np.array([key not in keys for key in self.keys.tolist()], np.bool_)
-        return Pool(self.rows[left], self.scores[left], self.keys[left])
+        return Population(self.rows[left], self.scores[left], self.keys[left])
 
 
-class Family(NamedTuple):
+class Offspring(NamedTuple):
     """The children of one sketch's parents: children[k] is a child of parents[k].
 
     where   the sketch of each child, because a child may become a row of a sibling sketch
-    With crossover a child has a second parent, drawn from the same pool.
+    With crossover a child has a second parent, drawn from the same population.
     """
 
     sketch: int
@@ -76,14 +76,14 @@ class Family(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """One generation of an evolution: its families, and the rows of each sketch after it.
+    """One generation of an evolution: its offspring, and the rows of each sketch after it.
 
-    number   counts generations from 1; 0 is the start, without families
+    number   counts generations from 1; 0 is the start, without offspring
     """
 
     number: int
-    families: tuple[Family, ...]
-    pools: tuple[Pool, ...]
+    offspring: tuple[Offspring, ...]
+    populations: tuple[Population, ...]
 
     __repr__ = brief
 
@@ -102,38 +102,38 @@ def evolve(
     spaces: Sequence[Space],
     score: Score,
     rng: np.random.Generator,
-    start: Sequence[Pool],
+    start: Sequence[Population],
     settings: Evolution,
     watch: Watch | None = None,
-) -> list[Pool]:
-    """Return the rows of `start` and all rows that evolved from them, a pool for each sketch.
+) -> list[Population]:
+    """Return the rows of `start` and all rows that evolved from them, a population for each sketch.
 
     A shape that few parents are drawn from has no children in that generation.
 
     watch   is called with the start and with each generation
     """
-    pools, siblings = list(start), siblings_of(spaces)
+    populations, siblings = list(start), siblings_of(spaces)
     if watch is not None:
-        watch(Generation(0, (), tuple(pools)))
+        watch(Generation(0, (), tuple(populations)))
     for number in range(1, settings.generations + 1):
-        families = list[Family]()
-        chosen = parents(pools, rng, settings.population)
+        offspring = list[Offspring]()
+        chosen = parents(populations, rng, settings.population)
         born: list[list[Rows]] = [[] for _ in spaces]
         for n, space in enumerate(spaces):
-            first = of_common_shapes(space, pools[n].rows, chosen[n], settings.fewest)
+            first = of_common_shapes(space, populations[n].rows, chosen[n], settings.fewest)
             if len(first):
-                rows = children(pools[n], space, first, rng, settings)
+                rows = children(populations[n], space, first, rng, settings)
                 rows, where = moved(rows, n, space, siblings[n], rng, settings)
-                families.append(Family(n, pools[n].rows[first], rows, where))
+                offspring.append(Offspring(n, populations[n].rows[first], rows, where))
                 for m in siblings[n]:
                     born[m].append(rows[where == m])
         for n, space in enumerate(spaces):
             if born[n]:
                 rows = np.concatenate(born[n])
-                pools[n] = grown(pools[n], space, rows, lambda r, n=n: score(n, r))
+                populations[n] = grown(populations[n], space, rows, lambda r, n=n: score(n, r))
         if watch is not None:
-            watch(Generation(number, tuple(families), tuple(pools)))
-    return pools
+            watch(Generation(number, tuple(offspring), tuple(populations)))
+    return populations
 
 
 def siblings_of(spaces: Sequence[Space]) -> list[list[int]]:
@@ -144,40 +144,42 @@ def siblings_of(spaces: Sequence[Space]) -> list[list[int]]:
     return [groups[space.knobs] for space in spaces]
 
 
-def empty_pool(space: Space) -> Pool:
-    """Return a pool without rows."""
+def empty_population(space: Space) -> Population:
+    """Return a population without rows."""
     none = np.zeros((0, len(space.knobs)), np.int32)
-    return Pool(none, np.zeros(0, np.float32), np.zeros(0, np.uint64))
+    return Population(none, np.zeros(0, np.float32), np.zeros(0, np.uint64))
 
 
-def grown(pool: Pool, space: Space, rows: Rows, score: Callable[[Rows], Floats]) -> Pool:
-    """Score the rows that are not in the pool yet, and return the pool with these rows added.
+def grown(
+    population: Population, space: Space, rows: Rows, score: Callable[[Rows], Floats]
+) -> Population:
+    """Score the rows that the population does not have yet, and return it with them added.
 
     Rows with a score of -infinity are left out.
     """
     keys = space.keys(rows)
-    new = first_of_each(keys, pool.keys)
+    new = first_of_each(keys, population.keys)
     rows, keys = rows[new], keys[new]
     scores = score(rows) if len(rows) else np.zeros(0, np.float32)
     good = scores > -np.inf
-    return Pool(
-        np.concatenate([pool.rows, rows[good]]),
-        np.concatenate([pool.scores, scores[good]]),
-        np.concatenate([pool.keys, keys[good]]),
+    return Population(
+        np.concatenate([population.rows, rows[good]]),
+        np.concatenate([population.scores, scores[good]]),
+        np.concatenate([population.keys, keys[good]]),
     )
 
 
-def parents(pools: Sequence[Pool], rng: np.random.Generator, count: int) -> list[Ints]:
-    """Draw `count` parents from the best `count` rows of all pools; return positions in each pool.
+def parents(populations: Sequence[Population], rng: np.random.Generator, count: int) -> list[Ints]:
+    """Draw `count` parents from the best `count` rows of all; return positions in each population.
 
     The probability of a row is proportional to its score less the score at quantile IGNORED, so
     scores may be negative.
     """
-    scores = np.concatenate([pool.scores for pool in pools]).astype(np.float64)
-    start = np.cumsum([0, *(len(pool.scores) for pool in pools)])
+    scores = np.concatenate([population.scores for population in populations]).astype(np.float64)
+    start = np.cumsum([0, *(len(population.scores) for population in populations)])
     best = np.argsort(-scores, kind="stable")[:count]
     if not len(best):
-        return [best] * len(pools)
+        return [best] * len(populations)
     weights = np.maximum(scores[best] - np.quantile(scores[best], IGNORED), 0) + SMALLEST
     drawn = np.sort(rng.choice(best, count, p=weights / weights.sum()))
     ends = np.searchsorted(drawn, start)
@@ -191,10 +193,14 @@ def of_common_shapes(space: Space, rows: Rows, chosen: Ints, fewest: int) -> Int
 
 
 def children(
-    pool: Pool, space: Space, chosen: Ints, rng: np.random.Generator, settings: Evolution
+    population: Population,
+    space: Space,
+    chosen: Ints,
+    rng: np.random.Generator,
+    settings: Evolution,
 ) -> Rows:
     """Return one child of each parent in `chosen`; crossover takes the second parent from there."""
-    rows = pool.rows[chosen]
+    rows = population.rows[chosen]
     crossed = space.cross(rng, rows, rng.permutation(rows))
     rows = np.where((rng.random(len(rows)) < settings.crossover)[:, None], crossed, rows)
     mutated = space.mutate(rng, rows)
@@ -222,15 +228,15 @@ def moved(
     return new, where
 
 
-def ranked(pools: Sequence[Pool], count: int) -> list[Scored]:
+def ranked(populations: Sequence[Population], count: int) -> list[Scored]:
     """Return the `count` candidates with the highest scores, best first."""
-    scores = np.concatenate([pool.scores for pool in pools])
-    start = np.cumsum([0, *(len(pool.scores) for pool in pools)])
+    scores = np.concatenate([population.scores for population in populations])
+    start = np.cumsum([0, *(len(population.scores) for population in populations)])
     found = list[Scored]()
     order: list[int] = np.argsort(-scores, kind="stable")[:count].tolist()
     for at in order:
         n = int(np.searchsorted(start, at, side="right")) - 1
-        (row,) = row_tuples(pools[n].rows[at - start[n] : at - start[n] + 1])
+        (row,) = row_tuples(populations[n].rows[at - start[n] : at - start[n] + 1])
         found.append(Scored(float(scores[at]), Candidate(n, row)))
     return found
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .columns import Columns, columns_of
-from .evolve import Evolution, Pool, Watch, diverse, empty_pool, evolve, grown, ranked
+from .evolve import Evolution, Population, Watch, diverse, empty_population, evolve, grown, ranked
 from .loss import Floats, pairwise_accuracy
 from .model import Draft, Model
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
@@ -93,9 +93,10 @@ class GuidedPolicy:
         Neighbours of the fastest candidates come first, then high scores, then random candidates.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
-        pools = evolve(self.free, self.score, self.rng, self._starts(), self.evolution, self.watch)
+        start = self._starts()
+        evolved = evolve(self.free, self.score, self.rng, start, self.evolution, self.watch)
         near = self._chosen(self._neighbours(), math.ceil(self.descent * count))
-        found = near + self._chosen(pools, count - drawn - len(near))
+        found = near + self._chosen(evolved, count - drawn - len(near))
         return found + self._drawn(count - len(found))
 
     def score(self, n: int, rows: Rows) -> Floats:
@@ -108,16 +109,16 @@ class GuidedPolicy:
         self.scored[n].append(Described(rows, features))
         return np.where(legal, self._predict(features), -np.inf)
 
-    def _neighbours(self) -> list[Pool]:
+    def _neighbours(self) -> list[Population]:
         """Return the neighbours of the fastest candidates; no rows while the search improves."""
-        pools = [empty_pool(space) for space in self.free]
+        populations = [empty_population(space) for space in self.free]
         order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].seconds)
         stalled = self.fitted and len(order) - order[0] > STALLED
         for trial in (self.trials[k] for k in order[: FASTEST * stalled]):
-            n, row = trial.candidate
-            rows = self.free[n].neighbours(row)
-            pools[n] = grown(pools[n], self.free[n], rows, lambda r, n=n: self.score(n, r))
-        return pools
+            n, space = trial.candidate.sketch, self.free[trial.candidate.sketch]
+            rows = space.neighbours(trial.candidate.row)
+            populations[n] = grown(populations[n], space, rows, lambda r, n=n: self.score(n, r))
+        return populations
 
     def _predict(self, features: Floats) -> Floats:
         column = self.columns.draft
@@ -127,7 +128,7 @@ class GuidedPolicy:
             return Draft(column).predict(features)
         return self.rng.random(len(features), np.float32)
 
-    def _starts(self) -> list[Pool]:
+    def _starts(self) -> list[Population]:
         """Return measured and random rows of each sketch, scored under the model of this round.
 
         The random rows are the same in each round; only their scores change.
@@ -143,12 +144,12 @@ class GuidedPolicy:
         self.scored = {n: [each] for n, each in enumerate(known)}
         scores = self._predict(np.concatenate([each.features for each in known]))
         ends = np.cumsum([len(each.rows) for each in known])
-        pools = list[Pool]()
+        populations = list[Population]()
         for space, each, own in zip(self.free, known, np.split(scores, ends[:-1]), strict=True):
             keys = space.keys(each.rows)
             once = first_of_each(keys, np.zeros(0, np.uint64))
-            pools.append(Pool(each.rows[once], own[once], keys[once]))
-        return pools
+            populations.append(Population(each.rows[once], own[once], keys[once]))
+        return populations
 
     def _sampled(self, n: int) -> Described:
         """Return random rows of sketch n, the same in each round."""
@@ -176,9 +177,9 @@ class GuidedPolicy:
             self.model.fit(np.concatenate(self.features), labels)
         return pairwise_accuracy(scores, labels[-len(new) :]) if fitted else None
 
-    def _chosen(self, pools: Sequence[Pool], count: int) -> list[Candidate]:
+    def _chosen(self, populations: Sequence[Population], count: int) -> list[Candidate]:
         """Return the best `count` candidates not yet proposed or measured, each program once."""
-        fresh = [pool.without(self.seen.keys[n]) for n, pool in enumerate(pools)]
+        fresh = [population.without(self.seen.keys[n]) for n, population in enumerate(populations)]
         best = ranked(fresh, CHOICE * count)
         programs = [row.tobytes() for row in self._features([s.candidate for s in best])]
         once = dict(reversed(list(zip(programs, best, strict=True))))

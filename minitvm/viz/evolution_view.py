@@ -221,23 +221,24 @@ def _evenly(numbers: Sequence[int], most: int) -> list[int]:
 def members(generations: Sequence[tune.Generation]) -> list[Member]:
     """Return all rows of a round of search by generation, each with its score and first parent."""
     found, number = list[Member](), dict[tune.Candidate, int]()
-    known = [0] * len(generations[0].pools)  # rows of each sketch in the generation before
+    known = [0] * len(generations[0].populations)  # rows of each sketch in the generation before
     for g in generations:
         parents = dict[tune.Candidate, tune.Candidate]()
-        for family in g.families:
-            rows = zip(family.parents.tolist(), family.children.tolist(), strict=True)
-            for where, (parent, child) in zip(family.where.tolist(), rows, strict=True):
-                one = tune.Candidate(family.sketch, tuple(parent))
+        for offspring in g.offspring:
+            rows = zip(offspring.parents.tolist(), offspring.children.tolist(), strict=True)
+            for where, (parent, child) in zip(offspring.where.tolist(), rows, strict=True):
+                one = tune.Candidate(offspring.sketch, tuple(parent))
                 parents.setdefault(tune.Candidate(where, tuple(child)), one)
-        for n, pool in enumerate(g.pools):
-            new = zip(pool.rows[known[n] :].tolist(), pool.scores[known[n] :].tolist(), strict=True)
+        for n, population in enumerate(g.populations):
+            rows, scores = population.rows[known[n] :], population.scores[known[n] :]
+            new = zip(rows.tolist(), scores.tolist(), strict=True)
             for row, score in new:
                 candidate = tune.Candidate(n, tuple(row))
                 parent = parents.get(candidate)
                 number[candidate] = len(found)
                 before = None if parent is None else number[parent]
                 found.append(Member(candidate, score, g.number, before))
-            known[n] = len(pool.rows)
+            known[n] = len(population.rows)
     return found
 
 

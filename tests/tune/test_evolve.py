@@ -17,10 +17,10 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def start(space: tune.Space, score, count: int = 512, rows=None) -> tune.Pool:
-    """Return a pool of random rows, or of the given ones."""
+def start(space: tune.Space, score, count: int = 512, rows=None) -> tune.Population:
+    """Return a population of random rows, or of the given ones."""
     rows = space.sample(rng(7), count) if rows is None else rows
-    return tune.grown(tune.empty_pool(space), space, rows, score)
+    return tune.grown(tune.empty_population(space), space, rows, score)
 
 
 def score_of(found: tune.Task, offset: float = 0.0):
@@ -39,11 +39,11 @@ def test_defect_2_negative_scores_are_scores(offset) -> None:
     settings = tune.Evolution(population=256, fewest=1)
     score = score_of(found, offset)
     first = [start(spaces[0], lambda rows: score(0, rows), 256)]
-    pools = tune.evolve(spaces, score, rng(), first, settings)
-    best = tune.ranked(pools, 3)
+    populations = tune.evolve(spaces, score, rng(), first, settings)
+    best = tune.ranked(populations, 3)
     assert best[0].score - offset == pytest.approx(-1, abs=0.45)
     assert [s.score for s in best] == sorted((s.score for s in best), reverse=True)
-    assert len(pools[0].rows) > 900  # all generations are kept, negative or not
+    assert len(populations[0].rows) > 900  # all generations are kept, negative or not
 
 
 def test_an_evolution_scores_each_row_once() -> None:
@@ -65,8 +65,8 @@ def test_crossover_takes_knobs_of_both_parents() -> None:
     rows = np.array([[1, 1], [2, 2]], np.int32)
     settings = tune.Evolution(64, 8, crossover=1.0, mutation=0.0, fewest=1)
     first = [start(space, lambda r: np.ones(len(r)), rows=rows)]
-    pools = tune.evolve([space], lambda n, r: np.ones(len(r)), rng(), first, settings)
-    found = {tuple(row) for row in pools[0].rows.tolist()}
+    populations = tune.evolve([space], lambda n, r: np.ones(len(r)), rng(), first, settings)
+    found = {tuple(row) for row in populations[0].rows.tolist()}
     assert found == {(1, 1), (2, 2), (1, 2), (2, 1)}
 
 
@@ -74,23 +74,23 @@ def test_sketches_with_better_rows_get_more_children() -> None:
     found = task(sketch("a"), sketch("b"))
     spaces, score = [s.space for s in found.sketches], score_of(found)
     first = [start(s, lambda rows, n=n: score(n, rows), 256) for n, s in enumerate(spaces)]
-    pools = tune.evolve(spaces, score, rng(), first, tune.Evolution(512, fewest=16))
-    assert len(pools[0].rows) > 1.5 * len(pools[1].rows) > 1.5 * 256
-    pools = tune.evolve(spaces, score, rng(), first, tune.Evolution(512, fewest=300))
-    assert len(pools[1].rows) == 256
+    populations = tune.evolve(spaces, score, rng(), first, tune.Evolution(512, fewest=16))
+    assert len(populations[0].rows) > 1.5 * len(populations[1].rows) > 1.5 * 256
+    populations = tune.evolve(spaces, score, rng(), first, tune.Evolution(512, fewest=300))
+    assert len(populations[1].rows) == 256
 
 
 def test_a_move_makes_a_row_of_a_sketch_with_the_same_knobs() -> None:
     knobs = (tune.choice_knob("a", range(90)), tune.choice_knob("b", range(90)))
     other = tune.Space((tune.choice_knob("a", range(90)), tune.choice_knob("b", range(90))))
     spaces = [tune.Space(knobs), tune.Space(knobs), other]
-    first = [start(spaces[0], lambda r: np.ones(len(r))), *map(tune.empty_pool, spaces[1:])]
+    first = [start(spaces[0], lambda r: np.ones(len(r))), *map(tune.empty_population, spaces[1:])]
     settings = tune.Evolution(128, 2, crossover=0.0, mutation=0.0, moves=0.5, fewest=1)
-    pools = tune.evolve(spaces, lambda n, r: np.ones(len(r)), rng(), first, settings)
+    populations = tune.evolve(spaces, lambda n, r: np.ones(len(r)), rng(), first, settings)
     known = {tuple(row) for row in first[0].rows.tolist()}
-    assert {tuple(row) for row in pools[1].rows.tolist()} <= known
-    assert len(pools[1].rows) > 16
-    assert len(pools[2].rows) == 0
+    assert {tuple(row) for row in populations[1].rows.tolist()} <= known
+    assert len(populations[1].rows) > 16
+    assert len(populations[2].rows) == 0
 
 
 def test_rows_that_must_not_be_measured_have_no_children() -> None:
@@ -101,9 +101,9 @@ def test_rows_that_must_not_be_measured_have_no_children() -> None:
         return np.where(rows[:, 3] == 0, -np.inf, score_of(found)(n, rows))
 
     first = [start(space, lambda rows: score(0, rows))]
-    pools = tune.evolve([space], score, rng(), first, tune.Evolution(512))
-    assert (pools[0].rows[:, 3] > 0).all()
-    assert len(pools[0].rows) > 512
+    populations = tune.evolve([space], score, rng(), first, tune.Evolution(512))
+    assert (populations[0].rows[:, 3] > 0).all()
+    assert len(populations[0].rows) > 512
 
 
 def test_defect_1_diversity_weighs_options_against_real_scores() -> None:

@@ -132,14 +132,17 @@ def test_a_dot_is_as_high_as_the_score_of_its_row() -> None:
 def test_children_have_the_parents_that_they_came_from() -> None:
     found, generations, _ = evolved()
     shown = viz.EvolutionView(found, generations, columns=tune.knob_columns(found))
-    rows = sum(len(pool.rows) for pool in generations[-1].pools)
+    rows = sum(len(population.rows) for population in generations[-1].populations)
     assert len(shown.members) == rows
-    families = {
-        (g.number, family.sketch, tuple(parent), where, tuple(child))
+    offspring = {
+        (g.number, offspring.sketch, tuple(parent), where, tuple(child))
         for g in generations
-        for family in g.families
+        for offspring in g.offspring
         for parent, child, where in zip(
-            family.parents.tolist(), family.children.tolist(), family.where.tolist(), strict=True
+            offspring.parents.tolist(),
+            offspring.children.tolist(),
+            offspring.where.tolist(),
+            strict=True,
         )
     }
     assert {m.born for m in shown.members} == {0, 1, 2}
@@ -151,7 +154,7 @@ def test_children_have_the_parents_that_they_came_from() -> None:
         one = shown.members[m.parent]
         assert one.born < m.born
         known = m.born, *one.candidate, *m.candidate
-        assert known in families
+        assert known in offspring
 
 
 def test_the_slider_chooses_the_generation_and_the_list_the_second_axis() -> None:
