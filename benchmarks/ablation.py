@@ -6,12 +6,12 @@
 The operator is the last 3x3 convolution of ResNet-50, batch 1, one thread, constant weights. All
 trials are kept in FOLDER; after --seconds, repeat the command to continue. The curves:
 
-full             evolution under trees that correct the analytic draft: the default policy
+full             evolution under trees that correct the analytic model: the default policy
 random           programs drawn uniformly, without a model
 no fine-tuning   the model chooses among programs drawn uniformly, without evolution
 beam             beam search over incomplete programs, with the same model
 limited space    no second level of fusion, no packing, only tiles that divide the loops
-no draft         without the analytic model: the first programs are random, and trees start from 0
+no estimate      without the analytic model: the first programs are random; trees start from 0
 
 The table has the best program so far, relative to the best of all curves: the median of the seeds.
 "x default" is the speed of the best program relative to topi's schedule, measured in turns at the
@@ -80,7 +80,7 @@ def narrow(sketch: tune.Sketch) -> tune.Sketch:
     return replace(sketch, space=replace(sketch.space, knobs=tuple(knobs)))
 
 
-def without_draft(task: tune.Task) -> tune.Columns:
+def without_estimate(task: tune.Task) -> tune.Columns:
     """Return the columns of a task without those of the analytic model, the last ones."""
     known, count = tune.columns_of(task), len(tune.NAMES)
     assert known.checked is not None
@@ -102,7 +102,7 @@ POLICIES: Policies = {
     ),
     "beam": auto_scheduler.BeamPolicy,
     "limited space": tune.GuidedPolicy,
-    "no draft": lambda task, rng: tune.GuidedPolicy(task, rng, columns=without_draft(task)),
+    "no estimate": lambda task, rng: tune.GuidedPolicy(task, rng, columns=without_estimate(task)),
 }
 
 

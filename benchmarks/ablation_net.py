@@ -12,7 +12,7 @@ no task scheduler  the kernels take turns (round robin)
 sequential         one kernel after the other
 random             programs drawn uniformly, without a model
 no fine-tuning     the model chooses among programs drawn uniformly, without evolution
-no draft           without the analytic model
+no estimate        without the analytic model
 
 The table has the latency of the kernels that are tuned, relative to the lowest of all curves, after
 these shares of the trials: the median of the seeds. It is known once each kernel has a program.
@@ -43,7 +43,7 @@ CURVES: Mapping[str, tuple[auto_scheduler.Strategy, str]] = {  # strategy, and p
     "sequential": ("sequential", "full"),
     "random": ("gradient", "random"),
     "no fine-tuning": ("gradient", "no fine-tuning"),
-    "no draft": ("gradient", "no draft"),
+    "no estimate": ("gradient", "no estimate"),
 }
 
 

@@ -5,22 +5,22 @@
 
 Programs of several tasks are drawn and measured for --seconds, and kept in FOLDER. Repeat the
 command until all are measured; then it prints the table. Of each task, --programs are drawn
-uniformly, and a quarter as many are those that the draft ranks highest. The table is for the
-uniform ones; the lines below it are for all of them, as the first batch of a search is.
+uniformly, and a quarter as many are those that the analytic model ranks highest. The table is for
+the uniform ones; the lines below it are for all of them, as the first batch of a search is.
 
 Each line of the table is a task, for which five models order the programs that they have not seen:
 
-draft   the analytic model, which is not trained
+analytic  this model is not trained
 500     trees that correct it, trained on 500 programs of the other tasks
 all     the same, with all their programs
-own     what a search uses: trees that correct the draft or `all`, trained on 100 programs of the
-        task (--own); the mean of four divisions into known and unknown programs
+own     what a search uses: trees that correct one of the two, trained on 100 programs of the task
+        (--own); the mean of four divisions into known and unknown programs
 more    `all`, and programs of --random tasks whose formulas are drawn at random, as Halide's
         model was trained (Adams et al. 2019): chains of products, stencils, sums and elementwise
         stages
 
-Trees of other tasks split only the columns that say what the draft's estimate is made of. --model
-writes such trees, trained on all tasks, if `all` orders more pairs than the draft: if the mean of
+Trees of other tasks split only the columns that say what the analytic estimate is made of. --model
+writes such trees, trained on all tasks, if `all` orders more pairs than `analytic`: if the mean of
 the differences is more than .02 and its standard error. minitvm/tune/pretrained.trees was made by
 
     python benchmarks/pretrain.py --log FOLDER --model minitvm/tune/pretrained.trees
@@ -43,10 +43,10 @@ from minitvm import auto_scheduler, te, topi, tune
 from minitvm.base import Target, TVMError
 
 TARGET = Target("llvm -num-cores=1")
-DRAFTED = 4  # programs drawn uniformly for each one that the draft ranks highest
+LIKELY = 4  # programs drawn uniformly for each one that the analytic model ranks highest
 FEWEST = 24  # programs of a task that is judged
 PICKED = 8  # programs that would be measured
-MARGIN = 0.02  # of pairs, by which trees of other tasks must beat the draft
+MARGIN = 0.02  # of pairs, by which trees of other tasks must beat the analytic model
 FIRST = (4, 8, 16)  # the same among all programs
 Samples = tuple[np.ndarray, np.ndarray]
 
@@ -144,7 +144,7 @@ def random_tasks(count: int) -> list[tune.Task]:
                 task = task_of(f"random {seed}", pipeline(seed))
             except TVMError:
                 continue
-            if task.size >= FEWEST and tune.columns_of(task).draft is not None:
+            if task.size >= FEWEST and tune.columns_of(task).analytic is not None:
                 found.append(task)
     return found
 
@@ -156,23 +156,23 @@ def task_of(name: str, out: te.Tensor) -> tune.Task:
     return tune.Task(name, (), TARGET, dag.tensors, dag.flop_ct, found)
 
 
-def draft_of(task: tune.Task) -> int:
+def estimate_of(task: tune.Task) -> int:
     """Return the index of the column with the analytic model's estimate."""
-    column = tune.columns_of(task).draft
+    column = tune.columns_of(task).analytic
     assert column is not None
     return column
 
 
 def drafted(task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
-    """Return a policy that proposes the programs that the draft ranks highest, without learning."""
-    return tune.GuidedPolicy(task, rng, model=tune.Draft(draft_of(task)))
+    """Return a policy that proposes the programs with the best estimates, without learning."""
+    return tune.GuidedPolicy(task, rng, model=tune.AnalyticModel(estimate_of(task)))
 
 
 def measured(tasks: Sequence[tune.Task], folder: Path, programs: int, seconds: float) -> bool:
     """Measure programs that the logs lack, for some seconds; return whether none is left."""
     end = time.perf_counter() + seconds
     for task in tasks:
-        kinds = ("random", tune.RandomPolicy, programs), ("drafted", drafted, programs // DRAFTED)
+        kinds = ("random", tune.RandomPolicy, programs), ("drafted", drafted, programs // LIKELY)
         for kind, policy, count in kinds:
             log = tune.Log(folder / f"{kind}.jsonl")
             have = log.read(task).trials
@@ -260,7 +260,7 @@ def report(
     file: Path | None,
 ) -> None:
     """Print the table; write the trees of all tasks to `file`."""
-    prior = draft_of(tasks[0])
+    prior = estimate_of(tasks[0])
     logs = [tune.Log(folder / f"{kind}.jsonl") for kind in ("random", "drafted")]
     random = [samples_of(task, logs[0]) for task in tasks]
     every = list[Samples]()
@@ -272,7 +272,7 @@ def report(
         every.append(joined(mine, theirs, ratio) if best[1] is not None else mine)
     more = [samples_of(task, logs[0]) for task in extra]
     rows, firsts = list[list[float]](), list[list[float]]()
-    models = ("draft", "500", "all", "own", "more")
+    models = ("analytic", "500", "all", "own", "more")
     print(f"{'':28}  " + "  ".join(f"{name:>11}" for name in models))
     print(f"{'task':28}  " + "  ".join([" pairs  best"] * len(models)))
     for n, task in enumerate(tasks):
@@ -288,7 +288,7 @@ def report(
             *judged(x[:, prior], y),
             *judged(few.predict(x), y),
             *judged(all_.predict(x), y),
-            *divided(x, y, known, (tune.Draft(prior), all_)),
+            *divided(x, y, known, (tune.AnalyticModel(prior), all_)),
             *judged(more_.predict(x), y),
         ]
         rows.append(found)
@@ -299,8 +299,10 @@ def report(
         print(line(task.name, found))
     mean = [float(np.mean(column)) for column in zip(*rows, strict=True)]
     print(line("mean", mean))
-    for k, draft, trees in zip(FIRST, *np.mean(firsts, axis=0).reshape(-1, 2).T, strict=True):
-        print(f"the best of the first {k}: draft {draft:.2f}, trees of other tasks {trees:.2f}")
+    for k, estimate, trees in zip(FIRST, *np.mean(firsts, axis=0).reshape(-1, 2).T, strict=True):
+        print(
+            f"the best of the first {k}: analytic {estimate:.2f}, trees of other tasks {trees:.2f}"
+        )
     gains = [row[4] - row[0] for row in rows]
     gain, error = float(np.mean(gains)), float(np.std(gains, ddof=1)) / len(gains) ** 0.5
     print(f"trees of all other tasks order {gain:+.3f} of the pairs, standard error {error:.3f}")
@@ -312,8 +314,8 @@ def report(
 
 
 def trees_of(samples: Sequence[Samples]) -> tune.Trees:
-    """Return small trees that correct the draft, trained on the samples of several tasks."""
-    prior, parts = tune.COLUMNS.index(tune.DRAFT), tune.parts_in(tune.COLUMNS)
+    """Return small trees that correct the analytic model, trained on samples of several tasks."""
+    prior, parts = tune.COLUMNS.index(tune.ANALYTIC), tune.parts_in(tune.COLUMNS)
     model = tune.Trees(prior=prior, only=parts, trees=120, depth=2, rate=0.1)
     model.fit_tasks(samples)
     return model

@@ -1,4 +1,4 @@
-"""Time a round of search over rows, and compare the draft with measured kernels.
+"""Time a round of search over rows, and compare the analytic model with measured kernels.
 
     python benchmarks/rows.py [--quick] [--json FILE]
 
@@ -6,11 +6,11 @@ round    one round of evolution on a convolution (28x28, 128 to 128 channels, 3x
          generations of 2,540 candidates are drawn, mutated, crossed, compared with those seen,
          checked and described by features, and the trees of a search predict their speed; CPU
          milliseconds of one core, best of several rounds, in total and in parts. The bar is 100 ms.
-         A search also asks the draft, which is not part of the total. Last, the milliseconds of one
-         prediction, its features included: AutoTVM's talk has .67.
-draft    random legal rows of a 512x512x512 product are built and run: the rank correlation of
-         the draft with their times, the best of its first eight relative to the best of all, and
-         the best of all candidates that the draft picks from 20,000, relative to the FMA peak
+         A search also asks the analytic model, which is not part of the total. Last, the
+         milliseconds of one prediction, its features included: AutoTVM's talk has .67.
+analytic random legal rows of a 512x512x512 product are built and run: the rank correlation of
+         the model's estimates with their times, the best of its first eight relative to the best of
+         all, and the best of all candidates that it picks from 20,000, relative to the FMA peak
 oracle   how many of 40 rows have the features that lowered loops have
 """
 
@@ -57,7 +57,7 @@ def measure_round(rounds: int) -> dict[str, float]:
     for _ in range(rounds):
         parts = _round(space, model, rng)
         best = {n: min(t, best.get(n, t)) for n, t in parts.items()}
-    told = ("loops", "features", "draft", "predict")
+    told = ("loops", "features", "analytic", "predict")
     each = sum(best[name] for name in told) / (GENERATIONS * POPULATION)
     return best | {"ms per prediction": each}
 
@@ -82,12 +82,12 @@ def _round(sketch: tune.Sketch, model: tune.Model, rng: np.random.Generator) -> 
         arrays = timed("loops", all_packed, batch)
         timed("legality", legal_in, batch, TARGET)
         table = timed("features", features_of, batch, arrays)
-        timed("draft", tune.draft.columns_of, batch, arrays, TARGET)
+        timed("analytic", tune.analytic.columns_of, batch, arrays, TARGET)
         scores = timed("predict", model.predict, table)
         parents = rows[np.argsort(-scores)[rng.integers(0, POPULATION // 2, (2, POPULATION))]]
         crossed = timed("cross", space.cross, rng, parents[0], parents[1])
         rows = timed("mutate", space.mutate, rng, crossed)
-    return spent | {"total": sum(spent.values()) - spent["draft"]}
+    return spent | {"total": sum(spent.values()) - spent["analytic"]}
 
 
 def cpu_seconds(run: Callable[[], None], repeat: int) -> float:
@@ -125,8 +125,8 @@ def peak_rate() -> float:
     return flops / cpu_seconds(run, 5) / share / 1e9
 
 
-def measure_draft(count: int) -> dict[str, float]:
-    """Return how well the draft ranks random legal rows, and what its first picks reach."""
+def measure_analytic(count: int) -> dict[str, float]:
+    """Return how well the analytic model ranks legal rows, and what its first picks reach."""
     estimates, measured, pools = (
         list[float](),
         list[float](),
@@ -135,10 +135,10 @@ def measure_draft(count: int) -> dict[str, float]:
     for n in range(6):
         sketch = tune.restricted(sketches.matmul(512, 512, 512, n % 3, packed=n > 2), TARGET)
         rows = sketch.space.sample(np.random.default_rng(n), -(-count // 6))
-        estimates += tune.draft.seconds(sketch, rows, TARGET).tolist()
+        estimates += tune.analytic.seconds(sketch, rows, TARGET).tolist()
         measured += speeds(sketch, rows)
         many = sketch.space.sample(np.random.default_rng(n + 6), 20_000 // 6)
-        likely = tune.draft.seconds(sketch, many, TARGET)
+        likely = tune.analytic.seconds(sketch, many, TARGET)
         pools += [(likely[i], sketch, many[i].tolist()) for i in np.argsort(likely)[:8]]
     found, order = np.array(measured), np.argsort(estimates)
     picks = sorted(pools, key=lambda p: p[0])[:8]
@@ -171,7 +171,7 @@ def agreement() -> dict[str, float]:
 if __name__ == "__main__":
     results = {
         "round": measure_round(5 if flags.quick else 20),
-        "draft": measure_draft(24 if flags.quick else 120),
+        "analytic": measure_analytic(24 if flags.quick else 120),
         "oracle": agreement(),
     }
     for name, figures in results.items():

@@ -58,7 +58,7 @@ def tuned(case: str, target: Target, log: Path) -> Program:
     outcome = tune.run(task, trials=TRIALS, log=log, rng=np.random.default_rng(0))
     number, row = outcome.best.candidate
     sketch = task.sketches[number]
-    why = tune.draft.explain(sketch, row, target)
+    why = tune.analytic.explain(sketch, row, target)
     print(f"{target}: {outcome}\n  {sketch.name}: {why}", file=sys.stderr, flush=True)
     return sketch.scheduled(row), sketch.args
 

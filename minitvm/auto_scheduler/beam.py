@@ -109,7 +109,7 @@ class BeamPolicy:
         self.task, self.rng = task, rng
         self.beam, self.branch, self.draws = beam, branch, draws
         self.columns = tune.columns_of(task)
-        self.prior = self.columns.draft
+        self.prior = self.columns.analytic
         seed, loops = int(rng.integers(1 << 31)), tune.loops_in(self.columns.names)
         self.model = model or tune.Trees(seed=seed, prior=self.prior, only=loops)
         self.spaces = tune.spaces_of(task)
@@ -181,7 +181,7 @@ class BeamPolicy:
         if self.fitted:
             return self.model.predict(features)
         if self.prior is not None:
-            return tune.Draft(self.prior).predict(features)
+            return tune.AnalyticModel(self.prior).predict(features)
         return self.rng.random(len(features), np.float32)
 
     def learn(self, trials: Sequence[tune.Trial]) -> float | None:

@@ -37,9 +37,9 @@ class XGBModel:
     def policy(self, task: tune.Task, rng: np.random.Generator) -> tune.GuidedPolicy:
         """Return a policy that uses this model."""
         columns, model = tune.columns_of(task), None
-        column = columns.draft
+        column = columns.analytic
         if self.base is not None and column is not None:
-            bases, loops = (tune.Draft(column), self.base), tune.loops_in(columns.names)
+            bases, loops = (tune.AnalyticModel(column), self.base), tune.loops_in(columns.names)
             model = tune.Corrected(bases, only=loops, seed=self.seed or 0)
         elif self.seed is not None:
             model = tune.model_for(columns.names, self.seed)
@@ -52,12 +52,12 @@ class XGBModel:
         if search is None or not search.trials:
             fix = "task.tune(options, SketchPolicy(task, model)) first"
             raise ArgumentError("XGBModel.save", "no search has trained it", fix)
-        if search.columns.draft is None:
+        if search.columns.analytic is None:
             why = "it was trained on columns of the task's knobs, which other tasks do not have"
             fix = "the log of the search, which init_search_callbacks reads"
             raise ArgumentError("XGBModel.save", why, fix)
         parts = tune.parts_in(search.columns.names)
-        trees = tune.Trees(seed=self.seed or 0, prior=search.columns.draft, only=parts)
+        trees = tune.Trees(seed=self.seed or 0, prior=search.columns.analytic, only=parts)
         trees.fit(np.concatenate(search.features), tune.labels_of(search.trials))
         tune.save_trees(trees, file_name)
 

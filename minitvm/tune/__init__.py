@@ -15,11 +15,11 @@ a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its n
 
 # pyright: reportUnusedImport=false
 
-from . import draft
+from . import analytic
+from .analytic import ANALYTIC
 from .builder import Program
 from .columns import COLUMNS, Columns, columns_of, knob_columns, knob_table
 from .derive import CalledSketch, Derived, Made, derive, traced
-from .draft import DRAFT
 from .events import (
     ENDS,
     End,
@@ -68,7 +68,7 @@ from .loss import (
     rmse,
 )
 from .measure import MeasureOptions, Measurer, Processes
-from .model import Draft, Loss, Model, PackSum, Trees, statement_rows
+from .model import AnalyticModel, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, counted, shown

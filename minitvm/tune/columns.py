@@ -9,8 +9,8 @@ import numpy as np
 
 from minitvm.base import ArgumentError
 
-from . import draft
-from .draft import DRAFT
+from . import analytic
+from .analytic import ANALYTIC
 from .features import NAMES, features_of
 from .knob import Knob
 from .legal import legal_in
@@ -21,7 +21,7 @@ from .space import Mask, Rows
 from .statements import Batch, statements
 from .task import Candidate, Task
 
-COLUMNS = (*NAMES, *draft.NAMES)  # of each task whose loops can be derived
+COLUMNS = (*NAMES, *analytic.NAMES)  # of each task whose loops can be derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Columns:
     checked: Callable[[int, Rows], tuple[Mask, Floats]] | None = None
 
     @property
-    def draft(self) -> int | None:
+    def analytic(self) -> int | None:
         """Return the number of the column with the analytic model's estimate, or None."""
-        return self.names.index(DRAFT) if DRAFT in self.names else None
+        return self.names.index(ANALYTIC) if ANALYTIC in self.names else None
 
     def of_candidates(self, candidates: Sequence[Candidate]) -> Floats:
         """Return the columns of candidates of several sketches, float32[candidates, columns]."""
@@ -59,7 +59,7 @@ def columns_of(task: Task) -> Columns:
 
     def columns(batch: Batch) -> Floats:
         made = all_packed(batch)
-        expected = draft.columns_of(batch, made, target).astype(np.float32)
+        expected = analytic.columns_of(batch, made, target).astype(np.float32)
         return np.column_stack([features_of(batch, made), expected])
 
     def of(n: int, rows: Rows) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from .columns import Columns, columns_of
 from .evolve import Evolution, Population, Watch, diverse, empty_population, evolve, grown, ranked
 from .loss import Floats, pairwise_accuracy
-from .model import Draft, Model
+from .model import AnalyticModel, Model
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
 from .shared import Corrected, model_for
 from .space import Rows, first_of_each
@@ -121,11 +121,11 @@ class GuidedPolicy:
         return populations
 
     def _predict(self, features: Floats) -> Floats:
-        column = self.columns.draft
+        column = self.columns.analytic
         if self.fitted or (column is not None and isinstance(self.model, Corrected)):
             return self.model.predict(features)
         if column is not None:
-            return Draft(column).predict(features)
+            return AnalyticModel(column).predict(features)
         return self.rng.random(len(features), np.float32)
 
     def _starts(self) -> list[Population]:

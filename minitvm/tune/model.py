@@ -45,7 +45,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class AnalyticModel:
     """A model without training: the score is the column with the analytic model's estimate."""
 
     column: int
@@ -62,7 +62,7 @@ class Draft:
         return {names[self.column]: 1.0}
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
-        """Return {name of that column: score}; `draft.explain` gives the reason for the score."""
+        """Return {name of that column: score}; `analytic.explain` gives the reason."""
         return {names[self.column]: float(features[0, self.column])}
 
 
@@ -73,12 +73,12 @@ class Trees:
     loss   "regression": squared error of the label; "rank": equation 2 of the AutoTVM paper, which
            counts only the order of pairs
     seed   the seed for the pairs that the rank loss draws
-    prior  the column with an estimate of log2(speed), such as the draft's, or None
+    prior  the column with an estimate of log2(speed), such as the analytic one, or None
     only   the columns that the trees may split; None for all of them
     threads  how many threads train
     With a prior, the trees learn how to correct the estimate: training starts from it, with the
     logarithm of each label, and a score is the estimate plus the correction. A search measures the
-    draft's best candidates first, and they say little about the others; the estimate still does.
+    candidates with the best estimates first; they say little about the others, an estimate does.
     The number of trees is fixed; training does not stop early.
     """
 
@@ -161,8 +161,8 @@ class PackSum:
     """Ansor's cost model: boosted trees score each statement; a program's score is the sum.
 
     The trees are trained with `pack_sum_loss`. The first columns must be the columns of features.py
-    that describe the heaviest statements. Columns of a whole program, such as the draft's estimate,
-    are not used.
+    that describe the heaviest statements. Columns of a whole program, such as the analytic
+    estimate, are not used.
     """
 
     seed: int = 0

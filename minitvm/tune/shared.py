@@ -1,8 +1,8 @@
 """Models that learn from other tasks too: shared trees, and trees of one task that correct them.
 
-model_for(names, seed)            of one task: corrects the draft, or trees that come with minitvm
+model_for(names, seed)            of one task: corrects the analytic model, or pre-trained trees
 SharedModel(names).of(task.key)   of a task of several: learns from the others, too
-Corrected((Draft(column), load_trees(path)), only=loops_in(names))   corrects trees in a file
+Corrected((load_trees(path),), only=loops_in(names))   corrects trees in a file
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from minitvm.base import ArgumentError
 
+from .analytic import ANALYTIC
 from .columns import COLUMNS
-from .draft import DRAFT
 from .features import VERSION
 from .loss import Floats, pairwise_accuracy
-from .model import Draft, Model, Trees, trained
+from .model import AnalyticModel, Model, Trees, trained
 
 PRETRAINED = Path(__file__).with_name("pretrained.trees")  # benchmarks/pretrain.py writes it
 CHECKSUM = 32  # bytes at the beginning of a file of trees
@@ -91,15 +91,15 @@ class Corrected:
 
 def model_for(names: Sequence[str], seed: int) -> Model:
     """Return the default model of one task with these columns."""
-    if DRAFT not in names:
+    if ANALYTIC not in names:
         return Trees(seed=seed)
     return Corrected(_bases(names), only=loops_in(names), seed=seed)
 
 
 def _bases(names: Sequence[str]) -> tuple[Model, ...]:
-    """Return the draft, and the trees that come with minitvm if their columns are these."""
-    draft = Draft(list(names).index(DRAFT))
-    return (draft, pretrained()) if tuple(names) == COLUMNS else (draft,)
+    """Return the analytic model and, if their columns are these, the pre-trained trees."""
+    analytic = AnalyticModel(list(names).index(ANALYTIC))
+    return (analytic, pretrained()) if tuple(names) == COLUMNS else (analytic,)
 
 
 class SharedModel:
@@ -107,13 +107,16 @@ class SharedModel:
 
     names   the columns that columns_of(task) has, the same for all tasks
     of(key) returns the model of a task. It corrects trees that learned from all other tasks, the
-    trees that come with minitvm, or the draft, whichever is most accurate. Labels are relative to
-    the best time of their task.
+    pre-trained trees, or the analytic model, whichever is most accurate. Labels are relative to the
+    best time of their task.
     """
 
     def __init__(self, names: Sequence[str], *, seed: int = 0) -> None:
-        if DRAFT not in names or not parts_in(names):
-            why, fix = f"there are no columns {DRAFT!r} and {DRAFT + '.*'!r}", "tune.columns_of"
+        if ANALYTIC not in names or not parts_in(names):
+            why, fix = (
+                f"there are no columns {ANALYTIC!r} and {ANALYTIC + '.*'!r}",
+                "tune.columns_of",
+            )
             raise ArgumentError("a model of several tasks", why, fix)
         self.names, self.seed, self.given = names, seed, _bases(names)
         self.samples = dict[str, tuple[Floats, Floats]]()
@@ -132,7 +135,7 @@ class SharedModel:
             return self.given
         before, trees = self.made.get(key, (0, None))
         if trees is None or count >= GROWTH * before:
-            prior, parts = list(self.names).index(DRAFT), parts_in(self.names)
+            prior, parts = list(self.names).index(ANALYTIC), parts_in(self.names)
             trees = Trees(seed=self.seed, prior=prior, only=parts)
             trees.fit_tasks(others)
             self.made[key] = count, trees
@@ -158,11 +161,11 @@ class _OfTask(Corrected):
 
 
 def parts_in(names: Sequence[str]) -> list[int]:
-    """Return the columns of the draft except its estimate: these, trees of several tasks split.
+    """Return the analytic model's columns except its estimate: trees of several tasks split these.
 
     A feature of loops means something else for another formula; a share of the cycles does not.
     """
-    return [n for n, name in enumerate(names) if name.startswith(f"{DRAFT}.")]
+    return [n for n, name in enumerate(names) if name.startswith(f"{ANALYTIC}.")]
 
 
 def loops_in(names: Sequence[str]) -> list[int]:
@@ -170,7 +173,7 @@ def loops_in(names: Sequence[str]) -> list[int]:
 
     The columns of parts_in add little to them, and a search that has both needs more trials.
     """
-    return [n for n, name in enumerate(names) if not name.startswith(f"{DRAFT}.")]
+    return [n for n, name in enumerate(names) if not name.startswith(f"{ANALYTIC}.")]
 
 
 # --- trees on disk -------------------------------------------------------------------------------
@@ -194,7 +197,7 @@ def load_trees(path: str | Path) -> Trees:
         raise ArgumentError(f"model {str(path)!r}", "it is damaged, or no file of trees", fix)
     booster = xgboost.Booster(model_file=bytearray(data))
     about = json.loads(booster.attr("about") or "{}")
-    if (about["version"], about["prior"]) != (VERSION, COLUMNS.index(DRAFT)):
+    if (about["version"], about["prior"]) != (VERSION, COLUMNS.index(ANALYTIC)):
         why = "it was trained on other columns, by another version of minitvm"
         raise ArgumentError(f"model {str(path)!r}", why, fix)
     return Trees(prior=about["prior"], booster=booster, kept=about["kept"])

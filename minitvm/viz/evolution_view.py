@@ -244,7 +244,7 @@ def members(generations: Sequence[tune.Generation]) -> list[Member]:
 
 def features(columns: tune.Columns, rows: Sequence[Member]) -> tune.Floats:
     """Return the features of each row as a table, without the analytic model's estimate."""
-    kept = [n for n in range(len(columns.names)) if n != columns.draft]
+    kept = [n for n in range(len(columns.names)) if n != columns.analytic]
     return columns.of_candidates([m.candidate for m in rows])[:, kept]
 
 

@@ -19,7 +19,7 @@ def task() -> tune.Task:
 
 
 class Machine:
-    """A measurer that believes the draft."""
+    """A measurer that believes the analytic model."""
 
     reference_seconds = 1.0
 
@@ -68,7 +68,7 @@ def test_scores_of_prefixes_are_those_of_the_completed_programs(task) -> None:
     prefix = auto_scheduler.beam.Node(1, (5,))
     knobs = len(task.sketches[1].space.knobs)
     row = np.array([(5, *(0,) * (knobs - 1))], np.int32)
-    at = policy.columns.names.index(tune.DRAFT)
+    at = policy.columns.names.index(tune.ANALYTIC)
     assert policy.scores([prefix])[0] == policy.columns.of(1, row)[0, at]
     several = auto_scheduler.BeamPolicy(task, np.random.default_rng(0), draws=64)
     complete = auto_scheduler.beam.Node(1, tuple(row[0].tolist()))
@@ -109,7 +109,7 @@ def test_a_model_orders_complete_programs_better_than_incomplete_ones(task) -> N
     machine, rng = Machine(task), np.random.default_rng(0)
     drawn = tune.RandomPolicy(task, rng).propose(120)
     trials = [tune.Trial(c, tune.Result((machine.seconds(c),))) for c in drawn]
-    model = tune.Draft(machine.columns.names.index(tune.DRAFT))
+    model = tune.AnalyticModel(machine.columns.names.index(tune.ANALYTIC))
     curve = auto_scheduler.accuracy_by_completeness(task, model, trials)
     accuracy = [a for _, a in curve if a is not None]
     assert len(accuracy) == 5

@@ -76,7 +76,7 @@ def test_every_layer_that_topi_can_schedule_has_a_sketch(
 
 def test_candidates_have_loop_features_and_an_estimate() -> None:
     columns = tune.columns_of(task(layer(4)))
-    assert columns.draft is not None
+    assert columns.analytic is not None
 
 
 def test_the_rule_needs_a_single_output() -> None:

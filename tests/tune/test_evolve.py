@@ -222,7 +222,7 @@ def test_the_first_batch_follows_the_draft() -> None:
     def of(n, rows):
         return np.column_stack([plain.of(n, rows), score(n, rows)]).astype(np.float32)
 
-    columns = tune.Columns(of, (*plain.names, tune.DRAFT))
+    columns = tune.Columns(of, (*plain.names, tune.ANALYTIC))
     policy = tune.GuidedPolicy(found, rng(), columns=columns)
     first = [seconds(found, candidate) for candidate in policy.propose(16)]
     drawn = [seconds(found, c) for c in tune.RandomPolicy(found, rng()).propose(16)]

@@ -52,11 +52,12 @@ def test_the_columns_of_a_candidate_do_not_depend_on_the_others(name: str) -> No
     rows = sketch.space.sample(np.random.default_rng(6), 12)
     first = np.zeros((1, rows.shape[1]), np.int32)  # loops that are not split: strides of 1
     rows = np.concatenate([first, rows])
-    found, seconds = tune.features(sketch, rows), tune.draft.seconds(sketch, rows, target)
+    found, seconds = tune.features(sketch, rows), tune.analytic.seconds(sketch, rows, target)
     for n in range(len(rows)):
         alone = rows[n : n + 1]
         np.testing.assert_array_equal(tune.features(sketch, alone)[0], found[n])
-        assert tune.draft.seconds(sketch, alone, target)[0] == pytest.approx(seconds[n], rel=1e-12)
+        one = tune.analytic.seconds(sketch, alone, target)[0]
+        assert one == pytest.approx(seconds[n], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", SKETCHES)
@@ -64,19 +65,19 @@ def test_the_columns_of_the_draft_are_what_it_explains(name: str) -> None:
     sketch, target = SKETCHES[name], Target("llvm -num-cores=1")
     rows = sketch.space.sample(np.random.default_rng(7), 12)
     batch = tune.statements(sketch).at(rows)
-    found = tune.draft.columns_of(batch, all_packed(batch), target)
+    found = tune.analytic.columns_of(batch, all_packed(batch), target)
     for row, values in zip(rows, found, strict=True):
-        columns = dict(zip(tune.draft.NAMES, values, strict=True))
-        why = tune.draft.explain(sketch, row, target)
-        cycles = why.seconds * tune.draft.CLOCK
-        assert columns[tune.DRAFT] == pytest.approx(-np.log2(why.seconds))
+        columns = dict(zip(tune.analytic.NAMES, values, strict=True))
+        why = tune.analytic.explain(sketch, row, target)
+        cycles = why.seconds * tune.analytic.CLOCK
+        assert columns[tune.ANALYTIC] == pytest.approx(-np.log2(why.seconds))
         for part, each in why.parts.items():  # those of the heaviest statement
-            assert columns[f"draft.{part}"] * cycles >= each * (1 - 1e-9)
-        share = columns["draft.heaviest"]
+            assert columns[f"analytic.{part}"] * cycles >= each * (1 - 1e-9)
+        share = columns["analytic.heaviest"]
         assert 0 < share <= 1
-        tile = [round(2 ** columns[f"draft.{name}"]) for name in ("rows", "columns", "strip")]
-        needs = columns["draft.registers"] * target.vector_registers
+        tile = [round(2 ** columns[f"analytic.{name}"]) for name in ("rows", "columns", "strip")]
+        needs = columns["analytic.registers"] * target.vector_registers
         text = str(why)
         assert f"tile {tile[0]}x{tile[1]} needs {needs:.0f} of" in text
         assert f"stored every {tile[2]} iterations" in text
-        assert f"{columns['draft.loads_each']:.2f} loads per instruction" in text
+        assert f"{columns['analytic.loads_each']:.2f} loads per instruction" in text

@@ -1,4 +1,4 @@
-"""Rows that must not be measured, and what the draft expects of the others."""
+"""Rows that must not be measured, and what the analytic model expects of the others."""
 
 import numpy as np
 import pytest
@@ -74,10 +74,10 @@ def test_the_draft_prefers_a_register_tile_to_single_vectors():
     sketch = sketches.matmul(512, 512, 512, 2, unroll="tile")
     tiled = row(sketch, (16, 2, 4, 4), (4, 2, 2, 32), (8, 64), 0)
     thin = row(sketch, (16, 2, 16, 1), (4, 2, 4, 16), (8, 64), 0)
-    fast, slow = tune.draft.seconds(sketch, np.concatenate([tiled, thin]), TARGET)
+    fast, slow = tune.analytic.seconds(sketch, np.concatenate([tiled, thin]), TARGET)
     assert 2 * fast < slow
-    assert tune.draft.explain(sketch, thin[0], TARGET).limit == "latency"
-    why = tune.draft.explain(sketch, tiled[0], TARGET)
+    assert tune.analytic.explain(sketch, thin[0], TARGET).limit == "latency"
+    why = tune.analytic.explain(sketch, tiled[0], TARGET)
     assert why.seconds == pytest.approx(fast)
     assert "tile 4x32 needs 11 of 32 registers" in str(why)
 
@@ -85,7 +85,7 @@ def test_the_draft_prefers_a_register_tile_to_single_vectors():
 def test_the_draft_names_the_columns_of_a_tile_that_fills_half_a_register():
     sketch = sketches.matmul(512, 512, 512, 2, unroll="tile")
     half = row(sketch, (16, 2, 4, 4), (4, 4, 4, 8), (8, 64), 0)
-    assert "tile 4x8 needs 6 of 32 registers" in str(tune.draft.explain(sketch, half[0], TARGET))
+    assert "tile 4x8 needs 6 of 32 registers" in str(tune.analytic.explain(sketch, half[0], TARGET))
 
 
 def test_the_draft_charges_for_rows_that_share_the_sets_of_a_cache():
@@ -93,7 +93,9 @@ def test_the_draft_charges_for_rows_that_share_the_sets_of_a_cache():
     apart, packed = (
         sketches.matmul(512, 512, 512, 2, packed=p, unroll="tile") for p in (False, True)
     )
-    parts = [tune.draft.explain(k, row(k, *tile)[0], TARGET).parts["l1"] for k in (apart, packed)]
+    parts = [
+        tune.analytic.explain(k, row(k, *tile)[0], TARGET).parts["l1"] for k in (apart, packed)
+    ]
     assert parts[0] > 1.5 * parts[1]
 
 
@@ -104,11 +106,11 @@ def test_the_draft_knows_whether_llvm_unrolls_small_tiles():
         [row(sketch, (16, 4, 2, 4), (8, 1, 1, 64), (1, 512), unroll) for unroll in (0, 16)]
     )
     plain = Target(f"{TARGET} -unroll=0")
-    never, always = (tune.draft.seconds(sketch, rows, t) for t in (plain, TARGET))
+    never, always = (tune.analytic.seconds(sketch, rows, t) for t in (plain, TARGET))
     assert never[0] > 2 * never[1]
     assert always[0] == pytest.approx(always[1])
-    assert tune.draft.explain(sketch, rows[0], plain).limit == "spills"
-    assert "stays in memory" in str(tune.draft.explain(sketch, rows[0], plain))
+    assert tune.analytic.explain(sketch, rows[0], plain).limit == "spills"
+    assert "stays in memory" in str(tune.analytic.explain(sketch, rows[0], plain))
 
 
 def test_lines_from_the_next_cache_arrive_while_the_core_computes():
@@ -118,7 +120,7 @@ def test_lines_from_the_next_cache_arrive_while_the_core_computes():
         row(sketch, (8, 16 // b, b, 4), (8, 1, 1, 64), (512 // k, k), 0)[0]
         for k, b in ((16, 4), (512, 1))
     )
-    seconds = tune.draft.seconds(sketch, np.stack([short, long]), TARGET)
+    seconds = tune.analytic.seconds(sketch, np.stack([short, long]), TARGET)
     assert seconds[1] < seconds[0]
-    parts = tune.draft.explain(sketch, long, TARGET).parts
+    parts = tune.analytic.explain(sketch, long, TARGET).parts
     assert parts["l1"] > 0.3 * parts["arithmetic"]

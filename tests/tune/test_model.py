@@ -82,7 +82,7 @@ def test_a_model_says_which_columns_matter() -> None:
 
 def test_the_draft_is_its_column() -> None:
     x, y = samples(5)
-    model = tune.Draft(2)
+    model = tune.AnalyticModel(2)
     model.fit(x, y)
     np.testing.assert_array_equal(model.predict(x), x[:, 2])
     assert model.importance("abcdefgh") == {"c": 1.0}

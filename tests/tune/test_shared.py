@@ -8,20 +8,23 @@ from minitvm.base import ArgumentError
 
 from . import fakes, sketches
 
-NAMES = ("draft.a", "draft.b", "b", tune.DRAFT)
+NAMES = ("analytic.a", "analytic.b", "b", tune.ANALYTIC)
 
 
 def widened(samples: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Place the columns of `samples` among the columns of every task."""
     x, y = samples
     found = np.zeros((len(y), len(tune.COLUMNS)), np.float32)
-    at = [tune.COLUMNS.index(name) for name in ("draft.rows", "draft.strip", "0.loops", tune.DRAFT)]
+    at = [
+        tune.COLUMNS.index(name)
+        for name in ("analytic.rows", "analytic.strip", "0.loops", tune.ANALYTIC)
+    ]
     found[:, at] = x
     return found, y
 
 
 def trials_of(offset: float, seed: int, count: int = 60, sign: float = 1.0):
-    """Return features and labels of a task whose draft misses what column b does."""
+    """Return features and labels of a task whose analytic model misses what column b does."""
     x = np.random.default_rng(seed).random((count, 4)).astype(np.float32)
     speed = 2 * x[:, 0] + 3 * sign * x[:, 1]
     x[:, 2], x[:, 3] = x[:, 1], 2 * x[:, 0] + offset
@@ -39,7 +42,7 @@ def test_a_task_learns_from_others() -> None:
     shared = tune.SharedModel(NAMES)
     for n in range(3):
         shared.of(f"task {n}").fit(*trials_of(3.0 * n, n))
-    new, alone = shared.of("new"), tune.Draft(3)
+    new, alone = shared.of("new"), tune.AnalyticModel(3)
     assert accuracy(alone) < 0.8
     assert accuracy(new) > 0.93  # before its first trial
     few = trials_of(-4.0, 7, 12)
@@ -57,11 +60,11 @@ def test_other_tasks_that_mislead_are_dropped() -> None:
     new = shared.of("new")
     before = accuracy(new)
     new.fit(*trials_of(-4.0, 7, 32))
-    assert new.chosen == 0  # the draft
-    others, draft = new.accuracy[1], new.accuracy[0]
+    assert new.chosen == 0  # the analytic model
+    others, analytic = new.accuracy[1], new.accuracy[0]
     assert others is not None
-    assert draft is not None
-    assert others < draft
+    assert analytic is not None
+    assert others < analytic
     assert accuracy(new) > 0.75 > before
 
 
@@ -69,7 +72,7 @@ def test_a_task_is_not_judged_by_trees_that_know_its_trials() -> None:
     shared = tune.SharedModel(NAMES)
     first = shared.of("first")
     first.fit(*trials_of(0.0, 0))
-    assert len(first.bases) == 1  # the draft: there are no other tasks
+    assert len(first.bases) == 1  # the analytic model: there are no other tasks
     shared.of("second").fit(*trials_of(1.0, 1))
     first.fit(*trials_of(0.0, 0))
     known = tune.Trees(prior=3, only=(0, 1))
@@ -94,23 +97,23 @@ def test_a_task_with_other_columns_shares_nothing() -> None:
     other = shared.of("other")
     other.fit(x[:, :2], y)  # the columns of its knobs
     assert tune.pairwise_accuracy(other.predict(x[:, :2]), y) > 0.8
-    assert next(iter(other.importance(NAMES[:2]))) == "draft.b"
+    assert next(iter(other.importance(NAMES[:2]))) == "analytic.b"
     assert len(shared.bases("new")) == 1
 
 
 def test_what_a_corrected_base_adds_up_to() -> None:
-    model = tune.Corrected((tune.Draft(3),))
+    model = tune.Corrected((tune.AnalyticModel(3),))
     with pytest.raises(ArgumentError, match="not trained"):
         model.importance(NAMES)
     model.fit(*trials_of(0.0, 0))
     x, _ = trials_of(0.0, 1)
     parts = model.explain(x, NAMES)
     assert sum(parts.values()) == pytest.approx(float(model.predict(x)[0]), abs=1e-3)
-    assert next(iter(model.importance(NAMES))) == "draft.b"
+    assert next(iter(model.importance(NAMES))) == "analytic.b"
 
 
 def test_trees_survive_the_disk(tmp_path) -> None:
-    whole = tune.Trees(prior=tune.COLUMNS.index(tune.DRAFT))
+    whole = tune.Trees(prior=tune.COLUMNS.index(tune.ANALYTIC))
     whole.fit_tasks([widened(trials_of(0.0, 0)), widened(trials_of(1.0, 1))])
     tune.save_trees(whole, tmp_path / "mine.trees")
     x, _ = widened(trials_of(2.0, 2))
@@ -137,7 +140,7 @@ def test_other_files_are_no_trees(tmp_path) -> None:
 
 
 def test_trees_of_another_version_are_refused(tmp_path, monkeypatch) -> None:
-    whole, file = tune.Trees(prior=tune.COLUMNS.index(tune.DRAFT)), tmp_path / "old.trees"
+    whole, file = tune.Trees(prior=tune.COLUMNS.index(tune.ANALYTIC)), tmp_path / "old.trees"
     whole.fit(*widened(trials_of(0.0, 0)))
     with monkeypatch.context() as older:
         older.setattr("minitvm.tune.shared.VERSION", 1)
@@ -150,12 +153,12 @@ def test_which_columns_each_model_splits() -> None:
     parts, loops = tune.parts_in(tune.COLUMNS), tune.loops_in(tune.COLUMNS)
     assert sorted(parts + loops) == [*range(len(tune.COLUMNS))]
     assert set(tune.pretrained().kept) <= set(parts)
-    assert tune.pretrained().prior == tune.COLUMNS.index(tune.DRAFT)
+    assert tune.pretrained().prior == tune.COLUMNS.index(tune.ANALYTIC)
     samples = widened(trials_of(0.0, 0))
     shared = tune.SharedModel(tune.COLUMNS)
     shared.of("other").fit(*samples)
-    draft, given, others = shared.bases("new")
-    assert isinstance(draft, tune.Draft)
+    analytic, given, others = shared.bases("new")
+    assert isinstance(analytic, tune.AnalyticModel)
     assert isinstance(given, tune.Trees)
     assert given.kept == tune.pretrained().kept
     assert isinstance(others, tune.Trees)
@@ -172,13 +175,13 @@ def test_which_columns_each_model_splits() -> None:
 
 
 def test_columns_without_a_draft_are_refused() -> None:
-    for names in (("a", "b"), ("a", tune.DRAFT), ("draft.a",)):
-        with pytest.raises(ArgumentError, match="no columns 'draft'"):
+    for names in (("a", "b"), ("a", tune.ANALYTIC), ("analytic.a",)):
+        with pytest.raises(ArgumentError, match="no columns 'analytic'"):
             tune.SharedModel(names)
 
 
 class _Backwards:
-    """A pre-trained model that predicts the opposite of the draft."""
+    """A pre-trained model that predicts the opposite of the analytic model."""
 
     def __init__(self, column: int) -> None:
         self.column = column
@@ -197,7 +200,7 @@ class _Backwards:
 
 
 def measured(policy: tune.Policy, task: tune.Task, count: int) -> list[tune.Trial]:
-    """Measure what the draft predicts, with 2 % of noise; the policy learns nothing yet."""
+    """Measure what the analytic model predicts, with 2 % of noise; the policy does not learn."""
     columns, found = tune.columns_of(task), list[tune.Trial]()
     for candidate in policy.propose(count):
         (row,) = columns.of(candidate.sketch, np.array([candidate.row], np.int32))
@@ -208,8 +211,8 @@ def measured(policy: tune.Policy, task: tune.Task, count: int) -> list[tune.Tria
 
 def test_a_search_drops_a_model_that_misleads() -> None:
     task = fakes.task(sketches.matmul(64, 64, 64, 1))
-    at = tune.columns_of(task).names.index(tune.DRAFT)
-    model = tune.Corrected((tune.Draft(at), _Backwards(at)))
+    at = tune.columns_of(task).names.index(tune.ANALYTIC)
+    model = tune.Corrected((tune.AnalyticModel(at), _Backwards(at)))
     policy = tune.GuidedPolicy(task, np.random.default_rng(0), model=model)
     first = measured(policy, task, 16)
     assert model.chosen == 1  # the candidates that it likes are measured first
@@ -227,8 +230,8 @@ def test_a_search_starts_with_the_pretrained_trees_and_drops_them_where_they_mis
     assert isinstance(first, tune.Trees)
     assert first.kept == tune.pretrained().kept
     policy.learn(measured(tune.RandomPolicy(task, rng), task, 32))
-    draft, trees = model.accuracy
-    assert draft is not None
+    analytic, trees = model.accuracy
+    assert analytic is not None
     assert trees is not None
-    assert draft > trees
+    assert analytic > trees
     assert model.chosen == 0

@@ -27,7 +27,7 @@ def evolved(rounds: int = 1) -> tuple[tune.Task, list[tune.Generation], list[tun
         features = plain.of(n, rows)
         return np.column_stack([features, features[:, ::3].sum(axis=1)]).astype(np.float32)
 
-    columns = tune.Columns(of, (*plain.names, tune.DRAFT))
+    columns = tune.Columns(of, (*plain.names, tune.ANALYTIC))
     policy = tune.GuidedPolicy(
         found,
         np.random.default_rng(1),

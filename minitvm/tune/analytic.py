@@ -55,13 +55,13 @@ BANDWIDTH = {"l1": 64.0, "l2": 16.0, "l3": 5.0}  # bytes a cycle from the next l
 
 PARTS = ("arithmetic", "loads", "issue", "latency", "spills", "l1", "tile", "l2", "l3")
 TILE = ("heaviest", "rows", "columns", "registers", "strip", "loads_each")
-DRAFT = "draft"  # the column with the estimate: -log2 of its seconds
-NAMES = (*(f"draft.{name}" for name in (*PARTS, *TILE)), DRAFT)
+ANALYTIC = "analytic"  # the column with the estimate: -log2 of its seconds
+NAMES = (*(f"analytic.{name}" for name in (*PARTS, *TILE)), ANALYTIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The run time that the draft expects of a candidate, and the reason.
+    """The run time that the analytic model expects of a candidate, and the reason.
 
     seconds   the expected seconds of one call
     limit     the largest part of the heaviest statement: "loads", "latency", "l2", ...
