@@ -329,7 +329,7 @@ def divided(
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(len(y))
         mine, rest = order[:known], order[known:]
-        model = tune.Corrected(bases, only=tune.loops_in(tune.COLUMNS))
+        model = tune.ResidualModel(bases, only=tune.loops_in(tune.COLUMNS))
         model.fit(x[mine], y[mine])
         found.append(judged(model.predict(x[rest]), y[rest]))
     pairs, best = np.mean(found, axis=0)

@@ -40,7 +40,7 @@ class XGBModel:
         column = columns.analytic
         if self.base is not None and column is not None:
             bases, loops = (tune.AnalyticModel(column), self.base), tune.loops_in(columns.names)
-            model = tune.Corrected(bases, only=loops, seed=self.seed or 0)
+            model = tune.ResidualModel(bases, only=loops, seed=self.seed or 0)
         elif self.seed is not None:
             model = tune.model_for(columns.names, self.seed)
         self.search = tune.GuidedPolicy(task, rng, model=model, columns=columns)

@@ -94,7 +94,7 @@ from .rewrite import Summary, prune, summaries, upgrade
 from .search import Measures, Searching, interruptible, run
 from .shared import (
     PRETRAINED,
-    Corrected,
+    ResidualModel,
     SharedModel,
     load_trees,
     loops_in,

@@ -13,7 +13,7 @@ from .evolve import Evolution, Population, Watch, diverse, empty_population, evo
 from .loss import Floats, pairwise_accuracy
 from .model import AnalyticModel, Model
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
-from .shared import Corrected, model_for
+from .shared import ResidualModel, model_for
 from .space import Rows, first_of_each
 from .task import Candidate, Task
 
@@ -122,7 +122,7 @@ class GuidedPolicy:
 
     def _predict(self, features: Floats) -> Floats:
         column = self.columns.analytic
-        if self.fitted or (column is not None and isinstance(self.model, Corrected)):
+        if self.fitted or (column is not None and isinstance(self.model, ResidualModel)):
             return self.model.predict(features)
         if column is not None:
             return AnalyticModel(column).predict(features)

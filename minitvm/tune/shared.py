@@ -2,7 +2,7 @@
 
 model_for(names, seed)            of one task: corrects the analytic model, or pre-trained trees
 SharedModel(names).of(task.key)   of a task of several: learns from the others, too
-Corrected((load_trees(path),), only=loops_in(names))   corrects trees in a file
+ResidualModel((load_trees(path),), only=loops_in(names))   corrects trees in a file
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROWTH = 1.2  # these trees are trained again when there are this many times as 
 MARGIN = 0.02  # another base is preferred if its accuracy exceeds the first base's by this much
 
 
-class Corrected:
+class ResidualModel:
     """Trees of one task that correct the best of several estimates of log2(speed).
 
     bases      models that give the estimates, not trained on trials of this task
@@ -93,7 +93,7 @@ def model_for(names: Sequence[str], seed: int) -> Model:
     """Return the default model of one task with these columns."""
     if ANALYTIC not in names:
         return Trees(seed=seed)
-    return Corrected(_bases(names), only=loops_in(names), seed=seed)
+    return ResidualModel(_bases(names), only=loops_in(names), seed=seed)
 
 
 def _bases(names: Sequence[str]) -> tuple[Model, ...]:
@@ -122,7 +122,7 @@ class SharedModel:
         self.samples = dict[str, tuple[Floats, Floats]]()
         self.made = dict[str, tuple[int, Trees]]()  # key of the task whose trials are left out
 
-    def of(self, key: str) -> Corrected:
+    def of(self, key: str) -> ResidualModel:
         """Return the model of the task `key`; its fit() shares the trials of the task."""
         return _OfTask(self, key)
 
@@ -142,7 +142,7 @@ class SharedModel:
         return *self.given, trees
 
 
-class _OfTask(Corrected):
+class _OfTask(ResidualModel):
     """The model of one task of a SharedModel."""
 
     def __init__(self, shared: SharedModel, key: str) -> None:

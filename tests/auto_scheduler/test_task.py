@@ -358,7 +358,7 @@ class Template(tune.Sketch):
 def test_models_of_tasks_without_loop_features_start_and_are_not_saved(tmp_path: Path) -> None:
     saved, made, rng = auto_scheduler.XGBModel(seed=1), task(), np.random.default_rng(0)
     first = saved.policy(made, rng)
-    assert isinstance(first.model, tune.Corrected)
+    assert isinstance(first.model, tune.ResidualModel)
     assert first.model.seed == 1
     first.learn(
         [tune.Trial(c, tune.Result((1e-3 * n,))) for n, c in enumerate(first.propose(9), 1)]

@@ -102,7 +102,7 @@ def test_a_task_with_other_columns_shares_nothing() -> None:
 
 
 def test_what_a_corrected_base_adds_up_to() -> None:
-    model = tune.Corrected((tune.AnalyticModel(3),))
+    model = tune.ResidualModel((tune.AnalyticModel(3),))
     with pytest.raises(ArgumentError, match="not trained"):
         model.importance(NAMES)
     model.fit(*trials_of(0.0, 0))
@@ -165,13 +165,13 @@ def test_which_columns_each_model_splits() -> None:
     assert set(others.kept) <= set(parts)
     for model in (shared.of("new"), tune.model_for(tune.COLUMNS, 0)):
         model.fit(*samples)
-        assert isinstance(model, tune.Corrected)
+        assert isinstance(model, tune.ResidualModel)
         assert model.trees is not None
         assert set(model.trees.kept) <= set(loops)
     with pytest.raises(ArgumentError, match="at least one column"):
         tune.Trees(only=())
     with pytest.raises(ArgumentError, match="not trained"):
-        tune.Corrected(()).predict(samples[0])
+        tune.ResidualModel(()).predict(samples[0])
 
 
 def test_columns_without_a_draft_are_refused() -> None:
@@ -212,7 +212,7 @@ def measured(policy: tune.Policy, task: tune.Task, count: int) -> list[tune.Tria
 def test_a_search_drops_a_model_that_misleads() -> None:
     task = fakes.task(sketches.matmul(64, 64, 64, 1))
     at = tune.columns_of(task).names.index(tune.ANALYTIC)
-    model = tune.Corrected((tune.AnalyticModel(at), _Backwards(at)))
+    model = tune.ResidualModel((tune.AnalyticModel(at), _Backwards(at)))
     policy = tune.GuidedPolicy(task, np.random.default_rng(0), model=model)
     first = measured(policy, task, 16)
     assert model.chosen == 1  # the candidates that it likes are measured first
@@ -225,7 +225,7 @@ def test_a_search_starts_with_the_pretrained_trees_and_drops_them_where_they_mis
     task, rng = fakes.task(sketches.matmul(64, 64, 64, 1)), np.random.default_rng(0)
     policy = tune.GuidedPolicy(task, rng)
     model = policy.model
-    assert isinstance(model, tune.Corrected)
+    assert isinstance(model, tune.ResidualModel)
     first = model.bases[model.chosen]
     assert isinstance(first, tune.Trees)
     assert first.kept == tune.pretrained().kept
