@@ -35,9 +35,9 @@ class Scaled:
         for result in self.table.measure(programs):
             yield self._scaled(result)
 
-    def final(self, programs: Sequence[tune.Program]) -> list[tune.Result]:
+    def remeasure(self, programs: Sequence[tune.Program]) -> list[tune.Result]:
         """Return the results of programs and of the default."""
-        return [*map(self._scaled, self.table.final(programs))]
+        return [*map(self._scaled, self.table.remeasure(programs))]
 
     def _scaled(self, result: tune.Result) -> tune.Result:
         return replace(result, seconds=tuple(self.scale * s for s in result.seconds))

@@ -14,7 +14,7 @@ limited space    no second level of fusion, no packing, only tiles that divide t
 no estimate      without the analytic model: the first programs are random; trees start from 0
 
 The table has the best program so far, relative to the best of all curves: the median of the seeds.
-"x default" is the speed of the best program relative to topi's schedule, measured in turns at the
+"x default" is the speed of the best program relative to topi's schedule, measured again at the
 end of each search: compare this column if the speed of the machine changes. Below it are how well
 the model orders programs of which it knows only the first decisions, and where beam search prunes
 the best program that any curve has found.

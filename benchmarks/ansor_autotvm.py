@@ -7,7 +7,7 @@ The cases are convolutions of ResNet-18, batch 1, one thread, constant weights: 
 search by sketches, and in NCHWc for AutoTVM's template conv2d_nchwc. Both searches have the same
 number of trials. XGBTuner trains its model after each 64 trials, the first of which are random.
 
-    ours / autotvm   GFLOP/s of the best programs, measured in turns
+    ours / autotvm   GFLOP/s of the best programs, measured alternately
     wall time        the time until our search had a program at least as fast as AutoTVM's best
                      (inf if it had none), relative to the whole time of AutoTVM's search; both as
                      measured by the searches

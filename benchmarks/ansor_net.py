@@ -4,7 +4,7 @@
                                    [--isa all|avx2] [SECONDS] [resnet18 resnet50 mobilenet_v2
                                    squeezenet bert lstm dqn dcgan]
 
-SECONDS (300; 60 with --quick) is the time for each network, without the final comparisons. With
+SECONDS (300; 60 with --quick) is the time for each network, without the last measurements. With
 --log, the same command continues; with several --seeds, each search has a log of its own:
 NAME-seed1.jsonl
 Batch 1, float32; the peers get the network as torch exports it, and are left out if they or torch

@@ -8,7 +8,7 @@ square products (twice the trials); and the first shape of the other workloads o
 evaluation: C1D C3D GRP DIL DEP T2D CAP NRM ConvLayer TBS. If they are named, also C2W, C6W, C9W
 and C12W: one search for these layers by two formulas, Winograd's, with the tile that topi chooses,
 and the direct one; "default" is Winograd's. Each search starts from an empty log. Then `apply_best`
-builds the fastest program: the default where the final turns found no faster one. Batch 1, one
+builds the fastest program: the default where the final measurements found none faster. Batch 1, one
 thread; rates in GFLOP/s of the direct formula.
 
 --quick    C6 and GMM512, 16 trials
@@ -144,7 +144,7 @@ def peers_of(case: str, inputs: dict[str, np.ndarray]) -> dict[str, Run]:
 
 
 def compared(label: str, case: str, seed: int, log: Path, rounds: int) -> Row:
-    """Tune a case, and measure its fastest program and its peers in turns."""
+    """Tune a case, and measure its fastest program and its peers alternately."""
     task = task_of(case)
     trials = TRIALS * (2 if case.startswith("GMM") and not flags.quick else 1)
     options = auto_scheduler.TuningOptions(

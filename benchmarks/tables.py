@@ -225,7 +225,7 @@ def measure(name: str, seconds: float) -> None:
         for n, result in enumerate(measurer.measure(programs())):
             trial = tune.Trial(started[n], result, time.time())
             log.append(tune.record_of(task, trial))
-        *_, default = measurer.final([])
+        *_, default = measurer.remeasure([])
     trials = log.read(task).trials
     print(f"{len(trials)} of {len(candidates)} candidates measured")
     if len(trials) == len(candidates):

@@ -97,7 +97,7 @@ def tuned(n: int, seconds: float, seed: int, goal: float = math.inf) -> Curve:
         "search+train ms": 1e3 * sum(thinking) / len(curve),
         "failures": float(sum(bool(r.error) for r in results)),
         "first trial s": curve[0][0],
-        "best in turns": tune.rate(task, outcome.best.seconds),
+        "best interleaved": tune.rate(task, outcome.best.seconds),
         "default": tune.rate(task, outcome.default.best) if outcome.default else 0.0,
     }
     return Curve(curve, parts)
@@ -149,7 +149,7 @@ class Table:
         for program in programs:
             yield self.seconds[program.candidate]
 
-    def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
+    def remeasure(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
         """Return the results of the programs, and that of a default that takes one second."""
         return [
             *(self.seconds[p.candidate] for p in programs),
@@ -206,7 +206,7 @@ if __name__ == "__main__":
         curve = tuned(1024, 20 if flags.quick else 60, 0)
         told("1024", curve, default)
         peers = {"fma_peak": default.rate / default.share, "default": curve.parts["default"]}
-        rows.append(Row("1024", 1, "GFLOP/s", curve.parts["best in turns"], peers))
+        rows.append(Row("1024", 1, "GFLOP/s", curve.parts["best interleaved"], peers))
     if "tables" in cases:
         rows += [compared(name) for name in list(SPACES)[: 1 if flags.quick else 3]]
     report(rows, flags.json, ("fma_peak", "default", "random"))

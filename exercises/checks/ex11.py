@@ -360,7 +360,7 @@ def drawn_log(rng, close=False):
             lines.append(line_of(values, [1e-6], "", task='["tables/matmul", 64]'))
             lines.append(line_of(values, [], "garbage", task='["tables/matmul", 64]'))
     values = {name: options[0] for name, options in KNOBS.items()}
-    lines.append(line_of(values, [1e-5], "", final=True))  # in turns, after an earlier search
+    lines.append(line_of(values, [1e-5], "", final=True))  # measured again, after an earlier search
     lines.append(line_of(values, [], "exit", final=True))
     lines.append(lines[0][: int(rng.integers(40, 200))])  # killed while it wrote
     return lines

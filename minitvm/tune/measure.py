@@ -31,9 +31,9 @@ PATIENCE = 120.0  # time limit in seconds for compiling the reference, and also 
 SLOWER = 8  # any program may run this many times as long as the reference
 MEMORY = 4 << 30  # bytes that a process may allocate
 LARGEST = 64 << 20  # bytes; a larger cache keeps the weights of most networks in any case
-HOPELESS = 3  # final() drops programs that take this many times as long as the fastest
-ROUNDS, ROUND_MS = 20, 5.0  # rounds of final(); milliseconds that a program runs in a round
-MOVED = 5  # the rounds of final() after which the arguments move to other addresses
+HOPELESS = 3  # remeasure() drops programs that take this many times as long as the fastest
+ROUNDS, ROUND_MS = 20, 5.0  # of remeasure(): rounds; milliseconds that a program runs in a round
+MOVED = 5  # of its rounds, after which the arguments move to other addresses
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
     "exited": "exit",
@@ -191,11 +191,11 @@ class Measurer:
                 self._count += 1
                 yield self._named(self._run(runner, built))
 
-    def final(self, programs: Sequence[Program], rounds: int = ROUNDS) -> list[Result]:
+    def remeasure(self, programs: Sequence[Program], rounds: int = ROUNDS) -> list[Result]:
         """Measure a few programs and the reference alternately, by wall time.
 
         Returns a result for each program, then the result of the reference; for `seconds`, see
-        in_turns. Programs much slower than the fastest are dropped early. Where a program and its
+        at_one_speed. Programs much slower than the fastest are dropped early. Where a program and its
         data lie in memory changes its speed, so the arguments move every few rounds.
         """
         builder, runner = self._started()
@@ -219,7 +219,7 @@ class Measurer:
                 if not found[at].error and (found[at].best <= limit or every[at] is self._reference)
             ]
         reference = found[-1].seconds
-        return [replace(one, seconds=in_turns(one.seconds, reference)) for one in found]
+        return [replace(one, seconds=at_one_speed(one.seconds, reference)) for one in found]
 
     def close(self) -> None:
         """End the processes that this measurer started; the next measurement starts them again."""
@@ -383,8 +383,8 @@ def _told(failure: workers.Failure) -> str:
     return "\n".join([str(failure), *failure.stderr])
 
 
-def in_turns(times: Sequence[float], reference: Sequence[float]) -> tuple[float, ...]:
-    """Return the times of rounds as if the reference had always taken the same.
+def at_one_speed(times: Sequence[float], reference: Sequence[float]) -> tuple[float, ...]:
+    """Return the times of rounds as if the machine had always been equally fast.
 
     The speed of a machine changes within seconds. A time is compared with the reference's in the
     same round and scaled to the median of the reference.

@@ -56,7 +56,7 @@ class Measures(Protocol):
         """Yield the result of each program, in order."""
         ...
 
-    def final(self, programs: Sequence[Program]) -> list[Result]:
+    def remeasure(self, programs: Sequence[Program]) -> list[Result]:
         """Measure programs and the default schedule alternately; the default's result is last."""
         ...
 
@@ -299,7 +299,7 @@ class Searching:
             if not chosen:
                 return
             programs = [CandidateProgram(self.task, candidate) for candidate in chosen]
-            *results, reference = workers.final(programs)
+            *results, reference = workers.remeasure(programs)
             default = reference.median if math.isfinite(reference.median) else None
             for candidate, result in zip(chosen, results, strict=True):
                 trial = Trial(candidate, result, self.clock(), default, final=True)

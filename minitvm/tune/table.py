@@ -139,7 +139,7 @@ class TableMeasurer:
         for program in programs:
             yield self.result(_candidate(program))
 
-    def final(self, programs: Sequence[Program]) -> list[Result]:
+    def remeasure(self, programs: Sequence[Program]) -> list[Result]:
         """Return the results of the programs, then that of the default schedule."""
         found = [self.result(_candidate(p)) for p in programs]
         return [*found, Result((self.reference_seconds,))]

@@ -58,7 +58,7 @@ class Favours:
             good = self.name in p.task.sketches[p.candidate.sketch].name
             yield tune.Result((0.1 if good else 0.5,))
 
-    def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
+    def remeasure(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
         return [*self.measure(programs), tune.Result((1.0,))]
 
 
@@ -115,7 +115,7 @@ def test_history_uses_the_default_if_it_was_faster_before_a_search_that_was_stop
     class Stopped(Favours):
         reference_seconds = 0.3  # of the default; the programs take 0.5
 
-        def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
+        def remeasure(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
             raise KeyboardInterrupt
 
     made, log = task(), tmp_path / "log.jsonl"

@@ -113,7 +113,7 @@ class Curve:
             self.clock.now += 0.1
             yield tune.Result((self.floor * (1 if self.flat else 1 + 4 / self.count),))
 
-    def final(self, programs):
+    def remeasure(self, programs):
         self.finals += 1
         return [tune.Result((self.floor,)) for _ in programs] + [tune.Result((1.0,))]
 
@@ -232,7 +232,7 @@ def test_the_default_is_the_latency_until_a_candidate_is_faster() -> None:
     assert outcome.latencies[1] == 2e-3
 
 
-def test_every_task_is_measured_in_turns_at_the_end() -> None:
+def test_every_task_is_measured_again_at_the_end() -> None:
     given = fake(1e-3, 3e-3)
     outcome = given.tune(trials=40)
     assert [c.finals for c in given.curves.values()] == [1, 1]
@@ -375,7 +375,7 @@ def test_it_ends_the_final_measurements_of_all_tasks(monkeypatch) -> None:
         asked.append(programs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Curve, "final", interrupted)
+    monkeypatch.setattr(Curve, "remeasure", interrupted)
     outcome = given.tune(trials=12)
     assert (outcome.ended, sum(counts(outcome)), len(asked)) == ("trials", 12, 1)
 

@@ -288,7 +288,7 @@ class Noisy:
         for _ in programs:
             time.sleep(.002)
             yield tune.Result((1e-3 * rng.uniform(.5, 2),))
-    def final(self, programs):
+    def remeasure(self, programs):
         return [tune.Result(tuple(1e-3 * rng.uniform(.5, 2, 20))) for _ in [*programs, 0]]
 known = len(tune.Log({log!r}).read(task).trials)
 for _ in range(1000):  # short searches, so that there are final measurements

@@ -96,7 +96,7 @@ class Machine:
         number = len(self.asked)
         return self.wrong(number) or tune.Result((seconds(self.task, candidate),))
 
-    def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
+    def remeasure(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
         self.finals += 1
         times = [seconds(self.task, program.candidate) for program in programs]
         return [tune.Result((t * 1.01,)) for t in times] + [tune.Result((self.reference_seconds,))]

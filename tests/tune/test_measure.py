@@ -21,7 +21,7 @@ from minitvm import codegen, runtime, te, tir, topi, tune
 from minitvm.base import ArgumentError, MeasureError, ScheduleError, Target
 from minitvm.tune.builder import Builder, Built
 from minitvm.tune.inputs import arguments, draw, tolerance
-from minitvm.tune.measure import in_turns, processors
+from minitvm.tune.measure import at_one_speed, processors
 from minitvm.workers import Worker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -198,7 +198,7 @@ def test_a_slower_program_takes_longer() -> None:
         assert slow.error == same.error == ""
         assert slow.best > 2 * same.best
         assert 0 < m.reference_seconds < slow.best
-        slow, reference = m.final([lambda: scalar_product(64)], rounds=3)
+        slow, reference = m.remeasure([lambda: scalar_product(64)], rounds=3)
         assert (len(slow.seconds), len(reference.seconds)) == (1, 3)  # it left the race
 
 
@@ -215,13 +215,13 @@ def test_programs_are_compared_in_each_round_of_the_final_turns() -> None:
     """The machine is slower for half of the rounds; twice its speed changes within a round."""
     state = [1.0, 1.0, 1.0, 1.0, 1.0, 1.3, 1.3, 1.3, 1.3, 1.3]
     default, ours = [2.0 * x for x in state], [1.0 * x for x in state]
-    np.testing.assert_allclose(in_turns(ours, default), [1.15] * 10)
-    np.testing.assert_allclose(in_turns(default, default), [2.3] * 10)
+    np.testing.assert_allclose(at_one_speed(ours, default), [1.15] * 10)
+    np.testing.assert_allclose(at_one_speed(default, default), [2.3] * 10)
     lucky = [0.6, *ours[1:9], 2.0]
-    assert np.median(in_turns(lucky, default)) == pytest.approx(1.15)
-    np.testing.assert_allclose(in_turns(ours[:1], default), [1.15])  # dropped after a round
-    assert in_turns(ours, ()) == tuple(ours)  # the default has failed
-    assert in_turns((), default) == ()
+    assert np.median(at_one_speed(lucky, default)) == pytest.approx(1.15)
+    np.testing.assert_allclose(at_one_speed(ours[:1], default), [1.15])  # dropped after a round
+    assert at_one_speed(ours, ()) == tuple(ours)  # the default has failed
+    assert at_one_speed((), default) == ()
 
 
 def test_measurers_take_turns_with_the_same_processes() -> None:
@@ -242,7 +242,7 @@ def test_measurers_take_turns_with_the_same_processes() -> None:
         seconds = each[0].reference_seconds
         shared.close()
         assert psutil.wait_procs(started[0], timeout=30)[1] == []
-        *_, again = each[0].final([failing.doubled])
+        *_, again = each[0].remeasure([failing.doubled])
         assert again.error == ""
         assert each[0].reference_seconds == seconds
         with pytest.raises(ArgumentError, match="the given processes build for"):
@@ -315,7 +315,7 @@ def test_repeats_and_rounds_are_counted(measurer: tune.Measurer) -> None:
     with tune.Measurer(failing.doubled(), ONE, options=options) as m:
         (found,) = m.measure([failing.doubled])
         assert len(found.seconds) == 3
-        best, bad, reference = m.final([failing.doubled, failing.wrong], rounds=4)
+        best, bad, reference = m.remeasure([failing.doubled, failing.wrong], rounds=4)
     assert len(best.seconds) == len(reference.seconds) == 4
     assert (best.error, bad.error) == ("", "wrong answer")
 

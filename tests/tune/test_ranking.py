@@ -12,7 +12,7 @@ import pytest
 from minitvm import auto_scheduler, autotvm, graph, te, topi, tune, viz
 from minitvm.base import Target
 from minitvm.graph.tune import _choice, task_of
-from minitvm.tune.measure import ROUNDS, in_turns
+from minitvm.tune.measure import ROUNDS, at_one_speed
 from tests.tune.fakes import Machine, search, task
 
 ONE = "llvm -num-cores=1 -unroll=0"
@@ -222,10 +222,10 @@ class Copies(Machine):
     def _result(self, candidate: tune.Candidate) -> tune.Result:
         return tune.Result((min(self.noisy(np.random.default_rng([*candidate.row]), 9)),))
 
-    def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
+    def remeasure(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
         rng = np.random.default_rng([8, *programs[0].candidate.row])
         *times, default = (self.noisy(rng, ROUNDS) for _ in range(len(programs) + 1))
-        return [tune.Result(in_turns(each, default)) for each in (*times, default)]
+        return [tune.Result(at_one_speed(each, default)) for each in (*times, default)]
 
 
 @pytest.mark.parametrize("seed", range(50))

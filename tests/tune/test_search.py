@@ -211,7 +211,7 @@ def test_the_policy_learns_while_the_batch_ends() -> None:
     assert [event.trials for event in events if isinstance(event, tune.Round)] == [0, 13, 29]
 
 
-def test_the_fastest_are_measured_again_in_turns_with_the_default() -> None:
+def test_the_fastest_are_measured_again_interleaved_with_the_default() -> None:
     machine = Machine(task())
     outcome = search(machine.task, machine=machine, trials=40)
     fast = sorted(outcome.trials, key=lambda t: t.seconds)[:5]

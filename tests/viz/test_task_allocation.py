@@ -49,7 +49,7 @@ class Fake:
                 self.gate.go.wait(20)
             yield tune.Result((self.base / self.count,))
 
-    def final(self, programs, rounds=10):
+    def remeasure(self, programs, rounds=10):
         return [tune.Result((self.base,)) for _ in [*programs, None]]
 
 
