@@ -28,7 +28,7 @@ from .sketch import Parameter, Sketch
 from .space import Mask, Rows, Space
 from .task import Candidate
 
-MOST_SKETCHES = 64  # if more combinations of options change steps, the template is called
+MAX_SKETCHES = 64  # if more combinations of options change steps, the template is called
 LISTED = 64  # a knob with more options than this, or a split, has only FEW options compared
 FEW = 6
 DRAWN = 32  # configurations that are drawn, to choose SAMPLES from them
@@ -146,14 +146,14 @@ def derive(name: str, space: Space, first: Made, make: Make, rng: np.random.Gene
     base = next((r for r in bases if _try(make, r) is not None), bases[0])
     classes = tuple(_classes(space, knob, base, make) for knob in range(len(space.knobs)))
     count = int(np.prod([len(lists) for lists in classes], dtype=object))
-    if count > MOST_SKETCHES:
+    if count > MAX_SKETCHES:
         classes = tuple((tuple(range(len(g))),) for g in space.knobs)
     last_first = itertools.product(*(range(len(lists)) for lists in reversed(classes)))
     found = list[Sketch]()
     for which in last_first:
         options = [lists[n] for lists, n in zip(classes, reversed(which), strict=True)]
         part = _Part(f"{name}.{len(found)}", space, tuple(options), first, make)
-        sketch = None if count > MOST_SKETCHES else traced(part.name, part.space, part.make, rng)
+        sketch = None if count > MAX_SKETCHES else traced(part.name, part.space, part.make, rng)
         found.append(sketch or part.called())
     return Derived(tuple(found), classes)
 

@@ -21,7 +21,7 @@ CHOICE = 16  # each proposed candidate is chosen among this many with the highes
 FASTEST = 3  # fastest candidates whose neighbours are tried while the search does not improve
 SHAPES = 32  # of the random rows that a search starts from
 STALLED = 24  # trials without an improvement, after which the neighbours are tried
-FEWEST = 8  # measured candidates that are needed to train a model
+MIN_TRIALS = 8  # measured candidates that are needed to train a model
 
 
 class Described(NamedTuple):
@@ -172,7 +172,7 @@ class GuidedPolicy:
         self.trials += trials
         self.features.append(new)
         labels = labels_of(self.trials)
-        self.fitted = len(labels) >= FEWEST and bool(labels.any())
+        self.fitted = len(labels) >= MIN_TRIALS and bool(labels.any())
         if self.fitted:
             self.model.fit(np.concatenate(self.features), labels)
         return pairwise_accuracy(scores, labels[-len(new) :]) if fitted else None

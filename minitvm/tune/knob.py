@@ -15,7 +15,7 @@ from minitvm.base import ArgumentError, brief, divisors
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 KnobKind: TypeAlias = Literal["split", "number", "choice"]
-MOST_OPTIONS = 1 << 18  # the most options of a knob
+MAX_OPTIONS = 1 << 18  # the most options of a knob
 PRIMES = (2, 3, 5, 7, 11, 13)
 
 
@@ -155,6 +155,6 @@ def _lists(lists: list[list[int]]) -> tuple[Ints, Ints]:
 
 
 def _check_options(name: str, count: int) -> None:
-    if not 1 <= count <= MOST_OPTIONS:
+    if not 1 <= count <= MAX_OPTIONS:
         fix = "other options" if count == 0 else "fewer parts, or a filter"
         raise ArgumentError(f"knob {name!r}", f"it has {count} options", fix)

@@ -4,7 +4,7 @@ A row is left out if in one of its statements
 
     the vectorized loop fills less than half a vector register, although its axis is longer
     the register tile is unrolled completely and has more accumulators than there are registers
-    unrolling leaves more than MOST_STORES stores, where a vector store counts once per register
+    unrolling leaves more than MAX_STORES stores, where a vector store counts once per register
     a "local" buffer is larger than the stack that programs use
 
 They refuse four of five rows drawn uniformly for a matrix product. The limits are rules of thumb:
@@ -26,7 +26,7 @@ from .sketch import Sketch
 from .space import Mask, Rows
 from .statements import Batch, Loop, Statement, statements
 
-MOST_STORES = 256  # after unrolling: LLVM's compile time grows faster than the number of stores
+MAX_STORES = 256  # after unrolling: LLVM's compile time grows faster than the number of stores
 STACK_BYTES = 64 << 10  # codegen allocates larger local buffers on the heap, in every iteration
 
 
@@ -55,7 +55,7 @@ def legal_in(batch: Batch, target: Target) -> Mask:
         stores = stores + math.prod(times) * each
         if s.scope == "local":
             found &= np.asarray(s.allocated * s.bytes <= STACK_BYTES)
-    return found & (stores <= MOST_STORES)
+    return found & (stores <= MAX_STORES)
 
 
 def _wide_enough(s: Statement, target: Target) -> Mask:

@@ -16,7 +16,7 @@ from .loss import Floats, Numbers, pack_sum_loss, rank_loss
 
 Loss: TypeAlias = Literal["regression", "rank"]
 
-LEAST = 1 / 64  # smaller labels are raised to this value where trees correct an estimate
+MIN_LABEL = 1 / 64  # smaller labels are raised to this value where trees correct an estimate
 
 XGBOOST: Mapping[Loss, dict[str, Any]] = {
     "regression": {"objective": "reg:squarederror"},
@@ -119,7 +119,7 @@ class Trees:
         data = xgboost.DMatrix(features[:, self.kept], nthread=1)
         settings = _settings(self.depth, self.rate, self.seed) | {"nthread": self.threads}
         if self.prior is not None:
-            estimate, labels = features[:, self.prior], np.log2(np.maximum(labels, LEAST))
+            estimate, labels = features[:, self.prior], np.log2(np.maximum(labels, MIN_LABEL))
             data.set_base_margin(estimate - _medians(estimate - labels, tasks)[tasks])
             settings["base_score"] = 0.0  # the correction starts at 0
         data.set_label(labels)

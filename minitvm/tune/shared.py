@@ -25,7 +25,7 @@ from .model import AnalyticModel, Model, Trees, trained
 PRETRAINED = Path(__file__).with_name("pretrained.trees")  # benchmarks/pretrain.py writes it
 CHECKSUM = 32  # bytes at the beginning of a file of trees
 BASE = "(base)"  # in explain(), the estimate that trees correct
-FEWEST = 8  # trials of other tasks, before trees are trained on them
+MIN_TRIALS = 8  # trials of other tasks, before trees are trained on them
 GROWTH = 1.2  # these trees are trained again when there are this many times as many trials
 MARGIN = 0.02  # another base is preferred if its accuracy exceeds the first base's by this much
 
@@ -131,7 +131,7 @@ class SharedModel:
         others = [self.samples[k] for k in sorted(self.samples) if k != key]
         others = [(x, y) for x, y in others if y.any() and x.shape[1] == len(self.names)]
         count = sum(len(y) for _, y in others)
-        if count < FEWEST:
+        if count < MIN_TRIALS:
             return self.given
         before, trees = self.made.get(key, (0, None))
         if trees is None or count >= GROWTH * before:

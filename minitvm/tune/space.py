@@ -26,7 +26,7 @@ from .knob import Ints, Knob
 Rows: TypeAlias = npt.NDArray[np.int32]  # [candidates, knobs]: option numbers
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-LEAST_SHARE = 0.05  # sample() assumes that at least this share of the rows is allowed
+MIN_SHARE = 0.05  # sample() assumes that at least this share of the rows is allowed
 TRIES = 32  # rounds of drawing before a space counts as nearly empty
 
 
@@ -81,7 +81,7 @@ class Space:
         for _ in range(TRIES):
             rows = self._drawn(rng, max(math.ceil(missing / share), 64), like)
             good = rows[self.legal(rows)]
-            share = max(len(good) / len(rows), LEAST_SHARE)
+            share = max(len(good) / len(rows), MIN_SHARE)
             found.append(good[:missing])
             missing -= len(found[-1])
             if missing == 0:

@@ -33,7 +33,7 @@ from .operations import operations_of
 from .sketch import Parameter, Sketch
 from .space import Rows, Space
 
-MOST_SHAPES = 64  # the most shapes of a sketch; with more, too few candidates would share each
+MAX_SHAPES = 64  # the most shapes of a sketch; with more, too few candidates would share each
 EXAMPLES = 32  # rows tried until one is a legal schedule
 
 
@@ -197,9 +197,9 @@ def statements(sketch: Sketch) -> Statements:
         for knob, _ in parameter.parts
     }
     knobs = [sketch.space.knobs[knob] for knob in sorted(lost)]
-    if math.prod(map(len, knobs)) > MOST_SHAPES:
+    if math.prod(map(len, knobs)) > MAX_SHAPES:
         names = " and ".join(g.name for g in knobs)
-        _refuse(sketch, f"the options of {names} give more than {MOST_SHAPES} different formulas")
+        _refuse(sketch, f"the options of {names} give more than {MAX_SHAPES} different formulas")
     options = {knob: row[knob] for knob in sorted({*shaping, *lost})}
     one = sketch.fixed(options)
     first = _shape(one, _plan(one, row) if lost else plan)

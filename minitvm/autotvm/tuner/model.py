@@ -22,7 +22,7 @@ LossType: TypeAlias = Literal["reg", "rank", "rank-binary"]
 LOSSES: dict[str, tune.Loss] = {"reg": "regression", "rank": "rank", "rank-binary": "rank"}
 EPSILON = 0.05  # the share of a plan that is random
 ALPHA = 0.05  # of equation 3: what a new option of a knob is worth, in units of the score
-FEWEST = 8  # measured configurations that are needed to train a model
+MIN_TRIALS = 8  # measured configurations that are needed to train a model
 HALF = 0.5  # of the best speed: what "rank-binary" tells apart
 HALF_LIFE, IGNORED = 64, 0.05  # own trials that halve the base model's weight; the least weight
 
@@ -101,7 +101,7 @@ class XGBTuner(Tuner):
 
     def _make_plan(self) -> None:
         labels = tune.labels_of(self.trials)
-        if len(labels) >= FEWEST and labels.any():
+        if len(labels) >= MIN_TRIALS and labels.any():
             rows = [self.task.derived.row(t.candidate) for t in self.trials]
             self.model.fit(self.features(np.array(rows, np.int32)), self._labels(labels))
             self.fitted = len(labels)
