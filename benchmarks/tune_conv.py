@@ -4,8 +4,8 @@
                                    [--isa all|avx2] [C1 ... C12]
 
 Each layer gets 64 trials of the default policy, from an empty log. Then `apply_history_best` and
-topi.schedule build it, as a user would: the default schedule is kept where the last
-measurements of the search found no faster one. Batch 1, one thread, constant weights; rates in GFLOP/s.
+topi.schedule build it, as a user would: the default schedule is kept where the last measurements
+of the search found no faster one. Batch 1, one thread, constant weights; rates in GFLOP/s.
 
 --quick   two layers, 16 trials each
 --cold    each call reads weights that are not in the caches, as in a network; in the search too

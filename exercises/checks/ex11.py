@@ -312,7 +312,7 @@ def line_of(values, seconds, error, *, task=KEY, final=False):
     """Return one line of a log."""
     fields = {
         "version": 1, "task": task, "target": "llvm -num-cores=1", "machine": {},
-        "sketch": "matmul.0", "row": [], "values": values, "steps": [], "flops": 2.0 * 512**3,
+        "sketch": "matmul.0", "values": values, "steps": [], "flops": 2.0 * 512**3,
         "time": 1.8e9, "final": final, "seconds": seconds, "error": error,
         "detail": f"the message of the {error}" * bool(error),
         "build_seconds": 0.08, "run_seconds": 0.05,

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from minitvm import te
 from minitvm.base import ArgumentError
 
-ANNOTATIONS = ("none", "vec", "unroll")
-
 
 class Errors(Protocol):
     """The method of a configuration that records an error found by a template."""
@@ -158,23 +156,6 @@ def entity_from_json(tag: str, value: Any) -> Entity:
         why = "no such kind of knob"
         raise ArgumentError(f"knob of kind {tag!r}", why, f"one of {', '.join(ENTITIES)}")
     return ENTITIES[tag](value)
-
-
-def flat(entity: Entity) -> list[float]:
-    """Return an entity as numbers, as TVM's feature type "knob" does."""
-    match entity:
-        case SplitEntity(size):
-            return [float(n) for n in size]
-        case ReorderEntity(perm):
-            return [float(n) for n in perm]
-        case AnnotateEntity(anns):
-            return [float(a == b) for a in anns for b in _kinds_of(a)]
-        case OtherOptionEntity(val):
-            return [float(val)] if isinstance(val, bool | int | float) else []
-
-
-def _kinds_of(ann: str | int) -> tuple[str | int, ...]:
-    return ANNOTATIONS if isinstance(ann, str) else tuple(range(8))
 
 
 def _refuse(cfg: Errors | None, message: str) -> None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from minitvm import te, topi, tune
 from minitvm.base import ArgumentError, Target
@@ -134,23 +134,10 @@ def config_of(record: tune.Record, target: Target, workload: Workload) -> Config
     if f"@{template.code_hash}." in record.sketch:
         space, _ = collected(template, workload[1:], target)
         with suppress(ArgumentError):
-            return space.entity(row_of(space, record))
+            return space.entity(tune.row_of(record, space.rows))
     text = f"template {template.name!r} has changed since {record.task} was tuned: tune again"
     warnings.warn(text, stacklevel=2)
     return None
-
-
-def row_of(space: Any, record: tune.Record) -> tuple[int, ...]:
-    """Return the row of a record in a space; raise ArgumentError if the record does not fit it."""
-    found = list[int]()
-    for name, knob in space.space_map.items():
-        wanted = json.dumps(record.values.get(name))
-        options = [json.dumps(e.json) for e in knob.entities]
-        if wanted not in options:
-            why = f"knob {name!r} has no option {wanted}, so the record is of another space"
-            raise ArgumentError(f"record of {record.task}", why, "tune again")
-        found.append(options.index(wanted))
-    return tuple(found)
 
 
 def apply_history_best(records: Records) -> ApplyHistoryBest:

@@ -12,7 +12,7 @@ from minitvm import tune
 from minitvm.base import ArgumentError, Target
 
 from .dispatch import DispatchContext, Workload
-from .history import Measured, row_of
+from .history import Measured
 from .measure import ERRORS, MeasureInput, MeasureResult, result_of
 from .space import Config
 from .task import Task, create
@@ -43,7 +43,7 @@ def _outdated(record: tune.Record, task: Task) -> str:
     if f"@{task.template.code_hash}." not in record.sketch:
         return "lines of another version of a template"
     try:
-        row_of(task.config_space, record)
+        tune.row_of(record, task.config_space.rows)
     except ArgumentError:
         return "lines of another space"
     return ""
@@ -60,8 +60,7 @@ def _task(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Task:
 
 def _measured(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Measured:
     task = _task(record, tasks)
-    space = task.config_space
-    config = space.entity(row_of(space, record))
+    config = task.config_space.entity(tune.row_of(record, task.config_space.rows))
     trial = tune.Trial(task.candidate(config), record.result, record.time)
     return MeasureInput(task.target, task, config), result_of(trial)
 
@@ -136,7 +135,7 @@ def split_workload(in_file: str | Path, clean: bool = True) -> None:
         workloads.setdefault((record.task, record.target), []).append(record)
     for n, records in enumerate(workloads.values()):
         slowest_first = sorted(records, key=lambda r: -r.seconds)
-        fastest = {(r.sketch, r.row): r for r in slowest_first}.values()
+        fastest = {tune.candidate_name(r): r for r in slowest_first}.values()
         _write(fastest if clean else records, f"{in_file}.{n:03d}.wkl")
 
 

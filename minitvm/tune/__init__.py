@@ -51,6 +51,7 @@ from .evolve import (
 from .features import NAMES, STATEMENT, features
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
+from .history import Gain, Group, Summary, best, bests, candidate_name, gain_of, prune, summaries
 from .kernel import Packed
 from .knob import Ints, Knob, choice_knob, knob_of, number_knob, sizes_knob, split_knob
 from .legal import legal_rows, restricted
@@ -72,13 +73,6 @@ from .model import AnalyticModel, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, counted, shown
-from .ranking import (
-    Gain,
-    Group,
-    best,
-    bests,
-    gain_of,
-)
 from .record import (
     Log,
     Reading,
@@ -88,9 +82,9 @@ from .record import (
     machine_facts,
     record_of,
     replay,
+    row_of,
     to_line,
 )
-from .rewrite import Summary, prune, summaries, upgrade
 from .search import Measures, Searching, interruptible, run
 from .shared import (
     PRETRAINED,

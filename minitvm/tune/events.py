@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from minitvm.base import MeasureError, brief
 
+from .history import Gain, by_speed, gain_of
 from .policy import Trial
-from .ranking import Gain, by_speed, gain_of
 from .task import Task
 from .trial import Result
 

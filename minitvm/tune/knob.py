@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Any, Literal, TypeAlias, cast
 
@@ -120,6 +122,23 @@ def _kind_of(options: Sequence[Any]) -> KnobKind:
         return "split"
     ascending = len(options) > 1 and all(type(o) is int for o in options)
     return "number" if ascending and list(options) == sorted(set(options)) else "choice"
+
+
+@lru_cache(maxsize=64)
+def numbers(knob: Knob) -> dict[str, int]:
+    """Return the number of each option of a knob by the option's JSON."""
+    return {as_json(option): n for n, option in enumerate(knob.options)}
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON, where a tuple is a list, and a numpy number a number."""
+
+    def plain(number: Any) -> Any:
+        if isinstance(number, np.generic):
+            return cast("Any", number).item()
+        raise TypeError(f"{number!r} is not a JSON value")
+
+    return json.dumps(value, default=plain)
 
 
 def _inner_sizes(extent: int, parts: int) -> Iterator[tuple[int, ...]]:

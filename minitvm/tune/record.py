@@ -19,14 +19,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
-import numpy as np
-
 from minitvm import schedule, te
 from minitvm.base import ArgumentError, Target, TVMError, host
 
-from .knob import Knob
+from .knob import as_json, numbers
 from .policy import Trial
 from .sketch import replayed
+from .space import Space
 from .task import Candidate, Task
 from .trial import ErrorKind, Result
 
@@ -45,7 +44,6 @@ class Record:
     target    as a string
     machine   facts about the machine, see `machine_facts`
     sketch    the name of the sketch
-    row       the option of each knob, as a number
     values    the option of each knob, by the name of the knob
     steps     the steps of the schedule, as JSON values
     batch     the number of the batch in which it was proposed, from 1; 0 if not known
@@ -56,7 +54,6 @@ class Record:
     target: str
     machine: Mapping[str, Any]
     sketch: str
-    row: tuple[int, ...]
     values: Mapping[str, Any]
     steps: tuple[Any, ...]
     result: Result
@@ -87,8 +84,7 @@ def record_of(task: Task, trial: Trial, *, batch: int = 0) -> Record:
         str(task.target),
         machine_facts(task.target),
         sketch.name,
-        row,
-        json.loads(_plain(sketch.space.options(row))),
+        json.loads(as_json(sketch.space.options(row))),
         tuple(steps),
         trial.result,
         task.flops,
@@ -106,11 +102,7 @@ def machine_facts(target: Target) -> dict[str, Any]:
 
 
 def candidate_of(record: Record, task: Task) -> Candidate:
-    """Find the candidate of a record in the spaces of a task.
-
-    Compares the values of the knobs, so the space may number its options differently now. Raises
-    ArgumentError if the record is of another task or another space.
-    """
+    """Find the candidate of a record in the spaces of a task; ArgumentError if it has none."""
     what = f"record of {record.sketch}"
     if record.task != task.key:
         raise ArgumentError(what, f"it is of task {record.task}, not {task.key}")
@@ -118,29 +110,24 @@ def candidate_of(record: Record, task: Task) -> Candidate:
     if record.sketch not in names:
         raise ArgumentError(what, "the task has no such sketch", f"one of {', '.join(names)}")
     n = names.index(record.sketch)
-    knobs = task.sketches[n].space.knobs
+    return Candidate(n, row_of(record, task.sketches[n].space))
+
+
+def row_of(record: Record, space: Space) -> tuple[int, ...]:
+    """Find the option numbers of a record in a space by the values of its options.
+
+    The space may number its options differently now. Raises ArgumentError if it has other knobs, or
+    lacks an option.
+    """
+    what, knobs = f"record of {record.sketch}", space.knobs
     if {knob.name for knob in knobs} != set(record.values):
         why = f"its knobs are {', '.join(record.values)}: another space"
         raise ArgumentError(what, why, f"knobs {', '.join(g.name for g in knobs)}")
-    hints = record.row if len(record.row) == len(knobs) else (0,) * len(knobs)
-    return Candidate(n, tuple(_option(g, record, h) for g, h in zip(knobs, hints, strict=True)))
-
-
-def _option(knob: Knob, record: Record, hint: int) -> int:
-    """Find the number of a record's option in a knob; try the number `hint` first."""
-    value = _plain(record.values[knob.name])
-    if 0 <= hint < len(knob) and _plain(knob.options[hint]) == value:
-        return hint
-    for n, option in enumerate(knob.options):
-        if _plain(option) == value:
-            return n
-    why = f"its option {knob.name} = {record.values[knob.name]!r} is not in the space"
-    raise ArgumentError(f"record of {record.sketch}", why)
-
-
-def _plain(value: Any) -> str:
-    """Return a value as JSON, in which a tuple is equal to a list."""
-    return json.dumps(value, default=_number)
+    values = {knob: as_json(record.values[knob.name]) for knob in knobs}
+    if missing := [knob.name for knob in knobs if values[knob] not in numbers(knob)]:
+        why = f"its option {missing[0]} = {record.values[missing[0]]!r} is not in the space"
+        raise ArgumentError(what, why, "tune again")
+    return tuple(numbers(knob)[values[knob]] for knob in knobs)
 
 
 def replay(record: Record, task: Task) -> te.Schedule:
@@ -166,14 +153,7 @@ def to_line(record: Record) -> str:
     """Return a record as one line of JSON."""
     fields = asdict(record)
     fields |= fields.pop("result")
-    return json.dumps({"version": VERSION, **fields}, default=_number) + "\n"
-
-
-def _number(value: Any) -> Any:
-    """Convert a numpy number to a Python number, for JSON."""
-    if isinstance(value, np.generic):
-        return cast("Any", value).item()
-    raise TypeError(f"a record contains {value!r}")
+    return as_json({"version": VERSION, **fields}) + "\n"
 
 
 def from_line(line: str) -> Record:
@@ -210,7 +190,6 @@ def _record(given: Mapping[str, Any]) -> Record:
         _known_target(_text(given["target"])),
         dict(given["machine"]),
         _text(given["sketch"]),
-        tuple(int(n) for n in given["row"]),
         dict(given["values"]),
         tuple(given["steps"]),
         result,

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from minitvm.base import ArgumentError, Target
 
 from .builder import Program
-from .knob import Knob, knob_of
+from .knob import Knob, knob_of, numbers
 from .policy import every_row
 from .space import Rows, Space
 from .task import Candidate, CandidateProgram, Task
@@ -171,13 +171,12 @@ def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
     if sorted(names) != sorted(g.name for g in table.knobs):
         wanted = ", ".join(g.name for g in table.knobs)
         raise ArgumentError(f"space with {', '.join(names)}", f"{table!r} has {wanted}")
-    found = list[tuple[int, list[int]]]()
+    places = list[tuple[int, list[int]]]()
     for knob in table.knobs:
         column = names.index(knob.name)
-        number = {json.dumps(o): n for n, o in enumerate(knob.options)}
-        options = [json.dumps(o) for o in space.knobs[column].options]
-        if strange := [o for o in options if o not in number]:
+        number = numbers(knob)
+        if strange := [o for o in numbers(space.knobs[column]) if o not in number]:
             why = f"{table!r} has no option {strange[0]}"
             raise ArgumentError(f"knob {knob.name!r}", why, f"options {', '.join(number)}")
-        found.append((column, [number[o] for o in options]))
-    return found
+        places.append((column, [number[o] for o in numbers(space.knobs[column])]))
+    return places

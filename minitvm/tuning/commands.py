@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,7 +26,6 @@ SECONDS = 60.0  # the budget if none is given
 VERBS = {
     "best": "the fastest schedule of each task",
     "show": "how many trials and failures there are, and the best speed",
-    "upgrade": "number the options of all records as today's spaces do",
     "prune": "keep the fastest candidates of each task",
 }
 
@@ -155,19 +155,9 @@ def maintain(action: str, log: tune.Log, keep: int, say: Say) -> None:
                 _say_summary(group, summary, say)
             for fault, count in Counter(fault for *_, fault in log.lines() if fault).items():
                 say(f"{count} {fault}")
-        case "upgrade":
-            unchanged, changed = tune.upgrade(log, _task_or_none)
-            say(f"{changed} lines have new numbers, {unchanged} are as they were")
         case _:
             unchanged, dropped = tune.prune(log, keep)
             say(f"kept {unchanged} lines, dropped {dropped}")
-
-
-def _task_or_none(key: str, target: str) -> tune.Task | None:
-    try:
-        return task_of_key(key, target)
-    except ArgumentError:
-        return None
 
 
 def _rate(record: tune.Record) -> str:
@@ -183,9 +173,8 @@ def _say_best(group: tune.Group, summary: tune.Summary, say: Say) -> None:
     say(f"{name} for {target}: {_rate(record)}")
     for knob, value in record.values.items():
         say(f"  {knob} = {value}")
-    task = _task_or_none(record.task, record.target)
-    if task is not None:
-        say(tune.replay(record, task).python())
+    with suppress(ArgumentError):  # the task is not known
+        say(tune.replay(record, task_of_key(record.task, record.target)).python())
 
 
 def _say_summary(group: tune.Group, summary: tune.Summary, say: Say) -> None:

@@ -51,7 +51,7 @@ def test_the_same_command_continues(log: Path) -> None:
     assert re.search(r": [\d,.]+( [mb]illion)? candidates", text)
     assert "0 trials in" in said("resume", str(log), "--trials", "8")
     trials = [record for record in tune.Log(log).records() if not record.final]
-    assert len({(r.sketch, r.row) for r in trials}) == len(trials) == 8
+    assert len({(r.sketch, str(r.values)) for r in trials}) == len(trials) == 8
 
 
 def test_batch_products_are_tuned_resumed_and_reported(tmp_path: Path) -> None:
@@ -92,7 +92,6 @@ def test_a_log_is_shown_and_maintained(log: Path, tmp_path: Path) -> None:
     best = said("log", "best", str(copy))
     assert "  columns = " in best
     assert "te.create_schedule" in best
-    assert said("log", "upgrade", str(copy)).startswith("0 lines have new numbers")
     said("log", "prune", str(copy), "--keep", "1")
     assert len({json.loads(line)["sketch"] for line in copy.read_text().splitlines()}) == 1
 

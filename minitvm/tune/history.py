@@ -1,4 +1,4 @@
-"""Which candidate is the best, and how many times as fast as the default schedule it is.
+"""What a log says: the best candidates, how much faster than the default they are, and a summary.
 
 Searches, logs and all that applies a log choose by `by_speed`, so they choose the same program.
 """
@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
-from minitvm.base import Target
+from minitvm.base import ArgumentError, Target
 
-from .record import Record, machine_facts
+from .record import Log, Record, machine_facts
 from .trial import Result
 
 CHANCE = 1e-3  # the gain lies above the interval, and below it, with at most this probability
@@ -106,6 +108,66 @@ def group_of(record: Record) -> Group:
 def candidate_name(record: Record) -> str:
     """Return a string that identifies the candidate of a record within its group."""
     return json.dumps([record.sketch, record.values], sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary of the records of one task, target and machine.
+
+    records    the number of records
+    failures   kind of error -> the number of records with it
+    best       the record of the best candidate; see `best`
+    """
+
+    records: int
+    failures: Mapping[str, int]
+    best: Record | None
+
+
+def summaries(log: Log) -> dict[Group, Summary]:
+    """Return a summary of each task, target and machine of a log."""
+    return {group: _summary(records) for group, records in grouped(log.records()).items()}
+
+
+def _summary(records: list[Record]) -> Summary:
+    failures = Counter(r.result.error for r in records if r.result.error and not r.final)
+    count = sum(not r.final for r in records)
+    return Summary(count, dict(failures), next(iter(by_speed(records, candidate_name)), None))
+
+
+def prune(log: Log, keep: int = 10) -> tuple[int, int]:
+    """Drop all lines of a log except for the `keep` best candidates of each task and machine.
+
+    Lines of other versions are kept too. Returns how many lines were kept and dropped. The log is
+    replaced in one step. Raises ArgumentError, and leaves the log unchanged, if it is missing, or
+    if a search appends to it at the same time.
+    """
+    if keep < 1:
+        raise ArgumentError(f"keep={keep}", "it must be at least 1", "keep=1")
+    if not log.path.exists():
+        raise ArgumentError(f"log {str(log.path)!r}", "there is no such file")
+    size = log.path.stat().st_size
+    best = {
+        (group, candidate_name(record))
+        for group, records in grouped(log.records()).items()
+        for record in by_speed(records, candidate_name)[:keep]
+    }
+    lines, dropped = list[str](), 0
+    for line, record, fault in log.lines():
+        if record is None:
+            kept = fault == "lines of another version"
+        else:
+            kept = not record.result.error and (group_of(record), candidate_name(record)) in best
+        lines += [line.strip() + "\n"] if kept else []
+        dropped += not kept
+    other = log.path.with_name(log.path.name + ".new")
+    other.write_text("".join(lines), encoding="utf-8")
+    if log.path.stat().st_size != size:
+        other.unlink()
+        why = "a search is appending to it"
+        raise ArgumentError(f"log {str(log.path)!r}", why, "stop the search first")
+    os.replace(other, log.path)
+    return len(lines), dropped
 
 
 @dataclass(frozen=True, slots=True)

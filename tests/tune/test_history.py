@@ -1,6 +1,7 @@
-"""Maintenance of logs: summaries, pruning, new numbers."""
+"""Maintenance of logs: summaries and pruning."""
 
-import json
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,38 +57,19 @@ def test_pruning_keeps_the_fastest_of_each_task_and_foreign_lines(tmp_path) -> N
     assert [file.name for file in tmp_path.iterdir()] == ["log.jsonl"]
 
 
-def test_an_upgrade_numbers_the_options_as_the_space_does_today(tmp_path) -> None:
-    found, log = filled(tmp_path)
-    k = found.sketches[0]
-    turned = tuple(
-        tune.sizes_knob(g.name, tuple(reversed(g.options))) if g.kind == "split" else g
-        for g in k.space.knobs
-    )
-    today = tune.Sketch(k.name, k.args, k.initial, k.steps, k.parameters, tune.Space(turned))
-    now = tune.Task(found.name, found.workload, found.target, found.args, found.flops, (today,))
-    before = [json.loads(line) for line in log.path.read_text().splitlines()]
-    trials = log.read(now).trials
-    assert tune.upgrade(log, lambda key, target: now) == (0, 20)
-    after = [json.loads(line) for line in log.path.read_text().splitlines()]
-    assert log.read(now).trials == trials
-    assert [tuple(line["row"]) for line in after] == [t.candidate.row for t in trials]
-    assert [line | {"row": 0} for line in after] == [line | {"row": 0} for line in before]
-    assert tune.upgrade(log, lambda key, target: now) == (20, 0)
-    assert tune.upgrade(log, lambda key, target: None) == (20, 0)
+def test_nothing_is_lost_if_a_search_appends_meanwhile(tmp_path, monkeypatch) -> None:
+    _, log = filled(tmp_path)
+    record, read = log.records()[0], log.lines
 
-
-def test_nothing_is_lost_if_a_search_appends_meanwhile(tmp_path) -> None:
-    found, log = filled(tmp_path)
-    record = log.records()[0]
-
-    def task_of(key: str, target: str) -> tune.Task:
+    def lines() -> Iterator[Any]:
+        yield from read()
         log.append(record)
-        return found
 
     before = log.path.read_text()
+    monkeypatch.setattr(log, "lines", lines)
     with pytest.raises(ArgumentError, match="appending to it"):
-        tune.upgrade(log, task_of)
-    assert log.path.read_text() == before + before.splitlines(keepends=True)[0]
+        tune.prune(log)
+    assert log.path.read_text().startswith(before)
     assert [file.name for file in tmp_path.iterdir()] == ["log.jsonl"]
 
 
