@@ -204,7 +204,7 @@ def measure(name: str, seconds: float) -> None:
     """Measure candidates that the log lacks; write the table when all are measured."""
     args, what = CASES[name]
     task = autotvm.task.create(f"tables/{name}", args, TARGET)
-    space, log = task.config_space.rows, tune.Log(f"tables-{name}.jsonl")
+    space, log = task.config_space.space, tune.Log(f"tables-{name}.jsonl")
     rows = tune.policy.every_row(space)
     numbers = np.flatnonzero(space.legal(rows))
     candidates = {task.derived.candidate(tuple(rows[n].tolist())): int(n) for n in numbers}

@@ -11,18 +11,16 @@ in order until it keeps one. The later steps are dropped, but may be among the b
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from minitvm import tune
 
-Score: TypeAlias = Callable[[tune.Rows], npt.NDArray[np.floating]]
+Score: TypeAlias = Callable[[tune.Rows], tune.Floats]
 TINY = 1e-5
 LOGGER = logging.getLogger("autotvm")  # as in TVM
 
@@ -59,82 +57,59 @@ def walk(space: tune.Space, rng: np.random.Generator, rows: tune.Rows) -> tune.R
     return np.where(space.legal(new)[:, None], new, rows)
 
 
-class Best:
-    """The best rows of a search: the `count` different rows with the highest scores.
-
-    known    keys of the rows that are left out, because they have been measured
-    Negative scores may be among the best too, because a rank loss gives scores of both signs.
-    """
-
-    def __init__(self, count: int, known: set[int]) -> None:
-        self.count, self.known = count, known
-        self.heap: list[tuple[float, int, tuple[int, ...]]] = []
-        self.keys = set[int]()
-
-    def add(self, rows: tune.Rows, keys: tune.Keys, scores: npt.NDArray[np.floating]) -> bool:
-        """Add rows; return whether one of them is among the best."""
-        least = self.heap[0][0] if len(self.heap) == self.count else -np.inf
-        changed = False
-        for n in np.flatnonzero(scores > least).tolist():
-            key, score = int(keys[n]), float(scores[n])
-            if key in self.keys or key in self.known:
-                continue
-            if len(self.heap) == self.count:
-                if score <= self.heap[0][0]:
-                    continue
-                self.keys.discard(heapq.heappop(self.heap)[1])
-            heapq.heappush(self.heap, (score, key, tuple(rows[n].tolist())))
-            self.keys.add(key)
-            changed = True
-        return changed
-
-    def ranked(self) -> list[tuple[float, tuple[int, ...]]]:
-        """Return (score, row), best first."""
-        return [(score, row) for score, _, row in sorted(self.heap, reverse=True)]
-
-
 def anneal(
     space: tune.Space,
     score: Score,
     rng: np.random.Generator,
     *,
     count: int,
-    known: set[int],
+    known: tune.Keys,
     start: tune.Rows | None = None,
     settings: Annealing | None = None,
     log_interval: int = 50,
-) -> tuple[list[tuple[float, tuple[int, ...]]], tune.Rows]:
+) -> tuple[tune.Population, tune.Rows]:
     """Search for `count` rows with high scores whose keys are not in `known`.
 
     start          the rows at which the chains begin; by default random rows
     log_interval   the steps between two lines of the log, which says what has been found
-    Returns a list of (score, row), best first, and the rows at which the chains ended.
+    Returns the best rows, best first, and the rows at which the chains ended. A rank loss gives
+    scores of both signs, so negative scores may be among the best too.
     """
     use = settings or Annealing()
     rows = space.sample(rng, use.chains) if start is None or not len(start) else start
-    best = Best(count, known)
+    best = tune.empty_population(space)
     if not len(rows):
-        return [], rows
+        return best, rows
+
+    def improved(rows: tune.Rows, scores: tune.Floats) -> tune.Population:
+        """Return the best of the rows so far and of these rows, each row once."""
+        rows, scores = np.concatenate([best.rows, rows]), np.concatenate([best.scores, scores])
+        keys = space.keys(rows)
+        first = tune.first_of_each(keys, known)
+        chosen = first[np.argsort(-scores[first], kind="stable")[:count]]
+        return tune.Population(rows[chosen], scores[chosen], keys[chosen])
+
     scores = score(rows)
-    best.add(rows, space.keys(rows), scores)
-    last = 0
+    best, last = improved(rows, scores), 0
     for step in range(0, use.steps, use.ahead):
         if step % log_interval < use.ahead:
-            top = max(best.heap, default=(-np.inf,))[0]
+            top = best.scores.max(initial=-np.inf)
             LOGGER.debug(
                 "annealing: step %d, best score %.3g, best rows last at %d", step, top, last
             )
         heat = use.hot + (use.cold - use.hot) * step / use.steps
         new = walk(space, rng, np.tile(rows, (use.ahead, 1)))
-        found = score(new)
-        if best.add(new, space.keys(new), found):
+        new_scores = score(new)
+        before, best = best, improved(new, new_scores)
+        if not np.array_equal(before.keys, best.keys):
             last = step
         elif step - last >= use.patience:
             break
-        found = found.reshape(use.ahead, -1)
-        take = rng.random(found.shape) < np.exp(np.minimum((found - scores) / (heat + TINY), 0))
+        new_scores = new_scores.reshape(use.ahead, -1)
+        gain = (new_scores - scores) / (heat + TINY)
+        take = rng.random(gain.shape) < np.exp(np.minimum(gain, 0))
         first, chain = take.argmax(axis=0), np.arange(len(rows))
-        kept = take[first, chain]
-        rows = np.where(kept[:, None], new.reshape(use.ahead, *rows.shape)[first, chain], rows)
-        scores = np.where(kept, found[first, chain], scores)
-    return best.ranked(), rows
+        moves = take[first, chain]
+        rows = np.where(moves[:, None], new.reshape(use.ahead, *rows.shape)[first, chain], rows)
+        scores = np.where(moves, new_scores[first, chain], scores)
+    return best, rows

@@ -43,7 +43,7 @@ def knob_columns(task: Task) -> tune.Columns:
 
     Numbers and loop sizes become logarithms; each option of other knobs has a column with 0 or 1.
     """
-    knobs = task.config_space.rows.knobs
+    knobs = task.config_space.space.knobs
     tables = [tune.knob_table(g) for g in knobs]
     names = [
         f"{g.name}.{n}"

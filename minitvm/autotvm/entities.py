@@ -27,8 +27,24 @@ class Stages(Protocol):
     def __getitem__(self, key: Any) -> te.StageView: ...
 
 
+class _Listed:
+    """An option whose only field is a tuple, which JSON stores as a list."""
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        name = self.__match_args__[0]
+        object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    def json(self) -> Any:
+        """Return the value for JSON."""
+        return list(getattr(self, self.__match_args__[0]))
+
+
 @dataclass(frozen=True, slots=True)
-class SplitEntity:
+class SplitEntity(_Listed):
     """Split a loop into nested loops.
 
     size    the number of iterations of each loop, outermost first; -1 means as many as needed
@@ -36,14 +52,6 @@ class SplitEntity:
 
     size: tuple[int, ...]
     tag: ClassVar[str] = "sp"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", tuple(self.size))
-
-    @property
-    def json(self) -> Any:
-        """Return the value for JSON."""
-        return list(self.size)
 
     def apply(self, sch: Stages, op: Any, axis: te.Axis) -> list[te.Axis]:
         """Split `axis` of the stage `op`; return the loops, outermost first."""
@@ -55,19 +63,11 @@ class SplitEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class ReorderEntity:
+class ReorderEntity(_Listed):
     """Nest loops in another order; perm[n] is the former position of the n-th loop."""
 
     perm: tuple[int, ...]
     tag: ClassVar[str] = "re"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "perm", tuple(self.perm))
-
-    @property
-    def json(self) -> Any:
-        """Return the value for JSON."""
-        return list(self.perm)
 
     def apply(self, sch: Stages, op: Any, axes: Sequence[te.Axis]) -> list[te.Axis]:
         """Reorder the loops `axes` of the stage `op`; return them in their new order."""
@@ -77,7 +77,7 @@ class ReorderEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotateEntity:
+class AnnotateEntity(_Listed):
     """Annotate loops with "none", "unroll" or "vec", or choose loops at which to compute caches.
 
     anns    for the policy locate_cache, the numbers of loops, one for each cache
@@ -85,14 +85,6 @@ class AnnotateEntity:
 
     anns: tuple[str | int, ...]
     tag: ClassVar[str] = "an"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "anns", tuple(self.anns))
-
-    @property
-    def json(self) -> Any:
-        """Return the value for JSON."""
-        return list(self.anns)
 
     def apply(
         self,

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from minitvm import tune
 from minitvm.base import ArgumentError, divisors
 
 from .entities import Entity, SplitEntity
 from .policies import VirtualAxis
 from .space import Config, ConfigSpace
-
-
-class Measured(Protocol):
-    """The attributes of a MeasureInput that a fallback configuration needs."""
-
-    @property
-    def task(self) -> tune.Task: ...
-    @property
-    def config(self) -> Config: ...
-
-
-class Outcome(Protocol):
-    """The attributes of a MeasureResult that a fallback configuration needs."""
-
-    @property
-    def costs(self) -> tuple[float, ...]: ...
-    @property
-    def error_no(self) -> int: ...
 
 
 class FallbackConfigEntity(Config):
@@ -70,33 +51,38 @@ class FallbackConfigEntity(Config):
             left //= sizes[-1]
         self.chosen[name] = SplitEntity(tuple(reversed(sizes)))
 
-    def fallback_with_reference_log(self, ref_log: Iterable[tuple[Measured, Outcome]]) -> None:
+    def fallback_with_reference_log(self, ref_log: Iterable[tuple[Any, Any]]) -> None:
         """Take the options of the best-fitting measured configuration; call this after the knobs.
 
             if cfg.is_fallback:
                 cfg.fallback_with_reference_log(autotvm.record.load_from_file("other.log"))
 
-        ref_log   measurements of the same template, mostly of other workloads; others are ignored
+        ref_log   (MeasureInput, MeasureResult) of the same template, mostly of other workloads;
+                  those of other templates are ignored
         The best-fitting configuration has the most options that exist here too; operations per
         second decide between equal ones. A split that does not exist here becomes an upper bound,
         as in `fallback_split`.
         """
-        found = [(i, r) for i, r in ref_log if not r.error_no and self._has_knobs_of(i.config)]
-        if not found:
+        here = {name: e.tag for name, e in self.chosen.items()}
+        measured = [
+            (i, r)
+            for i, r in ref_log
+            if not r.error_no and here == {name: e.tag for name, e in i.config.chosen.items()}
+        ]
+        if not measured:
             why = "no measurement in it has succeeded and has the knobs of this template"
             raise ArgumentError("fallback_with_reference_log", why, "a log of this template")
-        best, _ = max(found, key=lambda m: (self._fit(m[0]), m[0].task.flops / min(m[1].costs)))
-        for name, entity in best.config.chosen.items():
-            if entity in self.space.space_map[name].entities:
-                self.chosen[name] = entity
-            elif isinstance(entity, SplitEntity):
+
+        def options(cfg: Config) -> dict[str, Entity]:
+            """Return the options of a configuration that exist in these knobs too."""
+            knobs = self.space.space_map
+            return {name: e for name, e in cfg.chosen.items() if e in knobs[name].entities}
+
+        def fit(i: Any, r: Any) -> tuple[int, float]:
+            return len(options(i.config)), i.task.flops / min(r.costs)
+
+        best = max(measured, key=lambda m: fit(*m))[0].config
+        self.chosen |= options(best)
+        for name, entity in best.chosen.items():
+            if isinstance(entity, SplitEntity) and name not in options(best):
                 self.fallback_split(name, (-1, *entity.size[1:]))
-
-    def _has_knobs_of(self, cfg: Config) -> bool:
-        here, there = ({n: e.tag for n, e in c.chosen.items()} for c in (self, cfg))
-        return here == there
-
-    def _fit(self, given: Measured) -> int:
-        """Return how many options of a measured configuration exist in these knobs too."""
-        knobs = self.space.space_map
-        return sum(e in knobs[name].entities for name, e in given.config.chosen.items())

@@ -134,7 +134,7 @@ def config_of(record: tune.Record, target: Target, workload: Workload) -> Config
     if f"@{template.code_hash}." in record.sketch:
         space, _ = collected(template, workload[1:], target)
         with suppress(ArgumentError):
-            return space.entity(tune.row_of(record, space.rows))
+            return space.entity(tune.row_of(record, space.space))
     text = f"template {template.name!r} has changed since {record.task} was tuned: tune again"
     warnings.warn(text, stacklevel=2)
     return None

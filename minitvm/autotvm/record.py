@@ -43,7 +43,7 @@ def _outdated(record: tune.Record, task: Task) -> str:
     if f"@{task.template.code_hash}." not in record.sketch:
         return "lines of another version of a template"
     try:
-        tune.row_of(record, task.config_space.rows)
+        tune.row_of(record, task.config_space.space)
     except ArgumentError:
         return "lines of another space"
     return ""
@@ -60,7 +60,7 @@ def _task(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Task:
 
 def _measured(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Measured:
     task = _task(record, tasks)
-    config = task.config_space.entity(tune.row_of(record, task.config_space.rows))
+    config = task.config_space.entity(tune.row_of(record, task.config_space.space))
     trial = tune.Trial(task.candidate(config), record.result, record.time)
     return MeasureInput(task.target, task, config), result_of(trial)
 

@@ -1,13 +1,13 @@
 """AutoTVM's configuration spaces: knobs that a template defines, and one choice for each.
 
-A ConfigSpace is a tune.Space whose options have names: a configuration is a row of option numbers,
-and its index is the number of that row; the first knob varies fastest.
+A ConfigSpace collects the knobs of a tune.Space. A ConfigEntity is a view of a configuration, which
+is a row of option numbers; its index is the number of that row, and the first knob varies fastest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -19,9 +19,9 @@ from minitvm.base import ArgumentError, TVMError
 
 from .entities import Entity, OtherOptionEntity, SplitEntity, entity_from_json
 from .policies import VirtualAxis, annotate_options, part_of, reorder_options, split_options
-from .shuffled import Shuffled
 
 COUNTED = 1 << 22  # len() applies filters to at most this many configurations
+PERMUTED = 1 << 16  # random numbers of smaller ranges are a permutation
 
 
 class InstantiationError(TVMError):
@@ -29,16 +29,11 @@ class InstantiationError(TVMError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Knob:
-    """One decision of a template: its name, its options, and a description of them."""
+class Knob(tune.Knob):
+    """A knob whose options apply themselves to a schedule, and a description of them."""
 
-    name: str
     entities: tuple[Entity, ...]
     about: str
-    knob: tune.Knob
-
-    def __len__(self) -> int:
-        return len(self.entities)
 
     def __repr__(self) -> str:
         return f"{self.about} len={len(self)}"
@@ -230,24 +225,26 @@ class ConfigSpace(Config):
         """Add a knob; raise ArgumentError if it has no options, or if its name is taken."""
         if name in self.space_map:
             raise ArgumentError(f"knob {name!r}", "it is defined twice", "another name")
-        found = tuple(options())
-        if not found:
+        entities = tuple(options())
+        if not entities:
             why = "no option is left"
             raise ArgumentError(f"knob {name!r}", why, "another filter, max_factor or candidate")
-        self.space_map[name] = Knob(name, found, about, _knob(name, found))
-        self.chosen[name] = found[0]
-        self.__dict__.pop("rows", None)  # the cached property is out of date
+        values = [e.size if isinstance(e, SplitEntity) else e.json for e in entities]
+        knob = tune.knob_of(name, values)
+        inherited = (getattr(knob, field.name) for field in fields(knob))
+        self.space_map[name] = Knob(*inherited, entities, about)
+        self.chosen[name] = entities[0]
+        self.__dict__.pop("space", None)  # the cached property is out of date
 
     @cached_property
-    def rows(self) -> tune.Space:
-        """The same space without names."""
-        knobs = tuple(k.knob for k in self.space_map.values())
-        return tune.Space(knobs, self.allowed if self.filters else None)
+    def space(self) -> tune.Space:
+        """The space of the knobs, in which a configuration is a row of option numbers."""
+        return tune.Space(tuple(self.space_map.values()), self.allowed if self.filters else None)
 
     @property
     def range_length(self) -> int:
         """The number of configurations, including those that a filter rejects."""
-        return self.rows.size
+        return self.space.size
 
     def __len__(self) -> int:
         """Return the number of allowed configurations."""
@@ -270,13 +267,13 @@ class ConfigSpace(Config):
 
     def get(self, index: int) -> ConfigEntity:
         """Return the configuration with this number; raise ArgumentError if it is too large."""
-        return self.entity(self.rows.row(index))
+        return self.entity(self.space.row(index))
 
     def entity(self, row: Sequence[int]) -> ConfigEntity:
         """Return the configuration with the option numbers `row`."""
         named = zip(self.space_map.values(), row, strict=True)
         chosen = {knob.name: knob.entities[option] for knob, option in named}
-        return ConfigEntity(self.rows.index(row), self.code_hash, chosen)
+        return ConfigEntity(self.space.index(row), self.code_hash, chosen)
 
     def row(self, cfg: Config) -> tuple[int, ...]:
         """Return the option numbers of a configuration; ArgumentError if it is of another space."""
@@ -293,14 +290,14 @@ class ConfigSpace(Config):
 
     def point2knob(self, point: int) -> list[int]:
         """Return the option numbers of the configuration with this number."""
-        return list(self.rows.row(point))
+        return list(self.space.row(point))
 
     def knob2point(self, knob: Sequence[int]) -> int:
         """Return the number of the configuration with these option numbers."""
         if len(knob) != len(self.dims) or any(not 0 <= n < m for n, m in zip(knob, self.dims)):  # noqa: B905
             why = f"the knobs have {self.dims} options"
             raise ArgumentError(f"option numbers {list(knob)}", why, "one number for each knob")
-        return self.rows.index(knob)
+        return self.space.index(knob)
 
     def sample_ints(self, m: int, rng: np.random.Generator | None = None) -> list[int]:
         """Draw the numbers of `m` different allowed configurations; fewer if there are fewer."""
@@ -312,8 +309,8 @@ class ConfigSpace(Config):
         Returns `point` if there is none.
         """
         draw = np.random.default_rng() if rng is None else rng
-        near = self.rows.neighbours(self.rows.row(point)).tolist()
-        return self.rows.index(near[draw.integers(len(near))]) if near else point
+        near = self.space.neighbours(self.space.row(point)).tolist()
+        return self.space.index(near[draw.integers(len(near))]) if near else point
 
     def get_rand_index(
         self,
@@ -349,10 +346,8 @@ class ConfigSpace(Config):
 
     def _shuffled(self, first: int, last: int, rng: np.random.Generator | None) -> Iterator[int]:
         """Yield the allowed numbers of a range in random order."""
-        numbers = Shuffled(max(last - first, 0), np.random.default_rng() if rng is None else rng)
-        while (drawn := numbers.draw()) is not None:
-            if self.is_index_valid(first + drawn):
-                yield first + drawn
+        numbers = shuffled(max(last - first, 0), np.random.default_rng() if rng is None else rng)
+        yield from (first + n for n in numbers if self.is_index_valid(first + n))
 
     def __repr__(self) -> str:
         size = f"len={self.range_length}" + (", filtered" if self.filters else "")
@@ -367,6 +362,14 @@ def _option(knob: Knob, entity: Entity) -> int:
     return knob.entities.index(entity)
 
 
-def _knob(name: str, entities: tuple[Entity, ...]) -> tune.Knob:
-    """Return the knob of a knob: sizes of loops, numbers, or options without an order."""
-    return tune.knob_of(name, [e.size if isinstance(e, SplitEntity) else e.json for e in entities])
+def shuffled(count: int, rng: np.random.Generator) -> Iterator[int]:
+    """Yield the numbers below `count` in random order, each once."""
+    if count <= PERMUTED:
+        yield from rng.permutation(count).tolist()
+        return
+    drawn, size = set[int](), count.bit_length() // 8 + 8
+    while len(drawn) < count:
+        number = int.from_bytes(rng.bytes(size)) % count
+        if number not in drawn:
+            drawn.add(number)
+            yield number

@@ -80,10 +80,10 @@ def create(
         return tune.Made(s, tuple(given))
 
     draw = np.random.default_rng(0) if rng is None else rng
-    if not len(space.rows.sample(draw, 1)):
+    if not len(space.space.sample(draw, 1)):
         raise ArgumentError(f"template {task_name!r}", "its filter rejects all configurations")
     name = f"{task_name}@{template.code_hash}"
-    derived = tune.derive(name, space.rows, first, make, draw)
+    derived = tune.derive(name, space.space, first, make, draw)
     outputs = [t for t in first.args if not isinstance(t.op, te.PlaceholderOp)]
     flops = space.flop or topi.flops(outputs)
     return Task(

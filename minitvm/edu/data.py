@@ -126,7 +126,7 @@ class Writer:
                 if not knobs or x.range_length > MAX_CONFIGURATIONS:
                     raise ExprError(f"{x.range_length} configurations cannot be handed in", FEWER)
                 numbers = (n for n in range(x.range_length) if x.is_index_valid(n))
-                return ["space", options, [list(x.rows.row(n)) for n in numbers]]
+                return ["space", options, [list(x.space.row(n)) for n in numbers]]
             case tensor.Reducer(name=name) if REDUCERS.get(name) is x:
                 return ["reducer", name]
             case _:

@@ -195,8 +195,8 @@ class Measurer:
         """Measure a few programs and the reference alternately, by wall time.
 
         Returns a result for each program, then the result of the reference; for `seconds`, see
-        at_one_speed. Programs much slower than the fastest are dropped early. Where a program and its
-        data lie in memory changes its speed, so the arguments move every few rounds.
+        at_one_speed. Programs much slower than the fastest are dropped early. Where a program and
+        its data lie in memory changes its speed, so the arguments move every few rounds.
         """
         builder, runner = self._started()
         assert self._reference is not None

@@ -155,7 +155,7 @@ def test_a_configuration_survives_json_in_tvms_form() -> None:
     ]
     assert autotvm.ConfigEntity.from_json_dict(written) == one
     assert cfg.row(one) == (3, 1, 2, 0)
-    assert cfg.rows.index(cfg.row(one)) == 23
+    assert cfg.space.index(cfg.row(one)) == 23
 
 
 def test_a_configuration_of_another_space_is_refused() -> None:

@@ -22,7 +22,7 @@ OPERATORS = [
 
 def rows(task: autotvm.Task, count: int) -> list[tuple[int, ...]]:
     return [
-        tuple(r) for r in task.config_space.rows.sample(np.random.default_rng(1), count).tolist()
+        tuple(r) for r in task.config_space.space.sample(np.random.default_rng(1), count).tolist()
     ]
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from minitvm import autotvm, driver, te, topi, tune
-from minitvm.autotvm.annealing import Annealing, Best, anneal
+from minitvm.autotvm.annealing import Annealing, anneal
 from minitvm.autotvm.columns import columns_of
 from minitvm.autotvm.recognise import recognised
-from minitvm.autotvm.shuffled import Shuffled
+from minitvm.autotvm.space import PERMUTED, shuffled
 from minitvm.autotvm.tuner import (
     GATuner,
     GridSearchTuner,
@@ -44,7 +44,7 @@ def test_no_configuration_is_measured_twice(tuner: Any, matmul: Any, pretended: 
 
 def test_a_model_finds_faster_configurations_than_chance(matmul: Any, pretended: Any) -> None:
     task = autotvm.task.create("test/matmul", (64,))
-    sizes = np.array([len(g) for g in task.config_space.rows.knobs])
+    sizes = np.array([len(g) for g in task.config_space.space.knobs])
 
     def bowl(cfg: autotvm.ConfigEntity) -> float:
         at = np.array(task.config_space.row(cfg)) / (sizes - 1)
@@ -62,33 +62,33 @@ def test_a_model_finds_faster_configurations_than_chance(matmul: Any, pretended:
 
 
 def test_random_numbers_are_drawn_in_constant_time_and_once() -> None:
-    drawn = Shuffled(1000, np.random.default_rng(3))
-    assert sorted(drawn.draw() for _ in range(1000)) == list(range(1000))  # type: ignore[type-var]
-    assert drawn.draw() is None
-    many = Shuffled(1 << 80, np.random.default_rng(3))
+    for count in (1000, PERMUTED + 1):
+        assert sorted(shuffled(count, np.random.default_rng(3))) == list(range(count))
+    many = shuffled(1 << 80, np.random.default_rng(3))
     begin = time.process_time()
-    assert len({many.draw() for _ in range(20_000)}) == 20_000
+    assert len({next(many) for _ in range(20_000)}) == 20_000
     assert time.process_time() - begin < 5  # a list of visited numbers takes minutes
 
 
 def test_annealing_keeps_negative_scores() -> None:
-    best = Best(2, set())
-    rows = np.array([[0], [1], [2]], np.int32)
-    best.add(rows, np.array([7, 8, 9], np.uint64), np.array([-3.0, -1.0, -2.0]))
-    assert [row for _, row in best.ranked()] == [(1,), (2,)]
+    space = tune.Space((tune.number_knob("g", range(3)),))
+    scores, none = np.array([-3.0, -1.0, -2.0]), np.zeros(0, np.uint64)
+    rng = np.random.default_rng(4)
+    best, _ = anneal(space, lambda rows: scores[rows[:, 0]], rng, count=2, known=none)
+    assert best.rows.tolist() == [[1], [2]]
 
 
 def test_annealing_finds_the_best_rows_that_are_not_known() -> None:
     space = tune.Space(tuple(tune.number_knob(f"g{n}", range(8)) for n in range(3)))
     top = np.array([[7, 7, 7]], np.int32)
-    found, _ = anneal(
+    best, _ = anneal(
         space,
         lambda rows: rows.sum(axis=1).astype(float),
         np.random.default_rng(4),
         count=3,
-        known={int(space.keys(top)[0])},
+        known=space.keys(top),
     )
-    assert [score for score, _ in found] == [20.0, 20.0, 20.0]
+    assert best.scores.tolist() == [20.0, 20.0, 20.0]
 
 
 def test_diversity_weighs_options_against_real_scores() -> None:
@@ -203,7 +203,7 @@ def test_rank_binary_tells_only_fast_from_slow(matmul: Any, pretended: Any) -> N
         tuner.tune(32, measurer=pretended(task, changed))
         return tuner
 
-    rows = task.config_space.rows.sample(np.random.default_rng(1), 50)
+    rows = task.config_space.space.sample(np.random.default_rng(1), 50)
     np.testing.assert_array_equal(taught(1).score(rows), taught(-1).score(rows))
 
 

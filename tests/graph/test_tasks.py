@@ -54,7 +54,7 @@ def test_a_tuned_kernel_is_used(make, rng) -> None:
     plain = graph.compile(net, target)
     (task,) = autotvm.task.extract_from_program(graph.extract_tasks(net, target))
     assert task.key in {t.task.key for t in graph.extract_tasks(net, target) if t.task}
-    (row,) = task.config_space.rows.sample(np.random.default_rng(1), 1)
+    (row,) = task.config_space.space.sample(np.random.default_rng(1), 1)
     config = task.config_space.entity(tuple(map(int, row)))
     measured = autotvm.MeasureResult((1e-9,), 0, 0.0, 0.0)
     history = autotvm.ApplyHistoryBest(

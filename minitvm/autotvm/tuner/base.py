@@ -12,8 +12,7 @@ from minitvm.tune import Candidate, Event, Measured, Outcome, Trial, run
 
 from ..callback import Callback, LogToFile, ProgressBar
 from ..measure import MeasureInput, MeasureOption, result_of
-from ..shuffled import Shuffled
-from ..space import ConfigEntity
+from ..space import ConfigEntity, shuffled
 from ..task import Task
 
 Row: TypeAlias = tuple[int, ...]
@@ -29,12 +28,12 @@ class Tuner:
 
     def __init__(self, task: Task, rng: np.random.Generator | None = None) -> None:
         self.task = task
-        self.space = task.config_space.rows
+        self.space = task.config_space.space
         self.rng = np.random.default_rng() if rng is None else rng
         self.visited = set[int]()  # keys of the rows that were proposed or measured
         self.trials = list[Trial]()
         self.best: Trial | None = None
-        self.drawn = Shuffled(self.space.size, self.rng)
+        self.drawn = shuffled(self.space.size, self.rng)
 
     # --- a policy of run ---
 
@@ -69,7 +68,7 @@ class Tuner:
 
     def random_row(self) -> Row | None:
         """Draw an allowed row that has not been visited, or return None if all have been."""
-        while (index := self.drawn.draw()) is not None:
+        for index in self.drawn:
             row = self.space.row(index)
             if self.key(row) not in self.visited and self.allowed(row):
                 return row

@@ -108,23 +108,25 @@ class XGBTuner(Tuner):
         elif self.base is None:
             return
         count = math.ceil(self.plan_size * (self.ratio or 1))
-        found, self.states = anneal(
+        best, self.states = anneal(
             self.space,
             self.score,
             self.rng,
             count=count,
-            known=self.visited,
+            known=np.array([*self.visited], np.uint64),
             start=self.states,
             settings=self.annealing,
             log_interval=self.log_interval,
         )
+        rows: list[Row] = [tuple(row) for row in best.rows.tolist()]
         if self.ratio:
-            scored = [tune.Scored(s, self.task.derived.candidate(row)) for s, row in found]
+            pairs = zip(best.scores.tolist(), rows, strict=True)
+            scored = [tune.Scored(s, self.task.derived.candidate(row)) for s, row in pairs]
             chosen = tune.diverse(scored, self.plan_size, ALPHA)
-            found = [(s.score, self.task.derived.row(s.candidate)) for s in chosen]
+            rows = [self.task.derived.row(s.candidate) for s in chosen]
         random = [self.random_row() for _ in range(math.ceil(EPSILON * self.plan_size))]
-        best = [row for _, row in found[: self.plan_size - len(random)]]
-        self.plan = [*best, *(row for row in random if row is not None)][::-1]
+        rows = rows[: self.plan_size - len(random)]
+        self.plan = [*rows, *(row for row in random if row is not None)][::-1]
 
     def load_history(
         self,
