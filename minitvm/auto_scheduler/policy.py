@@ -58,7 +58,7 @@ class XGBModel:
             raise ArgumentError("XGBModel.save", why, fix)
         parts = tune.parts_in(search.columns.names)
         trees = tune.Trees(seed=self.seed or 0, prior=search.columns.analytic, only=parts)
-        trees.fit(np.concatenate(search.features), tune.labels_of(search.trials))
+        trees.fit(*search.samples())
         tune.save_trees(trees, file_name)
 
     def load(self, file_name: str | Path) -> None:

@@ -7,7 +7,7 @@ is a row of option numbers; its index is the number of that row, and the first k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -230,9 +230,10 @@ class ConfigSpace(Config):
             why = "no option is left"
             raise ArgumentError(f"knob {name!r}", why, "another filter, max_factor or candidate")
         values = [e.size if isinstance(e, SplitEntity) else e.json for e in entities]
-        knob = tune.knob_of(name, values)
-        inherited = (getattr(knob, field.name) for field in fields(knob))
-        self.space_map[name] = Knob(*inherited, entities, about)
+        k = tune.knob_of(name, values)
+        self.space_map[name] = Knob(
+            name, k.kind, k.options, k.values, k.starts, k.near, entities, about
+        )
         self.chosen[name] = entities[0]
         self.__dict__.pop("space", None)  # the cached property is out of date
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -12,7 +12,6 @@ from minitvm.base import brief
 
 from .knob import Ints, Knob
 from .loss import Floats
-from .policy import row_tuples
 from .space import Keys, Rows, Space, first_of_each
 from .task import Candidate
 
@@ -53,11 +52,6 @@ class Population:
     keys: Keys
 
     __repr__ = brief
-
-    def without(self, keys: Container[int]) -> Population:
-        """Return the population without the rows that have one of the keys."""
-        left = np.array([key not in keys for key in self.keys.tolist()], np.bool_)
-        return Population(self.rows[left], self.scores[left], self.keys[left])
 
 
 class Offspring(NamedTuple):
@@ -228,17 +222,13 @@ def moved(
     return new, where
 
 
-def ranked(populations: Sequence[Population], count: int) -> list[Scored]:
-    """Return the `count` candidates with the highest scores, best first."""
+def ranked(populations: Sequence[Population]) -> Iterator[tuple[int, int]]:
+    """Yield the sketch and the position in its population of each row, best score first."""
     scores = np.concatenate([population.scores for population in populations])
     start = np.cumsum([0, *(len(population.scores) for population in populations)])
-    found = list[Scored]()
-    order: list[int] = np.argsort(-scores, kind="stable")[:count].tolist()
-    for at in order:
+    for at in np.argsort(-scores, kind="stable").tolist():
         n = int(np.searchsorted(start, at, side="right")) - 1
-        (row,) = row_tuples(populations[n].rows[at - start[n] : at - start[n] + 1])
-        found.append(Scored(float(scores[at]), Candidate(n, row)))
-    return found
+        yield n, at - int(start[n])
 
 
 def diverse(found: Sequence[Scored], count: int, weight: float) -> list[Scored]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from .columns import Columns, columns_of
-from .evolve import Evolution, Population, Watch, diverse, empty_population, evolve, grown, ranked
+from .evolve import (
+    Evolution,
+    Population,
+    Scored,
+    Watch,
+    diverse,
+    empty_population,
+    evolve,
+    grown,
+    ranked,
+)
 from .loss import Floats, pairwise_accuracy
 from .model import AnalyticModel, Model
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
@@ -22,21 +31,6 @@ FASTEST = 3  # fastest candidates whose neighbours are tried while the search do
 SHAPES = 32  # of the random rows that a search starts from
 STALLED = 24  # trials without an improvement, after which the neighbours are tried
 MIN_TRIALS = 8  # measured candidates that are needed to train a model
-
-
-class Described(NamedTuple):
-    """Rows of a sketch and their features."""
-
-    rows: Rows
-    features: Floats
-
-    @staticmethod
-    def joined(parts: Sequence[Described]) -> Described:
-        """Return all rows of `parts`, in order."""
-        if len(parts) == 1:
-            return parts[0]
-        rows, features = zip(*parts, strict=True)
-        return Described(np.concatenate(rows), np.concatenate(features))
 
 
 class GuidedPolicy:
@@ -71,8 +65,8 @@ class GuidedPolicy:
     ) -> None:
         self.free = [sketch.space for sketch in task.sketches]
         self.spaces = spaces_of(task)  # without rows that are not worth measuring
-        self.samples = dict[int, Described]()  # random rows of each sketch
-        self.scored = dict[int, list[Described]]()  # rows of each sketch in this round
+        self.random_rows = dict[int, tuple[Rows, Floats]]()  # of each sketch, with their features
+        self.scored = list[list[Floats]]()  # the features of the populations of this round
         self.rng = rng
         self.columns = columns or columns_of(task)
         seed = int(rng.integers(1 << 31))
@@ -82,9 +76,9 @@ class GuidedPolicy:
         self.watch = watch
         self.seen = Seen(self.spaces)
         self.random = RandomPolicy(task, rng, self.seen)
-        self.programs = set[bytes]()  # the features of all candidates in `seen`
+        self.features = dict[Candidate, Floats]()  # of all candidates in `seen`
+        self.programs = set[bytes]()  # the same as bytes
         self.trials = list[Trial]()
-        self.features = list[Floats]()  # of the trials, in their order
         self.fitted = False
 
     def propose(self, count: int) -> list[Candidate]:
@@ -93,25 +87,29 @@ class GuidedPolicy:
         Neighbours of the fastest candidates come first, then high scores, then random candidates.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
+        near = self._chosen(self._neighbours(), math.ceil(self.descent * count))
         start = self._starts()
         evolved = evolve(self.free, self.score, self.rng, start, self.evolution, self.watch)
-        near = self._chosen(self._neighbours(), math.ceil(self.descent * count))
-        found = near + self._chosen(evolved, count - drawn - len(near))
-        return found + self._drawn(count - len(found))
+        chosen = near + self._chosen(evolved, count - drawn - len(near))
+        return chosen + self._drawn(count - len(chosen))
 
     def score(self, n: int, rows: Rows) -> Floats:
-        """Return the scores of rows of sketch n under the model of this round."""
+        """Return the scores of rows of sketch n under the model of this round, and keep features.
+
+        The population of the sketch gets the legal rows, so `scored` has the features of its rows.
+        """
         legal = np.ones(len(rows), np.bool_)
         if self.columns.checked is None or self.spaces[n] is self.free[n]:
             features = self.columns.of(n, rows)
         else:
             legal, features = self.columns.checked(n, rows)
-        self.scored[n].append(Described(rows, features))
+        self.scored[n].append(features[legal])
         return np.where(legal, self._predict(features), -np.inf)
 
     def _neighbours(self) -> list[Population]:
         """Return the neighbours of the fastest candidates; no rows while the search improves."""
         populations = [empty_population(space) for space in self.free]
+        self.scored = [[] for _ in self.free]
         order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].seconds)
         stalled = self.fitted and len(order) - order[0] > STALLED
         for trial in (self.trials[k] for k in order[: FASTEST * stalled]):
@@ -133,99 +131,94 @@ class GuidedPolicy:
 
         The random rows are the same in each round; only their scores change.
         """
-        known = [self._sampled(n) for n in range(len(self.free))]
-        good = [k for k, trial in enumerate(self.trials) if not trial.result.error]
-        features = np.concatenate(self.features) if good else None
-        for n, at in by_sketch([self.trials[k].candidate for k in good]).items():
-            assert features is not None
-            which = [good[a] for a in at]
-            rows = np.array([self.trials[k].candidate.row for k in which], np.int32)
-            known[n] = Described.joined([Described(rows, features[which]), known[n]])
-        self.scored = {n: [each] for n, each in enumerate(known)}
-        scores = self._predict(np.concatenate([each.features for each in known]))
-        ends = np.cumsum([len(each.rows) for each in known])
-        populations = list[Population]()
-        for space, each, own in zip(self.free, known, np.split(scores, ends[:-1]), strict=True):
-            keys = space.keys(each.rows)
+        rows, features = map(list, zip(*map(self._sampled, range(len(self.free))), strict=True))
+        good = [trial.candidate for trial in self.trials if not trial.result.error]
+        for n, at in by_sketch(good).items():
+            trials = [good[a] for a in at]
+            rows[n] = np.concatenate([np.array([c.row for c in trials], np.int32), rows[n]])
+            features[n] = np.concatenate([[self.features[c] for c in trials], features[n]])
+        scores = self._predict(np.concatenate(features))
+        ends, populations = np.cumsum([*map(len, rows)]), list[Population]()
+        for n, part in enumerate(np.split(scores, ends[:-1])):
+            keys = self.free[n].keys(rows[n])
             once = first_of_each(keys, np.zeros(0, np.uint64))
-            populations.append(Population(each.rows[once], own[once], keys[once]))
+            populations.append(Population(rows[n][once], part[once], keys[once]))
+            features[n] = features[n][once]
+        self.scored = [[each] for each in features]
         return populations
 
-    def _sampled(self, n: int) -> Described:
-        """Return random rows of sketch n, the same in each round."""
-        if n not in self.samples:
+    def _sampled(self, n: int) -> tuple[Rows, Floats]:
+        """Return random rows of sketch n, the same in each round, and their features."""
+        if n not in self.random_rows:
             share = self.evolution.population // len(self.spaces)
             shapes = max(1, SHAPES // len(self.spaces))
             rows = rows_of(self.spaces[n], self.rng, share, shapes)
-            self.samples[n] = Described(rows, self.columns.of(n, rows))
-        return self.samples[n]
+            self.random_rows[n] = rows, self.columns.of(n, rows)
+        return self.random_rows[n]
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
         """Train the model on all trials; return how accurately it had predicted the new ones."""
         if not trials:
             return None
-        new = self._features([trial.candidate for trial in trials])
-        self.programs.update(row.tobytes() for row in new)
-        self.seen.add([trial.candidate for trial in trials])
+        candidates = [trial.candidate for trial in trials]
+        unknown = [candidate for candidate in candidates if candidate not in self.features]
+        self._add(unknown, self.columns.of_candidates(unknown))
+        new = np.array([self.features[candidate] for candidate in candidates])
         fitted = self.fitted
         scores = self.model.predict(new) if fitted else np.zeros(len(new))
         self.trials += trials
-        self.features.append(new)
-        labels = labels_of(self.trials)
+        features, labels = self.samples()
         self.fitted = len(labels) >= MIN_TRIALS and bool(labels.any())
         if self.fitted:
-            self.model.fit(np.concatenate(self.features), labels)
+            self.model.fit(features, labels)
         return pairwise_accuracy(scores, labels[-len(new) :]) if fitted else None
+
+    def samples(self) -> tuple[Floats, Floats]:
+        """Return the features and the labels of all trials."""
+        features = np.array([self.features[trial.candidate] for trial in self.trials])
+        return features, labels_of(self.trials)
 
     def _chosen(self, populations: Sequence[Population], count: int) -> list[Candidate]:
         """Return the best `count` candidates not yet proposed or measured, each program once."""
-        fresh = [population.without(self.seen.keys[n]) for n, population in enumerate(populations)]
-        best = ranked(fresh, CHOICE * count)
-        programs = [row.tobytes() for row in self._features([s.candidate for s in best])]
-        once = dict(reversed(list(zip(programs, best, strict=True))))
-        found = [once[p] for p in dict.fromkeys(programs) if p not in self.programs]
+        features = [np.concatenate(parts) if parts else None for parts in self.scored]
+        best, choice = dict[bytes, tuple[Scored, Floats]](), CHOICE * count
+        for n, at in ranked(populations):
+            if choice == 0:
+                break
+            if int(populations[n].keys[at]) in self.seen.keys[n]:
+                continue
+            choice -= 1
+            columns = features[n][at]
+            if (program := columns.tobytes()) not in self.programs:
+                row = tuple(populations[n].rows[at].tolist())
+                scored = Scored(float(populations[n].scores[at]), Candidate(n, row))
+                best.setdefault(program, (scored, columns))
+        chosen = [scored for scored, _ in best.values()]
         if self.diversity:
-            found = diverse(found, count, self.diversity)
-        chosen = [scored.candidate for scored in found[:count]]
-        self.programs.update(row.tobytes() for row in self._features(chosen))
-        self.seen.add(chosen)
-        return chosen
+            chosen = diverse(chosen, count, self.diversity)
+        candidates = [scored.candidate for scored in chosen[:count]]
+        known = {scored.candidate: columns for scored, columns in best.values()}
+        self._add(candidates, [known[candidate].copy() for candidate in candidates])
+        return candidates
 
     def _drawn(self, count: int) -> list[Candidate]:
         """Return up to `count` random candidates that are not known yet, each program once."""
-        found = list[Candidate]()
-        while len(found) < count:
-            drawn = self.random.propose(count - len(found))
+        chosen = list[Candidate]()
+        while len(chosen) < count:
+            drawn = self.random.propose(count - len(chosen))
             if not drawn:
                 break
-            for candidate, row in zip(drawn, self._features(drawn), strict=True):
-                if row.tobytes() not in self.programs:
-                    self.programs.add(row.tobytes())
-                    found.append(candidate)
-        return found
+            for candidate, columns in zip(drawn, self.columns.of_candidates(drawn), strict=True):
+                if columns.tobytes() not in self.programs:
+                    self._add([candidate], [columns])
+                    chosen.append(candidate)
+        return chosen
 
-    def _features(self, candidates: Sequence[Candidate]) -> Floats:
-        """Return the features of candidates, float32[candidates, columns]."""
-        found = np.zeros((len(candidates), len(self.columns.names)), np.float32)
-        for n, at in by_sketch(candidates).items():
-            rows = np.array([candidates[a].row for a in at], np.int32)
-            found[at] = self._described(n, rows)
-        return found
-
-    def _described(self, n: int, rows: Rows) -> Floats:
-        """Return the features of rows of sketch n; compute those not scored in this round."""
-        parts = [part for part in self.scored.get(n, ()) if len(part.rows)]
-        if not parts:
-            return self.columns.of(n, rows)
-        table, space = Described.joined(parts), self.free[n]
-        self.scored[n] = [table]
-        known, keys = space.keys(table.rows), space.keys(rows)
-        order = np.argsort(known)
-        place = order[np.searchsorted(known, keys, sorter=order) % len(known)]
-        found, new = table.features[place], known[place] != keys
-        if new.any():
-            found[new] = self.columns.of(n, rows[new])
-        return found
+    def _add(self, candidates: Sequence[Candidate], features: Iterable[Floats]) -> None:
+        """Remember candidates, which will not be proposed again, and their features."""
+        self.seen.add(candidates)
+        self.features |= zip(candidates, features, strict=True)
+        self.programs |= {self.features[candidate].tobytes() for candidate in candidates}
 
 
 def labels_of(trials: Sequence[Trial]) -> Floats:

@@ -9,7 +9,7 @@ same numbers for thousands of candidates without making their loops, and the tes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -134,7 +134,7 @@ def _program(state: schedule.State) -> tuple[list[Run], set[tir.Var]]:
     body = lowering.nest(context, lowering.prepack_stages(context)[1])
     domains = context.domains.values()
     reduce = {v for d in domains for a, v in d.loops.items() if a.kind == "reduce"}
-    every = [*_runs(body, (), {}, 0)]
+    every = [_placed(store) for store in lowering.runs(body)]
     updated = {r.store.buffer for r in every if any(n.buffer is r.store.buffer for n in r.loads)}
     return [r for r in every if r.store.buffer not in updated or _updates(r)], reduce
 
@@ -144,31 +144,15 @@ def _updates(r: Run) -> bool:
     return any(n.buffer is r.store.buffer for n in r.loads)
 
 
-def _runs(
-    s: tir.Stmt,
-    loops: tuple[tir.For, ...],
-    allocated: Mapping[tir.Buffer, tuple[tir.For, ...]],
-    auto: int,
-) -> Iterator[Run]:
-    """Yield the stores in `s` in program order."""
-    match s:
-        case tir.Store():
-            yield Run(s, loops, allocated.get(s.buffer), auto)
-        case tir.For(body=body):
-            yield from _runs(body, (*loops, s), allocated, auto)
-        case tir.Allocate(buffer, body):
-            yield from _runs(body, loops, {**allocated, buffer: loops}, auto)
-        case tir.Pragma(key, value, body):
-            auto = int(value) if key == "auto_unroll_max_step" else auto
-            yield from _runs(body, loops, allocated, auto)
-        case tir.Seq(body):
-            for part in body:
-                yield from _runs(part, loops, allocated, auto)
-        case tir.If(_, body, orelse):
-            for part in (body, orelse):
-                yield from () if part is None else _runs(part, loops, allocated, auto)
-        case tir.Evaluate():
-            return
+def _placed(guarded: lowering.GuardedStore) -> Run:
+    """Return a store of the program with what the columns need of its surroundings."""
+    around, buffer = guarded.around, guarded.store.buffer
+    own = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is buffer)
+    at = next(own, None)
+    pragmas = (s for s in reversed(around) if isinstance(s, tir.Pragma))
+    unroll = next((int(s.value) for s in pragmas if s.key == "auto_unroll_max_step"), 0)
+    outside = None if at is None else tuple(s for s in around[:at] if isinstance(s, tir.For))
+    return Run(guarded.store, guarded.loops, outside, unroll)
 
 
 def accesses_of(run: Run) -> list[Access]:

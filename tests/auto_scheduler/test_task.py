@@ -337,7 +337,7 @@ def test_a_model_is_saved_and_loaded(tmp_path: Path) -> None:
     loaded.load(tmp_path / "model")
     second, _, _ = auto_scheduler.SketchPolicy(made, loaded).policy(None)
     assert isinstance(second, tune.GuidedPolicy)
-    known = np.concatenate(first.features)
+    known, _ = first.samples()
     saved = tune.load_trees(tmp_path / "model")
     np.testing.assert_array_equal(second.model.predict(known), saved.predict(known))
 

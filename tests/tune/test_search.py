@@ -384,7 +384,7 @@ def test_the_fastest_are_measured_again_when_a_new_trial_is_faster(tmp_path) -> 
 def test_the_best_candidate_of_a_search_has_been_measured_again() -> None:
     """All trials are lucky: a program takes twice as long when it is measured again."""
     lucky = Machine(task())
-    lucky.final = lambda programs: [
+    lucky.remeasure = lambda programs: [
         *(tune.Result((2 * seconds(lucky.task, p.candidate),)) for p in programs),
         tune.Result((2e-3,)),
     ]
