@@ -42,7 +42,7 @@ class TuningOptions:
 
     def __post_init__(self) -> None:
         raise_first(ArgumentError, "TuningOptions", self._faults())
-        tune.local(self.builder, self.runner)
+        tune.measure_options(self.builder, self.runner)
 
     def _faults(self) -> Iterator[Reason]:
         for name, least in (("num_measure_trials", 1), ("num_measures_per_round", 1)):
@@ -66,7 +66,7 @@ class TuningOptions:
     @property
     def measure(self) -> tune.MeasureOptions:
         """Return the options for measuring, as tune.run takes them."""
-        return tune.measure_options(*tune.local(self.builder, self.runner))
+        return tune.measure_options(self.builder, self.runner)
 
 
 @dataclass(frozen=True, slots=True)

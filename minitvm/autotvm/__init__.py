@@ -12,6 +12,7 @@ with autotvm.apply_history_best("log"):
 # pyright: reportUnusedImport=false
 
 from minitvm.tune import LocalBuilder, LocalRunner
+from minitvm.tune import measure_options as measure_option
 
 from . import callback, record, task, tuner
 from .columns import columns_of, relations, touched
@@ -26,13 +27,7 @@ from .dispatch import (
 from .entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
 from .fallback import FallbackConfigEntity
 from .history import ApplyHistoryBest, apply_history_best
-from .measure import (
-    MeasureErrorNo,
-    MeasureInput,
-    MeasureOption,
-    MeasureResult,
-    measure_option,
-)
+from .measure import MeasureErrorNo, MeasureInput, MeasureResult
 from .operators import OPERATORS, Operator, task_for
 from .recognise import recognised
 from .record import ApplyGraphBest

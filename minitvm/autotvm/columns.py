@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -43,20 +44,9 @@ def knob_columns(task: Task) -> tune.Columns:
 
     Numbers and loop sizes become logarithms; each option of other knobs has a column with 0 or 1.
     """
-    knobs = task.config_space.space.knobs
-    tables = [tune.knob_table(g) for g in knobs]
-    names = [
-        f"{g.name}.{n}"
-        for g, table in zip(knobs, tables, strict=True)
-        for n in range(table.shape[1])
-    ]
-
-    def of(n: int, rows: tune.Rows) -> tune.Floats:
-        whole = task.derived.rows(n, rows)
-        found = [table[whole[:, k]] for k, table in enumerate(tables)]
-        return np.concatenate(found, axis=1)
-
-    return tune.Columns(of, tuple(names))
+    sketch = replace(task.sketches[0], space=task.config_space.space)
+    whole = tune.knob_columns(replace(task, sketches=(sketch,)))
+    return tune.Columns(lambda n, rows: whole.of(0, task.derived.rows(n, rows)), whole.names)
 
 
 CURVE_NAMES = tuple(

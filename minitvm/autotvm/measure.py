@@ -1,10 +1,9 @@
-"""Options for measuring and the results of measurements, under AutoTVM's names."""
+"""The results of measurements under AutoTVM's names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from minitvm import tune
 from minitvm.base import Target
@@ -74,24 +73,3 @@ def result_of(trial: tune.Trial) -> MeasureResult:
     number = ERRORS.get(r.error, MeasureErrorNo.UNKNOWN_ERROR)
     costs = r.seconds if not r.error else (FAILED,)
     return MeasureResult(costs, number, r.build_seconds + r.run_seconds, trial.time, r.detail)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureOption:
-    """Options for measuring, as measure_option returns them."""
-
-    builder: tune.LocalBuilder = field(default_factory=tune.LocalBuilder)
-    runner: tune.LocalRunner = field(default_factory=tune.LocalRunner)
-
-    @property
-    def options(self) -> tune.MeasureOptions:
-        """Return the options as tune.run takes them."""
-        return tune.measure_options(self.builder, self.runner)
-
-
-def measure_option(
-    builder: tune.LocalBuilder | Literal["local"] = "local",
-    runner: tune.LocalRunner | Literal["local"] = "local",
-) -> MeasureOption:
-    """Return options for measuring; "local" stands for LocalBuilder() and LocalRunner()."""
-    return MeasureOption(*tune.local(builder, runner))

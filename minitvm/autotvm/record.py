@@ -27,40 +27,29 @@ def load_from_file(filename: str | Path) -> Iterator[Measured]:
     tasks: dict[tuple[str, str], Task] = {}
     skipped = Counter[str]()
     for _, record, fault in tune.Log(filename).lines():
-        task = None if record is None else _task(record, tasks)
-        reason = fault if record is None or task is None else _outdated(record, task)
-        if reason or record is None:
-            skipped[reason] += 1
+        measured = fault if record is None else _measured(record, tasks)
+        if isinstance(measured, str):
+            skipped[measured] += 1
         else:
-            yield _measured(record, tasks)
+            yield measured
     if skipped:
         text = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
         warnings.warn(f"skipped in log {str(filename)!r}: {text}", stacklevel=2)
 
 
-def _outdated(record: tune.Record, task: Task) -> str:
-    """Return why a record cannot be used for a task of the same name; "" if it can be used."""
-    if f"@{task.template.code_hash}." not in record.sketch:
-        return "lines of another version of a template"
-    try:
-        tune.row_of(record, task.config_space.space)
-    except ArgumentError:
-        return "lines of another space"
-    return ""
-
-
-def _task(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Task:
-    """Return the task of a record; `tasks` caches tasks that were made before."""
+def _measured(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Measured | str:
+    """Return the measurement of a record, or why it cannot be used; `tasks` caches tasks."""
     key = record.task, record.target
     if key not in tasks:
         name, *workload = json.loads(record.task)
         tasks[key] = create(name, workload, record.target)
-    return tasks[key]
-
-
-def _measured(record: tune.Record, tasks: dict[tuple[str, str], Task]) -> Measured:
-    task = _task(record, tasks)
-    config = task.config_space.entity(tune.row_of(record, task.config_space.space))
+    task, space = tasks[key], tasks[key].config_space
+    if f"@{task.template.code_hash}." not in record.sketch:
+        return "lines of another version of a template"
+    try:
+        config = space.entity(tune.row_of(record, space.space))
+    except ArgumentError:
+        return "lines of another space"
     trial = tune.Trial(task.candidate(config), record.result, record.time)
     return MeasureInput(task.target, task, config), result_of(trial)
 
@@ -100,8 +89,8 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
     ]
     kind: tune.ErrorKind = kinds[0] if kinds else "garbage"
     seconds = () if result.error_no else tuple(result.costs)
-    found = tune.Result(seconds, kind, result.detail, 0.0, result.all_cost)
-    trial = tune.Trial(inp.task.candidate(inp.config), found, result.timestamp)
+    measured = tune.Result(seconds, kind, result.detail, 0.0, result.all_cost)
+    trial = tune.Trial(inp.task.candidate(inp.config), measured, result.timestamp)
     return tune.to_line(tune.record_of(inp.task, trial)).rstrip("\n")
 
 
@@ -112,7 +101,8 @@ def decode(row: str, protocol: str = "json") -> Measured | None:
         record = tune.from_line(row)
     except ValueError:
         return None
-    return _measured(record, {})
+    measured = _measured(record, {})
+    return None if isinstance(measured, str) else measured
 
 
 def _check_protocol(protocol: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -91,20 +91,7 @@ def create(
     )
 
 
-class Extracted(Protocol):
-    """A kernel of a program; `task` is None if the kernel has no template."""
-
-    @property
-    def task(self) -> Task | None: ...
-
-
-class Program(Protocol):
-    """The argument of extract_from_program, such as graph.extract_tasks(net, target)."""
-
-    def tasks(self) -> Iterable[Extracted]: ...
-
-
-def extract_from_program(program: Program) -> list[Task]:
+def extract_from_program(program: Any) -> list[Task]:
     """Return the distinct tasks of the kernels of a network that have a template.
 
     program   the kernels: graph.extract_tasks(net, target)
@@ -112,8 +99,8 @@ def extract_from_program(program: Program) -> list[Task]:
     if not callable(getattr(program, "tasks", None)):
         what = f"extract_from_program({reprlib.repr(program)})"
         raise ArgumentError(what, "it has no method tasks()", "graph.extract_tasks(net, target)")
-    found = [kernel.task for kernel in program.tasks()]
-    return list({task.key: task for task in found if task is not None}.values())
+    tasks = [kernel.task for kernel in program.tasks()]
+    return list({task.key: task for task in tasks if task is not None}.values())
 
 
 def collected(

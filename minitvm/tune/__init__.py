@@ -18,7 +18,7 @@ a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its n
 from . import analytic
 from .analytic import ANALYTIC
 from .builder import Program
-from .columns import COLUMNS, Columns, columns_of, knob_columns, knob_table
+from .columns import COLUMNS, Columns, columns_of, knob_columns
 from .derive import CalledSketch, Derived, Made, derive, traced
 from .events import (
     ENDS,
@@ -56,7 +56,7 @@ from .kernel import Packed
 from .knob import Ints, Knob, choice_knob, knob_of, number_knob, sizes_knob, split_knob
 from .legal import legal_rows, restricted
 from .limits import Limits
-from .local import LocalBuilder, LocalRunner, local, measure_options
+from .local import LocalBuilder, LocalRunner, measure_options
 from .loss import (
     Floats,
     Objective,

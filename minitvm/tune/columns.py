@@ -87,27 +87,25 @@ def knob_columns(task: Task) -> Columns:
     Numbers and loop sizes become logarithms; each option of a choice has a column with 0 or 1. Each
     sketch has its own columns, with zeros for candidates of other sketches.
     """
-    tables = [[knob_table(knob) for knob in sketch.space.knobs] for sketch in task.sketches]
+    tables = [[_knob_table(knob) for knob in sketch.space.knobs] for sketch in task.sketches]
     names = [
         f"{sketch.name}.{knob.name}.{part}" if len(task.sketches) > 1 else f"{knob.name}.{part}"
         for sketch, knobs in zip(task.sketches, tables, strict=True)
         for knob, table in zip(sketch.space.knobs, knobs, strict=True)
         for part in range(table.shape[1])
     ]
-    widths = [sum(table.shape[1] for table in knobs) for knobs in tables]
+    begins = np.cumsum([0, *(sum(table.shape[1] for table in knobs) for knobs in tables)])
 
     def of(n: int, rows: Rows) -> Floats:
-        found = np.zeros((len(rows), len(names)), np.float32)
-        at = sum(widths[:n])
-        for knob, table in enumerate(tables[n]):
-            found[:, at : at + table.shape[1]] = table[rows[:, knob]]
-            at += table.shape[1]
-        return found
+        columns = np.zeros((len(rows), len(names)), np.float32)
+        values = [table[rows[:, knob]] for knob, table in enumerate(tables[n])]
+        columns[:, begins[n] : begins[n + 1]] = np.concatenate(values, axis=1)
+        return columns
 
     return Columns(of, tuple(names))
 
 
-def knob_table(knob: Knob) -> Floats:
+def _knob_table(knob: Knob) -> Floats:
     """Return the columns of one knob, float32[options, columns]."""
     if knob.kind == "choice":
         return np.eye(len(knob), dtype=np.float32)

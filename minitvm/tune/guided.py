@@ -109,7 +109,7 @@ class GuidedPolicy:
     def _neighbours(self) -> list[Population]:
         """Return the neighbours of the fastest candidates; no rows while the search improves."""
         populations = [empty_population(space) for space in self.free]
-        self.scored = [[] for _ in self.free]
+        self.scored = [list[Floats]() for _ in self.free]
         order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].seconds)
         stalled = self.fitted and len(order) - order[0] > STALLED
         for trial in (self.trials[k] for k in order[: FASTEST * stalled]):
@@ -180,7 +180,8 @@ class GuidedPolicy:
 
     def _chosen(self, populations: Sequence[Population], count: int) -> list[Candidate]:
         """Return the best `count` candidates not yet proposed or measured, each program once."""
-        features = [np.concatenate(parts) if parts else None for parts in self.scored]
+        none = np.zeros((0, 0), np.float32)
+        features = [np.concatenate(parts or [none]) for parts in self.scored]
         best, choice = dict[bytes, tuple[Scored, Floats]](), CHOICE * count
         for n, at in ranked(populations):
             if choice == 0:

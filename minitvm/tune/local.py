@@ -35,28 +35,21 @@ class LocalRunner:
     check_correctness: bool = True
 
 
-def local(
-    builder: LocalBuilder | str, runner: LocalRunner | str
-) -> tuple[LocalBuilder, LocalRunner]:
-    """Return the given builder and runner; "local" stands for LocalBuilder() or LocalRunner()."""
-    for name, given, kind in (("builder", builder, LocalBuilder), ("runner", runner, LocalRunner)):
-        if not isinstance(given, kind) and not (isinstance(given, str) and given == "local"):  # pyright: ignore[reportUnnecessaryIsInstance]
-            why = "programs are built and run on this machine only"
-            raise ArgumentError(f"{name}={given!r}", why, '"local"')
-    return (
-        LocalBuilder() if isinstance(builder, str) else builder,
-        LocalRunner() if isinstance(runner, str) else runner,
-    )
-
-
-def measure_options(builder: LocalBuilder, runner: LocalRunner) -> MeasureOptions:
-    """Return the MeasureOptions that correspond to a builder and a runner."""
+def measure_options(
+    builder: LocalBuilder | str = "local", runner: LocalRunner | str = "local"
+) -> MeasureOptions:
+    """Return options for measuring; "local" stands for LocalBuilder() and LocalRunner()."""
+    b = LocalBuilder() if isinstance(builder, str) and builder == "local" else builder
+    r = LocalRunner() if isinstance(runner, str) and runner == "local" else runner
+    if not isinstance(b, LocalBuilder) or not isinstance(r, LocalRunner):
+        why = "programs are built and run on this machine only"
+        raise ArgumentError(f"builder={builder!r}, runner={runner!r}", why, '"local"')
     return MeasureOptions(
-        compile_seconds=builder.timeout,
-        run_seconds=runner.timeout,
-        number=runner.number,
-        repeat=runner.repeat,
-        min_repeat_ms=runner.min_repeat_ms,
-        cold=runner.enable_cpu_cache_flush,
-        check=runner.check_correctness,
+        compile_seconds=b.timeout,
+        run_seconds=r.timeout,
+        number=r.number,
+        repeat=r.repeat,
+        min_repeat_ms=r.min_repeat_ms,
+        cold=r.enable_cpu_cache_flush,
+        check=r.check_correctness,
     )

@@ -48,7 +48,7 @@ class ResidualModel:
         self.chosen = len(self.bases) - 1
         self.accuracy: tuple[float | None, ...] = ()
         self.seed = seed
-        self.trees: Trees | None = None
+        self.trees = Trees(seed=seed)
 
     def fit(self, features: Floats, labels: Floats) -> None:
         """Choose the most accurate base, and train trees that correct it."""
@@ -67,26 +67,21 @@ class ResidualModel:
 
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates; before the first fit(), the last base gives them."""
-        if self.trees is None and self.bases:
+        if self.trees.booster is None and self.bases:
             return self.bases[self.chosen].predict(features)
-        return self._trained().predict(self._with_base(features))
+        return self.trees.predict(self._with_base(features))
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits in the trees, largest first."""
-        return self._trained().importance((*names, BASE))
+        return self.trees.importance((*names, BASE))
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
         """Return how much each column adds to the score of one candidate, largest effect first."""
-        return self._trained().explain(self._with_base(features[:1]), (*names, BASE))
+        return self.trees.explain(self._with_base(features[:1]), (*names, BASE))
 
     def _with_base(self, features: Floats) -> Floats:
         bases = self.bases[self.chosen : self.chosen + 1]
         return np.column_stack([features, *(base.predict(features) for base in bases)])
-
-    def _trained(self) -> Trees:
-        if self.trees is None:
-            raise ArgumentError("a model of several bases", "it is not trained", "fit() first")
-        return self.trees
 
 
 def model_for(names: Sequence[str], seed: int) -> Model:

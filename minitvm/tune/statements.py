@@ -77,7 +77,6 @@ class Access(NamedTuple):
 class Statement(NamedTuple):
     """A store, the loops around it (outermost first), its accesses (the store first).
 
-    own           how many of the last loops belong to its stage; the others belong to other stages
     bytes         the size of the element that it stores
     operations    arithmetic operations of one execution, by kind as in OPERATIONS
     auto_unroll   the pragma auto_unroll_max_step, and whether it is explicit (1) or LLVM's (0)
@@ -88,7 +87,6 @@ class Statement(NamedTuple):
 
     stage: str
     loops: tuple[Loop, ...]
-    own: int
     accesses: tuple[Access, ...]
     bytes: int
     operations: tuple[int, ...]
@@ -306,7 +304,6 @@ def _statements(domains: Domains, stage: schedule.Stage, accesses: bool) -> Iter
         yield Statement(
             stage.name,
             loops,
-            len(stage.leaves),
             tuple(_access(domains, stage, uses) for uses in _uses(op, i)) if accesses else (),
             op.dtypes[i].bytes,
             operations_of(_value(op, i)),

@@ -8,10 +8,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitvm.base import ArgumentError
-from minitvm.tune import Candidate, Event, Measured, Outcome, Trial, run
+from minitvm.tune import (
+    Candidate,
+    Event,
+    Measured,
+    MeasureOptions,
+    Outcome,
+    Trial,
+    measure_options,
+    run,
+)
 
 from ..callback import Callback, LogToFile, ProgressBar
-from ..measure import MeasureInput, MeasureOption, result_of
+from ..measure import MeasureInput, result_of
 from ..space import ConfigEntity, shuffled
 from ..task import Task
 
@@ -83,7 +92,7 @@ class Tuner:
     def tune(
         self,
         n_trial: int | None = None,
-        measure_option: MeasureOption | None = None,
+        measure_option: MeasureOptions | None = None,
         early_stopping: int | None = None,
         callbacks: Iterable[Callback] = (),
         si_prefix: str = "G",
@@ -115,7 +124,6 @@ class Tuner:
                 self.best = event.best
                 self._report(event.trial, others)
 
-        measure = (measure_option or MeasureOption()).options
         outcome = run(
             self.task,
             self,
@@ -123,7 +131,7 @@ class Tuner:
             seconds=seconds,
             early_stopping=early_stopping,
             log=logs[0] if logs else None,
-            measure=measure,
+            measure=measure_option or measure_options(),
             on=on,
             rng=self.rng,
             **options,
