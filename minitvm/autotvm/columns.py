@@ -79,8 +79,8 @@ def _chunks(arrays: tune.Packed) -> Iterator[tune.Footprint]:
 def _heaviest(sketch: tune.Sketch, rows: tune.Rows) -> tuple[tune.Statement, tune.Packed]:
     """Return the statement that the first candidate executes most often, also as arrays."""
     batch = tune.statements(sketch).at(rows)
-    found = [(s, tune.packed(s, batch)) for s in batch.statements]
-    return max(found, key=lambda one: float(one[1].extent[:, 0].prod()))
+    packed = [(s, tune.packed(s, batch)) for s in batch.statements]
+    return max(packed, key=lambda one: float(one[1].extent[:, 0].prod()))
 
 
 def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:

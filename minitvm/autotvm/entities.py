@@ -55,11 +55,11 @@ class SplitEntity(_Listed):
 
     def apply(self, sch: Stages, op: Any, axis: te.Axis) -> list[te.Axis]:
         """Split `axis` of the stage `op`; return the loops, outermost first."""
-        made = list[te.Axis]()
+        outers = list[te.Axis]()
         for i in range(1, len(self.size)):
             outer, axis = sch[op].split(axis, factor=math.prod(self.size[i:]))
-            made.append(outer)
-        return [*made, axis]
+            outers.append(outer)
+        return [*outers, axis]
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,11 @@ class ApplyHistoryBest(DispatchContext):
             for record in tune.bests(log.records()):
                 self._add(record.target, record.task, record.seconds, record)
             return
-        for given, result in records:
+        for measured, result in records:
             if not result.error_no:
-                self._add(str(given.target), given.task.key, min(result.costs), given.config)
+                self._add(
+                    str(measured.target), measured.task.key, min(result.costs), measured.config
+                )
 
     def _add(
         self, target: str, task: str, seconds: float, what: tune.Record | ConfigEntity
@@ -115,8 +117,8 @@ class ApplyHistoryBest(DispatchContext):
     def _default_is_faster(self, target: Target, workload: Workload) -> bool:
         if (str(target), json.dumps(workload)) in self.set:
             return False
-        found = self._fastest(target, workload)
-        return isinstance(found, tune.Record) and found.default_is_faster
+        record = self._fastest(target, workload)
+        return isinstance(record, tune.Record) and record.default_is_faster
 
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
         """Set the configuration of a workload; it takes precedence over the log."""

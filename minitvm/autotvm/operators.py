@@ -149,12 +149,12 @@ def task_for(name: str, shape: Sequence[int], target: str | Target = "llvm") -> 
     """
     if name not in OPERATORS:
         raise ArgumentError(f"operator {name!r}", "it has no template", ", ".join(OPERATORS))
-    known, given = OPERATORS[name], tuple(shape)
+    known, sizes = OPERATORS[name], tuple(shape)
     names = known.shape.split(", ")
     least = sum(not n.startswith("[") for n in names)
-    if not least <= len(given) <= len(names) or any(type(n) is not int or n < 0 for n in given):
-        raise ArgumentError(f"shape {given} of {name}", f"it must be {known.shape}")
+    if not least <= len(sizes) <= len(names) or any(type(n) is not int or n < 0 for n in sizes):
+        raise ArgumentError(f"shape {sizes} of {name}", f"it must be {known.shape}")
     TEMPLATES[name] = known.template
-    every = signature(known.template.make).bind(*given)
+    every = signature(known.template.make).bind(*sizes)
     every.apply_defaults()
     return create(name, every.args, target)

@@ -44,9 +44,9 @@ class VirtualAxis:
 
 def part_of(name: str, number: int) -> VirtualAxis:
     """Return the n-th loop that the knob `name` makes."""
-    made = VirtualAxis(1, f"{name}.{number}")
-    made.length = None
-    return made
+    part = VirtualAxis(1, f"{name}.{number}")
+    part.length = None
+    return part
 
 
 def _length(var: int | te.Axis) -> int:
@@ -86,10 +86,10 @@ def split_options(
     raise_first(ArgumentError, f"define_split({name!r})", _about(axis, policy, candidate))
     keep = filter if filter is not None else _any
     if policy == "candidate":
-        given = [SplitEntity(tuple(c)) for c in candidate or ()]
-        for e in given:
+        chosen = [SplitEntity(tuple(c)) for c in candidate or ()]
+        for e in chosen:
             raise_first(ArgumentError, f"define_split({name!r})", _about_sizes(e, num_outputs))
-        return [e for e in given if keep(e)]
+        return [e for e in chosen if keep(e)]
     length, parts = cast("int", axis.length), 2 if num_outputs is None else num_outputs
     if parts < 1:
         raise ArgumentError(f"define_split({name!r})", "num_outputs must be at least 1")
@@ -97,8 +97,10 @@ def split_options(
     factors |= {*(power2s(length) if policy != "factors" else ())}
     exact = policy == "factors" if no_tail is None else no_tail
     usable = sorted(f for f in factors if f <= max_factor)
-    found = (SplitEntity((-1, *inner[::-1])) for inner in _parts(length, parts - 1, usable, exact))
-    return [e for e in found if keep(e)]
+    entities = (
+        SplitEntity((-1, *inner[::-1])) for inner in _parts(length, parts - 1, usable, exact)
+    )
+    return [e for e in entities if keep(e)]
 
 
 def _any(entity: SplitEntity) -> bool:
@@ -171,7 +173,7 @@ def reorder_options(
             middle = itertools.permutations(every[begin:end])
             return [ReorderEntity((*every[:begin], *p, *every[end:])) for p in middle]
         case "candidate":
-            return [_order(name, axes, given) for given in candidate or ()]
+            return [_order(name, axes, order) for order in candidate or ()]
         case "interleave":
             data, sums = (
                 [_order(name, axes, chain, whole=False).perm for chain in chains]
@@ -186,14 +188,14 @@ def reorder_options(
 
 
 def _order(
-    name: str, axes: Sequence[Any], given: Sequence[Any], whole: bool = True
+    name: str, axes: Sequence[Any], order: Sequence[Any], whole: bool = True
 ) -> ReorderEntity:
-    """Return the order `given` as an entity; ArgumentError unless its loops are among `axes`."""
+    """Return the order `order` as an entity; ArgumentError unless its loops are among `axes`."""
     places = {id(a): n for n, a in enumerate(axes)}
-    if any(id(a) not in places for a in given):
+    if any(id(a) not in places for a in order):
         why = "an order contains a loop that is not among the axes"
         raise ArgumentError(f"define_reorder({name!r})", why)
-    perm = tuple(places[id(a)] for a in given)
+    perm = tuple(places[id(a)] for a in order)
     return _checked_order(name, axes, perm) if whole else ReorderEntity(perm)
 
 
@@ -206,10 +208,10 @@ def _checked_order(name: str, axes: Sequence[Any], perm: tuple[int, ...]) -> Reo
 
 def _alternating(chains: Sequence[tuple[int, ...]]) -> list[int]:
     """Merge chains: repeatedly take the first loop of the chain with the most loops left."""
-    left, made = [list(c) for c in chains], list[int]()
+    left, order = [list(c) for c in chains], list[int]()
     while any(left):
-        made.append(max(left, key=len).pop(0))
-    return made
+        order.append(max(left, key=len).pop(0))
+    return order
 
 
 def annotate_options(

@@ -126,8 +126,8 @@ def _is_float32(op: te.ComputeOp) -> bool:
 def _reads(op: tensor.Operation) -> list[te.Tensor]:
     """Return the tensors that an operation reads, each once."""
     assert isinstance(op, te.ComputeOp)
-    found = {id(e.buffer): e.buffer for e in tensor.loads(op)}
-    return [t for t in found.values() if isinstance(t, te.Tensor)]
+    tensors = {id(e.buffer): e.buffer for e in tensor.loads(op)}
+    return [t for t in tensors.values() if isinstance(t, te.Tensor)]
 
 
 def _is_input(t: Any) -> bool:

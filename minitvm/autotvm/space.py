@@ -83,9 +83,9 @@ class Config:
             f"Split(policy={policy}, product={whole.length})",
             lambda: split_options(name, whole, policy, **options),
         )
-        found = self[name]
-        assert isinstance(found, SplitEntity)
-        return [part_of(name, n) for n in range(len(found.size))]
+        entity = self[name]
+        assert isinstance(entity, SplitEntity)
+        return [part_of(name, n) for n in range(len(entity.size))]
 
     def define_reorder(
         self, name: str, axes: Sequence[Any], policy: str, **options: Any
@@ -132,8 +132,8 @@ class Config:
         cfg.define_knob("unroll", [0, 16, 64])
         s[C].pragma(yo, "auto_unroll_max_step", cfg["unroll"].val)
         """
-        given = list(candidate)
-        self._add(name, f"OtherOption({given})", lambda: [OtherOptionEntity(v) for v in given])
+        values = list(candidate)
+        self._add(name, f"OtherOption({values})", lambda: [OtherOptionEntity(v) for v in values])
 
     def multi_filter(self, keep: Callable[[ConfigEntity], bool]) -> None:
         """Allow only configurations for which keep(cfg) is true."""
@@ -184,11 +184,11 @@ class ConfigEntity(Config):
         return {"index": self.index, "code_hash": self.code_hash, "entity": entities}
 
     @staticmethod
-    def from_json_dict(given: Mapping[str, Any]) -> ConfigEntity:
+    def from_json_dict(values: Mapping[str, Any]) -> ConfigEntity:
         """Make a configuration from the result of to_json_dict; ArgumentError for other values."""
         try:
-            found = {name: entity_from_json(tag, value) for name, tag, value in given["entity"]}
-            return ConfigEntity(int(given["index"]), given.get("code_hash"), found)
+            chosen = {name: entity_from_json(tag, value) for name, tag, value in values["entity"]}
+            return ConfigEntity(int(values["index"]), values.get("code_hash"), chosen)
         except (KeyError, TypeError, ValueError) as e:
             raise ArgumentError("configuration from JSON", f"not a configuration ({e})") from e
 
@@ -258,8 +258,8 @@ class ConfigSpace(Config):
 
     def allowed(self, rows: tune.Rows) -> tune.Mask:
         """Return which rows the filters allow."""
-        found = (all(keep(self.entity(row)) for keep in self.filters) for row in rows.tolist())
-        return np.fromiter(found, np.bool_, len(rows))
+        flags = (all(keep(self.entity(row)) for keep in self.filters) for row in rows.tolist())
+        return np.fromiter(flags, np.bool_, len(rows))
 
     def is_index_valid(self, index: int) -> bool:
         """Return whether the filters allow this configuration."""

@@ -76,8 +76,8 @@ def create(
             raise ArgumentError(f"template {task_name!r}", why, "sizes of at least 1")
 
     def make(row: tuple[int, ...]) -> tune.Made:
-        s, given = instance(template, space.entity(row), workload, to)
-        return tune.Made(s, tuple(given))
+        s, tensors = instance(template, space.entity(row), workload, to)
+        return tune.Made(s, tuple(tensors))
 
     draw = np.random.default_rng(0) if rng is None else rng
     if not len(space.space.sample(draw, 1)):

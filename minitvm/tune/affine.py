@@ -140,7 +140,7 @@ def without(index: Index, start: Index) -> Index:
 
     (16*i + j) // 4 - (16*i) // 4  ->  j // 4. Exact only if 16*i is a multiple of the divisor 4.
     """
-    found = list[Part]()
+    parts = list[Part]()
     for p in index:
         gone = next((q for q in start if _alike(p, q)), Part({}))
         terms = dict[int, Num]()
@@ -150,8 +150,8 @@ def without(index: Index, start: Index) -> Index:
             if not _is_zero(left):
                 terms[d] = left
         const = p.const - gone.const if p.affine else p.const
-        found.append(p._replace(terms=terms, const=const))
-    return tuple(found)
+        parts.append(p._replace(terms=terms, const=const))
+    return tuple(parts)
 
 
 def _alike(a: Part, b: Part) -> bool:
@@ -177,13 +177,13 @@ def index_of(e: tir.Index, values: Mapping[tir.Var, Index]) -> Index | None:
     Replaces min and max by the operand that is not constant, because clipping moves few accesses.
     """
     terms, const = tir.split_terms(e)
-    found: list[Index] = [(Part({}, const),)]
+    indices: list[Index] = [(Part({}, const),)]
     for atom, c in terms:
         one = _atom(atom, values)
         if one is None:
             return None
-        found.append(scale(one, c))
-    return add(*found)
+        indices.append(scale(one, c))
+    return add(*indices)
 
 
 def _atom(a: tir.Expr, values: Mapping[tir.Var, Index]) -> Index | None:
@@ -205,8 +205,8 @@ def _atom(a: tir.Expr, values: Mapping[tir.Var, Index]) -> Index | None:
 def layout_index(formula: str, names: Mapping[str, Index], parameter: Num = 0) -> Index | None:
     """Return a formula of a layout, such as "j // {}", as an Index; `parameter` replaces "{}"."""
     body = ast.parse(formula.replace("{}", _PARAMETER), mode="eval").body
-    found = _arithmetic(body, {**names, _PARAMETER: parameter})
-    return found if found is None or isinstance(found, tuple) else (Part({}, found),)
+    value = _arithmetic(body, {**names, _PARAMETER: parameter})
+    return value if value is None or isinstance(value, tuple) else (Part({}, value),)
 
 
 _PARAMETER = "_parameter"

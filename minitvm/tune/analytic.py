@@ -101,22 +101,22 @@ class Core:
 
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
-    found = statements(sketch).table(rows, lambda b: columns_of(b, all_packed(b), target))
-    return np.exp2(-found[:, -1])
+    columns = statements(sketch).table(rows, lambda b: columns_of(b, all_packed(b), target))
+    return np.exp2(-columns[:, -1])
 
 
-def columns_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
+def columns_of(batch: Batch, packed: Sequence[Packed], target: Target) -> Floats:
     """Return the columns NAMES of candidates, float64[candidates, columns].
 
     Each part is divided by all cycles; parts overlap, so the sum may be more than 1. Then come
     numbers of the statement with the most cycles: its share, the rows and columns of its register
     tile (log2), the share of the registers that the tile needs, how many iterations apart the tile
-    is stored (log2), and loads per operation. The last is -log2(seconds). `made` has the statements
-    of `batch` as arrays. To change NAMES, raise VERSION in features.py.
+    is stored (log2), and loads per operation. The last is -log2(seconds). `packed` has the
+    statements of `batch` as arrays. To change NAMES, raise VERSION in features.py.
     """
     out = np.zeros((batch.count, len(NAMES)))
     cycles, most = np.zeros(batch.count), np.zeros(batch.count)
-    for s, arrays in zip(batch.statements, made, strict=True):
+    for s, arrays in zip(batch.statements, packed, strict=True):
         parts, core = _parts(s, arrays, target)
         mine = _total(parts)
         for n, name in enumerate(PARTS):
@@ -137,8 +137,8 @@ def columns_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
     """Return which part of the model takes the most cycles for one candidate, and the numbers."""
     batch = statements(sketch).at(np.array([row], np.int32))
-    made = zip(batch.statements, all_packed(batch), strict=True)
-    every = [(s, *_parts(s, arrays, target)) for s, arrays in made]
+    pairs = zip(batch.statements, all_packed(batch), strict=True)
+    every = [(s, *_parts(s, arrays, target)) for s, arrays in pairs]
     s, parts, core = max(every, key=lambda e: float(_total(e[1])[0]))
     cycles = {name: float(np.broadcast_to(c, 1)[0]) for name, c in parts.items()}
     total = sum(float(_total(p)[0]) for _, p, _ in every) / CLOCK
@@ -239,12 +239,12 @@ def _per_vector(
     step: Floats, extent: Floats, vector: Mask, wide: Floats, target: Target, size: int
 ) -> Floats:
     """Return how many loads one row of the tile takes: of vectors, of one scalar, or per lane."""
-    found = np.ones_like(wide)
+    loads = np.ones_like(wide)
     for n in np.flatnonzero(vector):
         long = extent[n] > 1
         gathered = np.where(step[n] * size > size, extent[n], wide)
-        found = np.where(long & (step[n] >= 0), gathered, found)
-    return found
+        loads = np.where(long & (step[n] >= 0), gathered, loads)
+    return loads
 
 
 def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, dict[str, Floats]]:

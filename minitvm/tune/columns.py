@@ -44,10 +44,10 @@ class Columns:
 
     def of_candidates(self, candidates: Sequence[Candidate]) -> Floats:
         """Return the columns of candidates of several sketches, float32[candidates, columns]."""
-        found = np.zeros((len(candidates), len(self.names)), np.float32)
+        columns = np.zeros((len(candidates), len(self.names)), np.float32)
         for n, at in by_sketch(candidates).items():
-            found[at] = self.of(n, np.array([candidates[a].row for a in at], np.int32))
-        return found
+            columns[at] = self.of(n, np.array([candidates[a].row for a in at], np.int32))
+        return columns
 
 
 def columns_of(task: Task) -> Columns:
@@ -58,9 +58,9 @@ def columns_of(task: Task) -> Columns:
     target = task.target
 
     def columns(batch: Batch) -> Floats:
-        made = all_packed(batch)
-        expected = analytic.columns_of(batch, made, target).astype(np.float32)
-        return np.column_stack([features_of(batch, made), expected])
+        arrays = all_packed(batch)
+        expected = analytic.columns_of(batch, arrays, target).astype(np.float32)
+        return np.column_stack([features_of(batch, arrays), expected])
 
     def of(n: int, rows: Rows) -> Floats:
         if not len(rows):
@@ -68,10 +68,13 @@ def columns_of(task: Task) -> Columns:
         return statements(task.sketches[n]).table(rows, columns)
 
     def checked(n: int, rows: Rows) -> tuple[Mask, Floats]:
-        mask, found = np.zeros(len(rows), np.bool_), np.zeros((len(rows), len(COLUMNS)), np.float32)
+        mask, features = (
+            np.zeros(len(rows), np.bool_),
+            np.zeros((len(rows), len(COLUMNS)), np.float32),
+        )
         for at, batch in statements(task.sketches[n]).batches(rows):
-            mask[at], found[at] = legal_in(batch, target), columns(batch)
-        return mask, found
+            mask[at], features[at] = legal_in(batch, target), columns(batch)
+        return mask, features
 
     try:
         for sketch in task.sketches:

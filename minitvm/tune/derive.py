@@ -73,8 +73,8 @@ class CalledSketch(Sketch):
 
     def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
         """Return the steps of one candidate; () if the template rejects it."""
-        made = _try(self.make, tuple(row))
-        return () if made is None else made.steps
+        schedule_made = _try(self.make, tuple(row))
+        return () if schedule_made is None else schedule_made.steps
 
     def scheduled(self, row: Sequence[int]) -> te.Schedule:
         """Return the schedule of one candidate; TVMError if the template rejects it."""
@@ -121,11 +121,11 @@ class Derived:
 
     def rows(self, sketch: int, rows: Rows) -> Rows:
         """Convert rows of a sketch to rows of the whole space."""
-        found, number = np.empty_like(rows), sketch
+        whole, number = np.empty_like(rows), sketch
         for n, lists in enumerate(self.classes):
             number, which = divmod(number, len(lists))
-            found[:, n] = np.array(lists[which])[rows[:, n]]
-        return found
+            whole[:, n] = np.array(lists[which])[rows[:, n]]
+        return whole
 
 
 def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
@@ -149,13 +149,13 @@ def derive(name: str, space: Space, first: Made, make: Make, rng: np.random.Gene
     if count > MAX_SKETCHES:
         classes = tuple((tuple(range(len(g))),) for g in space.knobs)
     last_first = itertools.product(*(range(len(lists)) for lists in reversed(classes)))
-    found = list[Sketch]()
+    sketches = list[Sketch]()
     for which in last_first:
         options = [lists[n] for lists, n in zip(classes, reversed(which), strict=True)]
-        part = _Part(f"{name}.{len(found)}", space, tuple(options), first, make)
+        part = _Part(f"{name}.{len(sketches)}", space, tuple(options), first, make)
         sketch = None if count > MAX_SKETCHES else traced(part.name, part.space, part.make, rng)
-        found.append(sketch or part.called())
-    return Derived(tuple(found), classes)
+        sketches.append(sketch or part.called())
+    return Derived(tuple(sketches), classes)
 
 
 def _try(make: Make, row: Row) -> Made | None:
@@ -180,11 +180,11 @@ def _classes(space: Space, knob: int, base: Row, make: Make) -> tuple[tuple[int,
 
 
 def _grouped(knob: int, options: Sequence[int], base: Row, make: Make) -> list[tuple[int, ...]]:
-    found: dict[Skeleton | None, list[int]] = {}
+    groups: dict[Skeleton | None, list[int]] = {}
     for option in options:
         made = _try(make, (*base[:knob], option, *base[knob + 1 :]))
-        found.setdefault(None if made is None else skeleton(made), []).append(option)
-    return [tuple(options) for options in found.values()]
+        groups.setdefault(None if made is None else skeleton(made), []).append(option)
+    return [tuple(options) for options in groups.values()]
 
 
 def skeleton(made: Made) -> Skeleton:
@@ -218,15 +218,15 @@ def _blank(value: Any) -> Any:
 
 def numbers(step: schedule.Step) -> dict[str, tuple[int, ...]]:
     """Return the numbers in each field of a step."""
-    found = dict[str, tuple[int, ...]]()
+    values = dict[str, tuple[int, ...]]()
     for f in fields(step):
         value = getattr(step, f.name)
         if type(value) is int:
-            found[f.name] = (value,)
+            values[f.name] = (value,)
         elif isinstance(value, tuple):
             texts = "\n".join(cast("tuple[str, ...]", value))
-            found[f.name] = tuple(map(int, DIGITS.findall(texts)))
-    return found
+            values[f.name] = tuple(map(int, DIGITS.findall(texts)))
+    return values
 
 
 class TraceError(TVMError):
@@ -246,18 +246,20 @@ class _Part:
     @property
     def space(self) -> Space:
         knobs = tuple(
-            g if len(kept) == len(g) else knob_of(g.name, [g.options[n] for n in kept], g.kind)
-            for g, kept in zip(self.whole.knobs, self.options, strict=True)
+            g
+            if len(options) == len(g)
+            else knob_of(g.name, [g.options[n] for n in options], g.kind)
+            for g, options in zip(self.whole.knobs, self.options, strict=True)
         )
         return Space(knobs, None if self.whole.allowed is None else self.allowed)
 
     def allowed(self, rows: Rows) -> Mask:
-        columns = [np.array(kept)[rows[:, n]] for n, kept in enumerate(self.options)]
+        columns = [np.array(options)[rows[:, n]] for n, options in enumerate(self.options)]
         return self.whole.legal(np.stack(columns, axis=1).astype(np.int32))
 
     def make(self, row: Row) -> Made:
         """Call the template for a row of this part."""
-        return self.call(tuple(kept[n] for kept, n in zip(self.options, row, strict=True)))
+        return self.call(tuple(options[n] for options, n in zip(self.options, row, strict=True)))
 
     def called(self) -> CalledSketch:
         """Return a sketch that calls the template for each row."""
@@ -275,10 +277,10 @@ def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Ske
         for _ in range(ROUNDS):
             rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
             made += [make(r) for r in rows[len(made) :]]
-            found = _with_parameters(name, space, rows[:-CHECKS], made[:-CHECKS])
+            sketch = _with_parameters(name, space, rows[:-CHECKS], made[:-CHECKS])
             checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
-            if all(found.filled(row) == m.steps for row, m in checks):
-                return found
+            if all(sketch.filled(row) == m.steps for row, m in checks):
+                return sketch
     except TVMError:
         pass
     return None
@@ -291,9 +293,9 @@ def _with_parameters(name: str, space: Space, rows: list[Row], made: list[Made])
     known = list(_products(space, np.array(rows, np.int32)))
     steps, parameters = list(made[0].steps), list[Parameter]()
     for at, same in enumerate(zip(*(m.steps for m in made), strict=True)):
-        found = [numbers(s) for s in same]
-        for field in found[0]:
-            columns = list(zip(*(n[field] for n in found), strict=True))
+        fields_of = [numbers(s) for s in same]
+        for field in fields_of[0]:
+            columns = list(zip(*(n[field] for n in fields_of), strict=True))
             varied = {c for c in columns if len(set(c)) > 1}
             if not varied:
                 continue
@@ -343,8 +345,8 @@ def _samples(space: Space, rows: Rows) -> list[Row]:
     for _ in range(min(SAMPLES, len(rows)) - 1):
         groups = [np.unique(alike << 32 | column, return_inverse=True)[1] for column in products.T]
         moving = varied[:, None] | (products != products[:, :1])
-        told = np.array([int(g.max()) for g in groups]) + np.count_nonzero(moving, axis=0)
-        chosen.append(int(told.argmax()))
+        differences = np.array([int(g.max()) for g in groups]) + np.count_nonzero(moving, axis=0)
+        chosen.append(int(differences.argmax()))
         alike, varied = groups[chosen[-1]], moving[:, chosen[-1]]
     return [tuple(r) for r in rows[chosen].tolist()]
 

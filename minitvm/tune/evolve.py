@@ -226,18 +226,19 @@ def ranked(populations: Sequence[Population]) -> Iterator[tuple[int, int]]:
     """Yield the sketch and the position in its population of each row, best score first."""
     scores = np.concatenate([population.scores for population in populations])
     start = np.cumsum([0, *(len(population.scores) for population in populations)])
-    for at in np.argsort(-scores, kind="stable").tolist():
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    for at in order:
         n = int(np.searchsorted(start, at, side="right")) - 1
         yield n, at - int(start[n])
 
 
-def diverse(found: Sequence[Scored], count: int, weight: float) -> list[Scored]:
+def diverse(candidates: Sequence[Scored], count: int, weight: float) -> list[Scored]:
     """Choose `count` candidates with high scores and many different options (AutoTVM, equation 3).
 
     Greedily maximises the sum of the scores of the chosen candidates, plus `weight` for each
     distinct option of a knob that occurs among them.
     """
-    left, chosen = list(found), list[Scored]()
+    left, chosen = list(candidates), list[Scored]()
     covered = set[tuple[int, int, int]]()
 
     def gain(scored: Scored) -> float:

@@ -130,12 +130,12 @@ class Domains:
         if not reads:
             return whole
         fixed = self._fixed(stage)
-        found: list[tuple[Index, Num]] = []
+        region: list[tuple[Index, Num]] = []
         for d, n in enumerate(sizes):
             every = (r[d] for r in reads)
             touched = [None if i is None else _Touched.by(i, self.radix, fixed) for i in every]
-            found.append(self._part(touched, n))
-        return found
+            region.append(self._part(touched, n))
+        return region
 
     def _reads(self, op: tensor.ComputeOp) -> Iterator[list[Index | None]]:
         """Yield the indices of every load that reads a result of `op`."""
@@ -221,8 +221,8 @@ class Domains:
         rounded as if the split were aligned with the digits.
         """
         n = extents[r.parent]
-        given = r.factor if r.factor is not None else r.nparts
-        size: Num = self.numbers[self.plan.factors[r]] if r in self.plan.factors else int(given)  # type: ignore[arg-type]
+        step = r.factor if r.factor is not None else r.nparts
+        size: Num = self.numbers[self.plan.factors[r]] if r in self.plan.factors else int(step)  # type: ignore[arg-type]
         part = r.inner if r.factor is not None else r.outer
         if not stage.note(part).thread:
             size = most(1, least(size, n))
@@ -258,10 +258,10 @@ class Domains:
             placed = self.placed(stage, at)
             shape = [1 if i is None else _size_of(i, radix) for i in placed]
         strides: list[Num] = []
-        wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
+        alignment = {d: (factor, offset) for d, factor, offset in stage.aligns}
         step: Num = 1
         for d in reversed(range(len(shape))):
-            factor, offset = wanted.get(d, (1, 0))
+            factor, offset = alignment.get(d, (1, 0))
             step = step + (offset - step) % factor
             strides.insert(0, step)
             step = step * shape[d]
@@ -332,11 +332,11 @@ class _Touched(NamedTuple):
 
     def moving(self, radix: list[Num]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return for which candidates a fixed digit moves the index."""
-        found = np.False_
+        mask = np.False_
         for p in self.fixed:
             for d, c in p.terms.items():
-                found = found | ((np.asarray(radix[d]) > 1) & (np.asarray(c) != 0))
-        return np.atleast_1d(found)
+                mask = mask | ((np.asarray(radix[d]) > 1) & (np.asarray(c) != 0))
+        return np.atleast_1d(mask)
 
 
 def _quotient(p: Part, a: Num, b: Num, fixed: dict[int, Num]) -> tuple[Num, Num]:

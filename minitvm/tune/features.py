@@ -67,15 +67,15 @@ def features(sketch: Sketch, rows: Rows) -> Matrix:
     return statements(sketch).table(rows, lambda batch: features_of(batch, all_packed(batch)))
 
 
-def features_of(batch: Batch, made: Sequence[Packed]) -> Matrix:
-    """Return the features of candidates; `made` has the statements of `batch` as arrays."""
+def features_of(batch: Batch, packed: Sequence[Packed]) -> Matrix:
+    """Return the features of candidates; `packed` has the statements of `batch` as arrays."""
     out = np.zeros((batch.count, len(NAMES)), np.float32)
     if batch.count == 0:
         return out
-    times = np.array([p.extent.prod(axis=0) for p in made])
+    times = np.array([p.extent.prod(axis=0) for p in packed])
     costs = np.array([sum(s.operations) + len(s.accesses) for s in batch.statements])
     order = np.argsort(-times * costs[:, None], axis=0, kind="stable")
-    for n, (s, arrays) in enumerate(zip(batch.statements, made, strict=True)):
+    for n, (s, arrays) in enumerate(zip(batch.statements, packed, strict=True)):
         slot = np.argmax(order == n, axis=0)
         first = np.where(slot < SLOTS, slot * len(STATEMENT), -1)
         if (first >= 0).any():
@@ -120,24 +120,24 @@ def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats)
 
 def _numbers(s: Statement, arrays: Packed, times: Floats) -> dict[str, Num]:
     """Return the columns of a statement that need no footprint; leave out columns of zeros."""
-    found: dict[str, Num] = {
+    columns: dict[str, Num] = {
         f"op.{name}": n * times for name, n in zip(OPERATIONS, s.operations, strict=True) if n
     }
     for x in s.loops:
         for name, tags in THREADS.items():
             if x.thread.startswith(tags):
-                found[name] = found.get(name, 1) * x.extent
-                found["gpu"] = 1
+                columns[name] = columns.get(name, 1) * x.extent
+                columns["gpu"] = 1
     if not (isinstance(s.allocated, int) and s.allocated == 0):
         outer = arrays.extent[: s.allocated_in].prod(axis=0)
-        found["alloc.bytes"] = s.allocated * s.accesses[0].bytes
-        found["alloc.total"] = s.allocated * outer
-        found["alloc.outer"] = outer
-        found["alloc.inner"] = times / outer
-    found["iterations"] = times
-    found["loops"] = (arrays.extent > 1).sum(axis=0)
-    found["auto_unroll"] = s.auto_unroll
-    return found
+        columns["alloc.bytes"] = s.allocated * s.accesses[0].bytes
+        columns["alloc.total"] = s.allocated * outer
+        columns["alloc.outer"] = outer
+        columns["alloc.inner"] = times / outer
+    columns["iterations"] = times
+    columns["loops"] = (arrays.extent > 1).sum(axis=0)
+    columns["auto_unroll"] = s.auto_unroll
+    return columns
 
 
 def _fill_program(out: Matrix, batch: Batch, times: Floats) -> None:

@@ -27,13 +27,13 @@ def arguments(func: tir.PrimFunc, inputs: Sequence[Any] | None) -> list[runtime.
         why = f"its size {names} is known only at the call"
         raise ArgumentError(f"measuring {func.name}", why, "integers as sizes")
     values = iter(() if inputs is None else inputs)
-    found: list[runtime.Argument] = []
+    parameters: list[runtime.Argument] = []
     for p in func.params:
         if isinstance(p, tir.Buffer):
             output = any(p is b for b in func.outputs)
             shape = tuple(n for n in p.shape if isinstance(n, int))
             kind = "output" if output else "input"
-            found.append(runtime.Argument(kind, p.name, str(p.dtype), shape))
+            parameters.append(runtime.Argument(kind, p.name, str(p.dtype), shape))
             if not output:
                 next(values, None)
         else:
@@ -41,18 +41,18 @@ def arguments(func: tir.PrimFunc, inputs: Sequence[Any] | None) -> list[runtime.
             if not isinstance(value, int):
                 why = f"its parameter {p.name} is a number"
                 raise ArgumentError(f"measuring {func.name}", why, "inputs=[..., 3, ...]")
-            found.append(runtime.Argument("scalar", p.name, value=value))
-    return found
+            parameters.append(runtime.Argument("scalar", p.name, value=value))
+    return parameters
 
 
-def checked(given: Sequence[Any], wanted: Sequence[runtime.Argument]) -> list[Array]:
-    """Return the arrays among `given`; ArgumentError unless these inputs fit the parameters."""
-    expected = [a for a in wanted if a.kind != "output"]
-    if len(given) != len(expected):
+def checked(inputs: Sequence[Any], parameters: Sequence[runtime.Argument]) -> list[Array]:
+    """Return the arrays among `inputs`; ArgumentError unless these inputs fit the parameters."""
+    expected = [a for a in parameters if a.kind != "output"]
+    if len(inputs) != len(expected):
         names = ", ".join(a.name for a in expected)
-        raise ArgumentError("inputs", f"{len(given)} are given for {names}", "one for each")
+        raise ArgumentError("inputs", f"{len(inputs)} are given for {names}", "one for each")
     arrays: list[Array] = []
-    for a, value in zip(expected, given, strict=True):
+    for a, value in zip(expected, inputs, strict=True):
         if a.kind == "input":
             array = np.ascontiguousarray(value)
             if array.shape != a.shape or str(array.dtype) != a.dtype:
@@ -62,12 +62,12 @@ def checked(given: Sequence[Any], wanted: Sequence[runtime.Argument]) -> list[Ar
     return arrays
 
 
-def draw(wanted: Sequence[runtime.Argument], rng: np.random.Generator) -> list[Array]:
+def draw(parameters: Sequence[runtime.Argument], rng: np.random.Generator) -> list[Array]:
     """Draw the inputs: floats between 1/8 and 1 with random signs, integers up to 1,000 in size.
 
     Products and sums of such floats are not denormal; arithmetic on denormal numbers is slow.
     """
-    return [_drawn(a, rng) for a in wanted if a.kind == "input"]
+    return [_drawn(a, rng) for a in parameters if a.kind == "input"]
 
 
 def _drawn(a: runtime.Argument, rng: np.random.Generator) -> Array:
@@ -110,10 +110,10 @@ def _operations(func: tir.PrimFunc) -> float:
     elements: dict[tir.Buffer, float] = {}
     for run in lowering.runs(func.body):
         b, around = run.store.buffer, run.around
-        own = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is b)
+        places = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is b)
         lanes = max(tir.lanes(e) for e in (*run.store.indices, run.store.value))
         stores[b] = stores.get(b, 0.0) + _iterations(around) * lanes
-        elements[b] = _iterations(around[: next(own, 0)]) * tir.upper_bound(tir.elements(b))
+        elements[b] = _iterations(around[: next(places, 0)]) * tir.upper_bound(tir.elements(b))
     repeated = [b for b in stores if stores[b] > elements[b] > 0]
     fewest = min((elements[b] for b in repeated), default=1.0)
     return max(1.0, sum(stores[b] for b in repeated) / fewest)

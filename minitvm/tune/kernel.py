@@ -111,12 +111,12 @@ def footprints(
                     here[i] *= max(1.0, sets[u] / used[i])
     for b in range(accesses):
         for i in range(size):
-            found = 1.0
+            length = 1.0
             for d in range(s.dim_of[b + 1] - 1, s.dim_of[b] - 1, -1):
-                if s.stride[d, begin + i] != found:
+                if s.stride[d, begin + i] != length:
                     break
-                found *= width[d, i]
-            run[b, i] = found
+                length *= width[d, i]
+            run[b, i] = length
 
 
 def transfers(extent: Floats, begin: int, touched: Floats, most: Floats, out: Floats) -> None:
@@ -191,7 +191,7 @@ def accesses(
     most    how many accesses get columns, WIDTH columns each
     """
     loops, number, size = step.shape
-    found, order = np.zeros((number, WIDTH)), np.zeros(number, np.int64)
+    columns, order = np.zeros((number, WIDTH)), np.zeros(number, np.int64)
     active = np.zeros(loops, np.int64)  # the loops with more than one iteration
     for i in range(size):
         n = begin + i
@@ -220,7 +220,7 @@ def accesses(
                 kind, uses, between, depth = 1, about[b, 4], 1.0, int(about[b, 3])
                 for level in range(depth, loops):
                     between *= s.extent[level, n]
-            f = found[b]
+            f = columns[b]
             for c in range(WIDTH):
                 f[c] = 0.0
             f[0 if about[b, 2] == 0.0 else (1 if about[b, 1] == 0.0 else 2)] = 1.0
@@ -236,15 +236,15 @@ def accesses(
             f[17] = max(0.0, step[active[real - 1], b, i]) if real > 0 else 0.0
             at = b  # insert access b after those with as many lines and bytes
             while at > 0 and (
-                found[order[at - 1], 5] < f[5]
-                or (found[order[at - 1], 5] == f[5] and found[order[at - 1], 3] < f[3])
+                columns[order[at - 1], 5] < f[5]
+                or (columns[order[at - 1], 5] == f[5] and columns[order[at - 1], 3] < f[3])
             ):
                 order[at] = order[at - 1]
                 at -= 1
             order[at] = b
         for x in range(min(number, most)):
             for c in range(WIDTH):
-                out[n, first[n] + x * WIDTH + c] = found[order[x], c]
+                out[n, first[n] + x * WIDTH + c] = columns[order[x], c]
 
 
 def marks(

@@ -68,12 +68,12 @@ def split_knob(
     keep        keep(sizes), sizes outermost first, returns whether to offer an option
     A mutation moves a prime factor from one loop to another.
     """
-    found = [
+    options = [
         (extent // math.prod(inner), *inner)
         for inner in _inner_sizes(extent, parts - 1)
         if innermost is None or not inner or inner[-1] <= innermost
     ]
-    return sizes_knob(name, [sizes for sizes in found if keep(sizes)])
+    return sizes_knob(name, [sizes for sizes in options if keep(sizes)])
 
 
 def sizes_knob(name: str, options: Sequence[tuple[int, ...]]) -> Knob:

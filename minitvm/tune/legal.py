@@ -46,16 +46,16 @@ def restricted(sketch: Sketch, target: Target) -> Sketch:
 
 def legal_in(batch: Batch, target: Target) -> Mask:
     """Return which candidates of a batch may be measured on `target`."""
-    found = np.ones(batch.count, np.bool_)
+    legal = np.ones(batch.count, np.bool_)
     stores: Num = 0
     for s in batch.statements:
-        found &= _wide_enough(s, target)
+        legal &= _wide_enough(s, target)
         times, each = unrolled(s), registers_per_store(s, target)
-        found &= accumulators(s, times, each) <= target.vector_registers
+        legal &= accumulators(s, times, each) <= target.vector_registers
         stores = stores + math.prod(times) * each
         if s.scope == "local":
-            found &= np.asarray(s.allocated * s.bytes <= STACK_BYTES)
-    return found & (stores <= MAX_STORES)
+            legal &= np.asarray(s.allocated * s.bytes <= STACK_BYTES)
+    return legal & (stores <= MAX_STORES)
 
 
 def _wide_enough(s: Statement, target: Target) -> Mask:
@@ -84,7 +84,7 @@ def unrolled(s: Statement) -> list[Num]:
     Under the pragma, a serial loop is unrolled if its copies have few enough stores, inner loops
     first, as in lowering. Other statements in the same loop are not counted.
     """
-    found: list[Num] = []
+    copies: list[Num] = []
     stores: Num = 1
     limit = s.auto_unroll * (np.asarray(s.explicit) > 0)
     for x in reversed(s.loops):
@@ -94,8 +94,8 @@ def unrolled(s: Statement) -> list[Num]:
         elif x.kind == "serial" and np.any(limit):
             times = np.where(x.extent * stores <= limit, x.extent, 1)
         stores = stores * times
-        found.insert(0, times)
-    return found
+        copies.insert(0, times)
+    return copies
 
 
 def accumulators(s: Statement, times: Sequence[Num], each: Num) -> Num:
@@ -107,12 +107,12 @@ def accumulators(s: Statement, times: Sequence[Num], each: Num) -> Num:
     """
     if not any(x.reduce for x in s.loops):
         return 0
-    held: Num = each
+    registers: Num = each
     for n, here in tile(s).items():
         x = s.loops[n]
         if x.kind != "vectorize":
-            held = held * np.where(here, x.extent * (times[n] == x.extent), 1)
-    return held
+            registers = registers * np.where(here, x.extent * (times[n] == x.extent), 1)
+    return registers
 
 
 def tile(s: Statement) -> dict[int, Mask]:
@@ -120,7 +120,7 @@ def tile(s: Statement) -> dict[int, Mask]:
 
     Returns {number of a loop: for which candidates it is inside}; {} without reduce loops.
     """
-    found = dict[int, Mask]()
+    loops = dict[int, Mask]()
     inside: Mask = np.asarray(any(x.reduce for x in s.loops))
     for n, x in reversed(list(enumerate(s.loops))):
         if x.reduce:
@@ -128,5 +128,5 @@ def tile(s: Statement) -> dict[int, Mask]:
         if not inside.any():
             break
         if not x.reduce:
-            found[n] = inside
-    return found
+            loops[n] = inside
+    return loops

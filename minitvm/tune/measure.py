@@ -202,7 +202,7 @@ class Measurer:
         assert self._reference is not None
         with closing(builder.ahead(programs, PATIENCE, False)) as ahead:
             every = [*ahead, self._reference]
-        found = [b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in every]
+        results = [b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in every]
         racing = [n for n, b in enumerate(every) if isinstance(b, Built)]
         for n in range(rounds):
             if n % MOVED == MOVED - 1:
@@ -211,15 +211,16 @@ class Measurer:
             first = n % max(1, len(racing))  # a new order in each round
             for at in (*racing[first:], *racing[:first]):
                 one = self._run(runner, every[at], first=n == 0, race=True)
-                found[at] = _joined(found[at], one)
-            limit = HOPELESS * min((found[at].best for at in racing), default=math.inf)
+                results[at] = _joined(results[at], one)
+            limit = HOPELESS * min((results[at].best for at in racing), default=math.inf)
             racing = [
                 at
                 for at in racing
-                if not found[at].error and (found[at].best <= limit or every[at] is self._reference)
+                if not results[at].error
+                and (results[at].best <= limit or every[at] is self._reference)
             ]
-        reference = found[-1].seconds
-        return [replace(one, seconds=at_one_speed(one.seconds, reference)) for one in found]
+        reference = results[-1].seconds
+        return [replace(one, seconds=at_one_speed(one.seconds, reference)) for one in results]
 
     def close(self) -> None:
         """End the processes that this measurer started; the next measurement starts them again."""
@@ -245,8 +246,8 @@ class Measurer:
 
     def _prepare(self) -> None:
         """Send the arguments of this measurer to the runner, unless it has them already."""
-        told = {"arguments": [asdict(a) for a in self._arguments], "threads": self._threads}
-        self._processes.prepare(self._given, told, self._given)
+        value = {"arguments": [asdict(a) for a in self._arguments], "threads": self._threads}
+        self._processes.prepare(self._given, value, self._given)
 
     def _measure_reference(self, builder: Builder, runner: workers.Worker) -> None:
         """Run the reference once to get the expected outputs, and measure it.
@@ -287,10 +288,10 @@ class Measurer:
             raise MeasureError("the reference program", _told(reply))
         if reply.value["error"]:
             raise MeasureError("the reference program", reply.value["detail"])
-        wanted = [a for a in self._arguments if a.kind == "output"]
+        outputs = [a for a in self._arguments if a.kind == "output"]
         return [
             np.frombuffer(data, a.dtype).reshape(a.shape)
-            for a, data in zip(wanted, reply.blobs, strict=True)
+            for a, data in zip(outputs, reply.blobs, strict=True)
         ]
 
     def _give(self, arrays: Sequence[Array]) -> None:

@@ -123,15 +123,15 @@ class Trees:
             data.set_base_margin(estimate - _medians(estimate - labels, tasks)[tasks])
             settings["base_score"] = 0.0  # the correction starts at 0
         data.set_label(labels)
-        own = rank_loss(labels, self.seed, tasks) if self.loss == "rank" else None
-        self.booster = xgboost.train(settings | XGBOOST[self.loss], data, self.trees, obj=own)
+        objective = rank_loss(labels, self.seed, tasks) if self.loss == "rank" else None
+        self.booster = xgboost.train(settings | XGBOOST[self.loss], data, self.trees, obj=objective)
 
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates, float32[candidates]."""
         booster = trained(self.booster)
-        kept = np.take(features, self.kept, axis=1)  # row by row, as xgboost wants it
-        found = booster.inplace_predict(kept)
-        return found if self.prior is None else found + features[:, self.prior]
+        columns = np.take(features, self.kept, axis=1)  # row by row, as xgboost wants it
+        scores = booster.inplace_predict(columns)
+        return scores if self.prior is None else scores + features[:, self.prior]
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits, largest first.
@@ -149,11 +149,11 @@ class Trees:
 
         data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
         parts = trained(self.booster).predict(data, pred_contribs=True)[0]
-        found = dict(zip((*(names[n] for n in self.kept), "(mean)"), parts.tolist(), strict=True))
+        effects = dict(zip((*(names[n] for n in self.kept), "(mean)"), parts.tolist(), strict=True))
         if self.prior is not None:
             name = names[self.prior]
-            found[name] = found.get(name, 0.0) + float(features[0, self.prior])
-        return _largest_first({name: part for name, part in found.items() if part})
+            effects[name] = effects.get(name, 0.0) + float(features[0, self.prior])
+        return _largest_first({name: part for name, part in effects.items() if part})
 
 
 @dataclass(slots=True)
@@ -178,15 +178,15 @@ class PackSum:
         rows, program = statement_rows(features)
         settings = _settings(self.depth, self.rate, self.seed)
         settings |= {"base_score": 0.0, "min_child_weight": 0.0}
-        own = pack_sum_loss(labels, program)
+        objective = pack_sum_loss(labels, program)
         data = xgboost.DMatrix(rows, np.zeros(len(rows)), nthread=1)
-        self.booster = xgboost.train(settings, data, self.trees, obj=own)
+        self.booster = xgboost.train(settings, data, self.trees, obj=objective)
 
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates, float64[candidates]."""
         rows, program = statement_rows(features)
-        found = trained(self.booster).inplace_predict(rows)
-        return np.bincount(program, found, len(features)).astype(np.float64)
+        scores = trained(self.booster).inplace_predict(rows)
+        return np.bincount(program, scores, len(features)).astype(np.float64)
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits, largest first.
@@ -205,10 +205,12 @@ class PackSum:
         rows, _ = statement_rows(features[:1])
         data = xgboost.DMatrix(rows, nthread=1)
         parts = trained(self.booster).predict(data, pred_contribs=True)
-        found = {"(mean)": float(parts[:, -1].sum())}
+        effects = {"(mean)": float(parts[:, -1].sum())}
         for slot, row in enumerate(parts[:, :-1].tolist()):
-            found |= {names[slot * len(STATEMENT) + n]: part for n, part in enumerate(row) if part}
-        return _largest_first(found)
+            effects |= {
+                names[slot * len(STATEMENT) + n]: part for n, part in enumerate(row) if part
+            }
+        return _largest_first(effects)
 
 
 def statement_rows(features: Floats) -> tuple[Floats, Numbers]:

@@ -13,12 +13,12 @@ OPERATIONS = ("mad", "add", "mul", "div", "compare", "math", "other", "int", "se
 @lru_cache(maxsize=1024)
 def operations_of(value: tir.Expr) -> tuple[int, ...]:
     """Count arithmetic by kind, without that in indices: a + b*c is one "mad"."""
-    found = Counter[str]()
-    _count(value, found)
-    return tuple(found[name] for name in OPERATIONS)
+    counts = Counter[str]()
+    _count(value, counts)
+    return tuple(counts[name] for name in OPERATIONS)
 
 
-def _count(e: tir.Expr, found: Counter[str]) -> None:
+def _count(e: tir.Expr, counts: Counter[str]) -> None:
     inside = [c for c in tir.children(e) if isinstance(c, tir.Expr) and not tir.is_index(c)]
     if isinstance(e, tir.Load):
         inside = []  # an index costs nothing
@@ -30,9 +30,9 @@ def _count(e: tir.Expr, found: Counter[str]) -> None:
             inside = [c for c in inside if c is not product]
             inside += [c for c in tir.children(product) if isinstance(c, tir.Expr)]
     if kind:
-        found[kind] += 1
+        counts[kind] += 1
     for c in inside:
-        _count(c, found)
+        _count(c, counts)
 
 
 def _kind(e: tir.Expr) -> str:

@@ -111,7 +111,7 @@ def oracle(sketch: Sketch, row: tuple[int, ...]) -> Columns:
             order.get(r.store.buffer.name, -1),
         ),
     )
-    found: Columns = dict.fromkeys(NAMES, 0.0)
+    features: Columns = dict.fromkeys(NAMES, 0.0)
     for n, run in enumerate(ranked[:SLOTS]):
         columns = (
             _operations(run),
@@ -123,9 +123,9 @@ def oracle(sketch: Sketch, row: tuple[int, ...]) -> Columns:
             _sizes(run),
         )
         for name, value in ((k, v) for part in columns for k, v in part.items()):
-            found[f"{n}.{name}"] = value
-    found |= _whole(runs)
-    return {name: math.log2(1 + value) for name, value in found.items()}
+            features[f"{n}.{name}"] = value
+    features |= _whole(runs)
+    return {name: math.log2(1 + value) for name, value in features.items()}
 
 
 def _program(state: schedule.State) -> tuple[list[Run], set[tir.Var]]:
@@ -147,8 +147,8 @@ def _updates(r: Run) -> bool:
 def _placed(guarded: lowering.GuardedStore) -> Run:
     """Return a store of the program with what the columns need of its surroundings."""
     around, buffer = guarded.around, guarded.store.buffer
-    own = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is buffer)
-    at = next(own, None)
+    places = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is buffer)
+    at = next(places, None)
     pragmas = (s for s in reversed(around) if isinstance(s, tir.Pragma))
     unroll = next((int(s.value) for s in pragmas if s.key == "auto_unroll_max_step"), 0)
     outside = None if at is None else tuple(s for s in around[:at] if isinstance(s, tir.For))
@@ -158,17 +158,17 @@ def _placed(guarded: lowering.GuardedStore) -> Run:
 def accesses_of(run: Run) -> list[Access]:
     """Return the accesses of a store, the write first, merged if they differ only by constants."""
     store = run.store
-    found: dict[tuple[object, ...], list[tuple[bool, tir.Buffer, tuple[tir.Index, ...]]]] = {}
+    groups: dict[tuple[object, ...], list[tuple[bool, tir.Buffer, tuple[tir.Index, ...]]]] = {}
     loads = [(False, n.buffer, n.indices) for n in run.loads]
     for write, buffer, indices in ((True, store.buffer, store.indices), *loads):
         terms = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in indices)
-        found.setdefault((buffer, *terms), []).append((write, buffer, indices))
-    made = list[Access]()
-    for same in found.values():
+        groups.setdefault((buffer, *terms), []).append((write, buffer, indices))
+    merged = list[Access]()
+    for same in groups.values():
         writes = [write for write, _, _ in same]
         indices = tuple(at for _, _, at in same)
-        made.append(Access(same[0][1], indices, any(writes), not all(writes)))
-    return made
+        merged.append(Access(same[0][1], indices, any(writes), not all(writes)))
+    return merged
 
 
 # --- the groups of columns -----------------------------------------------------------------------
@@ -181,17 +181,17 @@ def _operations(run: Run) -> Columns:
 
 def _marks(run: Run, reduce: set[tir.Var]) -> Columns:
     """Describe the loops of each kind: how many, how long, and where among the other loops."""
-    found: Columns = {}
+    columns: Columns = {}
     for kind in MARKS:
         marked = [n for n, loop in enumerate(run.loops) if loop.kind == kind]
         places = {_place(run, n, reduce) for n in marked}
         place = "none" if not places else places.pop() if len(places) == 1 else "mixed"
         extents = [_extent(run.loops[n]) for n in marked]
-        found[f"{kind}.loops"] = len(marked)
-        found[f"{kind}.product"] = math.prod(extents) if extents else 0
-        found[f"{kind}.extent"] = extents[-1] if extents else 0
-        found |= {f"{kind}.{p}": float(p == place) for p in POSITIONS}
-    return found
+        columns[f"{kind}.loops"] = len(marked)
+        columns[f"{kind}.product"] = math.prod(extents) if extents else 0
+        columns[f"{kind}.extent"] = extents[-1] if extents else 0
+        columns |= {f"{kind}.{p}": float(p == place) for p in POSITIONS}
+    return columns
 
 
 def _place(run: Run, n: int, reduce: set[tir.Var]) -> str:
@@ -203,11 +203,11 @@ def _place(run: Run, n: int, reduce: set[tir.Var]) -> str:
 
 
 def _threads(run: Run) -> Columns:
-    found: Columns = {}
+    columns: Columns = {}
     for name, tags in THREADS.items():
         extents = [_extent(loop) for loop in run.loops if loop.thread.startswith(tags)]
-        found |= {name: math.prod(extents), "gpu": 1.0} if extents else {}
-    return found
+        columns |= {name: math.prod(extents), "gpu": 1.0} if extents else {}
+    return columns
 
 
 def _accesses(run: Run, runs: list[Run]) -> Columns:
@@ -222,18 +222,22 @@ def _access(run: Run, access: Access, runs: list[Run]) -> Columns:
     still = [_extent(x) for x, _ in takewhile(lambda p: p[1] is None, _inside_out(run, steps))]
     moved = next((step for step in reversed(steps) if step is not None), 0)
     widths = access.touched(run.loops, ())
-    found: Columns = dict.fromkeys(ACCESS, 0.0)
-    found["update" if access.read and access.write else "read" if access.read else "write"] = 1.0
-    found["bytes"] = run.times * size
-    found["unique_bytes"] = math.prod(widths) * size
-    found["lines"] = max(1.0, run.times / math.prod(still) * min(1.0, moved * size / LINE))
-    found["unique_lines"] = max(1.0, found["unique_bytes"] / min(_run(access, widths) * size, LINE))
-    kind, found["reuse_iterations"], found["reuse_bytes"], uses = _reuse(run, access, steps, runs)
-    found[kind], found["reuse_count"] = 1.0, uses
+    columns: Columns = dict.fromkeys(ACCESS, 0.0)
+    columns["update" if access.read and access.write else "read" if access.read else "write"] = 1.0
+    columns["bytes"] = run.times * size
+    columns["unique_bytes"] = math.prod(widths) * size
+    columns["lines"] = max(1.0, run.times / math.prod(still) * min(1.0, moved * size / LINE))
+    columns["unique_lines"] = max(
+        1.0, columns["unique_bytes"] / min(_run(access, widths) * size, LINE)
+    )
+    kind, columns["reuse_iterations"], columns["reuse_bytes"], uses = _reuse(
+        run, access, steps, runs
+    )
+    columns[kind], columns["reuse_count"] = 1.0, uses
     for name in ("bytes", "unique_bytes", "lines", "unique_lines"):
-        found[f"{name}_per_use"] = found[name] / (uses or 0.5)
-    found["stride"] = (steps[-1] or 0) if steps else 0
-    return found
+        columns[f"{name}_per_use"] = columns[name] / (uses or 0.5)
+    columns["stride"] = (steps[-1] or 0) if steps else 0
+    return columns
 
 
 def _inside_out(run: Run, steps: list[int | None]) -> Iterator[tuple[tir.For, int | None]]:
@@ -242,14 +246,14 @@ def _inside_out(run: Run, steps: list[int | None]) -> Iterator[tuple[tir.For, in
 
 def _run(access: Access, widths: list[int]) -> int:
     """Return how many contiguous elements an access touches in a row."""
-    found = 1
+    length = 1
     for width, stride in zip(
         reversed(widths), reversed(tir.row_strides(access.buffer)), strict=True
     ):
-        if stride != found:
+        if stride != length:
             break
-        found *= width
-    return found
+        length *= width
+    return length
 
 
 def _reuse(
@@ -296,14 +300,14 @@ def _curve(run: Run) -> Columns:
     levels = range(len(run.loops), -1, -1)
     work = [math.log2(once * math.prod(map(_extent, run.loops[n:]))) for n in levels]
     ratio = [2**w / _bytes(run, n) for n, w in zip(levels, work, strict=True)]
-    found: Columns = {}
+    columns: Columns = {}
     for k in range(CURVE):
         want = work[-1] * (k + 1) / CURVE
         n = next((n for n, w in enumerate(work) if w >= want - 1e-9), len(work) - 1)
         part = (want - work[n - 1]) / (work[n] - work[n - 1]) if n else 1.0
         low = ratio[n - 1] if n else 0.0
-        found[f"intensity{k + 1}"] = low + (ratio[n] - low) * max(0.0, part)
-    return found
+        columns[f"intensity{k + 1}"] = low + (ratio[n] - low) * max(0.0, part)
+    return columns
 
 
 def _allocation(run: Run) -> Columns:

@@ -17,10 +17,10 @@ from .statements import Batch, Statement
 
 def rows_of(numbers: Sequence[Num], count: int) -> Floats:
     """Return `numbers` as a matrix with `count` columns; an int fills a whole row."""
-    found = np.empty((len(numbers), count))
-    for row, n in zip(found, numbers, strict=True):
+    matrix = np.empty((len(numbers), count))
+    for row, n in zip(matrix, numbers, strict=True):
         row[:] = n
-    return found
+    return matrix
 
 
 def all_packed(batch: Batch) -> list[Packed]:

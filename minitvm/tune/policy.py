@@ -71,15 +71,15 @@ def spaces_of(task: Task) -> list[Space]:
     formula keep all rows if otherwise no row of that formula would be left.
     """
     rng, formulas = np.random.default_rng(0), dict[int, list[Space]]()
-    found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
-    for sketch, space in zip(task.sketches, found, strict=True):
+    restricted_spaces = [_worthwhile(sketch, task.target) for sketch in task.sketches]
+    for sketch, space in zip(task.sketches, restricted_spaces, strict=True):
         formulas.setdefault(id(sketch.initial), []).append(space)
     left = {
         formula
         for formula, spaces in formulas.items()
         if any(len(space.sample(rng, 1)) for space in spaces)
     }
-    pairs = zip(task.sketches, found, strict=True)
+    pairs = zip(task.sketches, restricted_spaces, strict=True)
     return [space if id(sketch.initial) in left else sketch.space for sketch, space in pairs]
 
 
@@ -106,11 +106,11 @@ class Seen:
 
     def fresh(self, n: int, rows: Rows) -> Rows:
         """Return the rows among `rows` of space n that have not been added yet, each once."""
-        known, found = self.keys[n], dict[int, int]()
+        known, first = self.keys[n], dict[int, int]()
         for at, key in enumerate(self.spaces[n].keys(rows).tolist()):
             if key not in known:
-                found.setdefault(key, at)
-        return rows[list(found.values())]
+                first.setdefault(key, at)
+        return rows[list(first.values())]
 
 
 class RandomPolicy:
@@ -128,7 +128,7 @@ class RandomPolicy:
 
     def propose(self, count: int) -> list[Candidate]:
         """Return up to `count` candidates that were not proposed or measured before."""
-        found = list[Candidate]()
+        proposed = list[Candidate]()
         for _ in range(DRAWS):
             drawn = self.rng.multinomial(2 * count, self.share)
             each = list[Candidate]()
@@ -137,12 +137,12 @@ class RandomPolicy:
                 rows = self.seen.fresh(n, rows)
                 each += [Candidate(n, row) for row in row_tuples(rows[: 2 * count])]
             order: list[int] = self.rng.permutation(len(each)).tolist()
-            chosen = [each[at] for at in order[: count - len(found)]]
+            chosen = [each[at] for at in order[: count - len(proposed)]]
             self.seen.add(chosen)
-            found += chosen
-            if len(found) == count:
+            proposed += chosen
+            if len(proposed) == count:
                 break
-        return found
+        return proposed
 
     def learn(self, trials: Sequence[Trial]) -> None:
         """Remember the trials, so that they are not proposed again."""
@@ -151,10 +151,10 @@ class RandomPolicy:
 
 def by_sketch(candidates: Sequence[Candidate]) -> dict[int, list[int]]:
     """Return for each sketch number the positions of its candidates in `candidates`."""
-    found = dict[int, list[int]]()
+    positions = dict[int, list[int]]()
     for at, candidate in enumerate(candidates):
-        found.setdefault(candidate.sketch, []).append(at)
-    return found
+        positions.setdefault(candidate.sketch, []).append(at)
+    return positions
 
 
 def rows_of(space: Space, rng: np.random.Generator, count: int, shapes: int | None = None) -> Rows:

@@ -164,40 +164,40 @@ def from_line(line: str) -> Record:
         raise ValueError(BROKEN) from e
     if not isinstance(fields, dict):
         raise ValueError(BROKEN)
-    given = cast("dict[str, Any]", fields)
-    if given.get("version") != VERSION:
+    line_fields = cast("dict[str, Any]", fields)
+    if line_fields.get("version") != VERSION:
         raise ValueError("lines of another version")
     try:
-        return _record(given)
+        return _record(line_fields)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError, TVMError) as e:
         raise ValueError(BROKEN) from e
 
 
-def _record(given: Mapping[str, Any]) -> Record:
+def _record(fields: Mapping[str, Any]) -> Record:
     """Return the record of a line; raise an exception if a field is missing or makes no sense."""
-    seconds, error = tuple(_positive(s) for s in given["seconds"]), given["error"]
+    seconds, error = tuple(_positive(s) for s in fields["seconds"]), fields["error"]
     if error not in get_args(ErrorKind) or bool(seconds) == bool(error):
         raise ValueError(error)
     result = Result(
         seconds,
         cast("ErrorKind", error),
-        str(given["detail"]),
-        _finite(given["build_seconds"]),
-        _finite(given["run_seconds"]),
+        str(fields["detail"]),
+        _finite(fields["build_seconds"]),
+        _finite(fields["run_seconds"]),
     )
     return Record(
-        _known_task(given["task"]),
-        _known_target(_text(given["target"])),
-        dict(given["machine"]),
-        _text(given["sketch"]),
-        dict(given["values"]),
-        tuple(given["steps"]),
+        _known_task(fields["task"]),
+        _known_target(_text(fields["target"])),
+        dict(fields["machine"]),
+        _text(fields["sketch"]),
+        dict(fields["values"]),
+        tuple(fields["steps"]),
         result,
-        _finite(given["flops"]),
-        _finite(given["time"]),
-        bool(given["final"]),
-        int(given["batch"]),
-        None if given["default"] is None else _positive(given["default"]),
+        _finite(fields["flops"]),
+        _finite(fields["time"]),
+        bool(fields["final"]),
+        int(fields["batch"]),
+        None if fields["default"] is None else _positive(fields["default"]),
     )
 
 

@@ -315,6 +315,6 @@ class Searching:
         unsaved = ""
         if self.log is not None and self.log.unsaved:
             unsaved = f"{len(self.log.unsaved)} records are not in the log: {self.log.fault}"
-        found = Outcome(self.task, trials, self.earlier, ended, seconds, final, unsaved)
-        self.on(Finished(found))
-        return found
+        outcome = Outcome(self.task, trials, self.earlier, ended, seconds, final, unsaved)
+        self.on(Finished(outcome))
+        return outcome

@@ -76,19 +76,19 @@ class Space:
 
         shapes   draw rows of this many shapes only, because each shape costs milliseconds
         """
-        found, like = list[Rows](), self._drawn(rng, shapes or count)
+        parts, like = list[Rows](), self._drawn(rng, shapes or count)
         missing, share = count, 1.0  # share: the estimated share of allowed rows
         for _ in range(TRIES):
             rows = self._drawn(rng, max(math.ceil(missing / share), 64), like)
             good = rows[self.legal(rows)]
             share = max(len(good) / len(rows), MIN_SHARE)
-            found.append(good[:missing])
-            missing -= len(found[-1])
+            parts.append(good[:missing])
+            missing -= len(parts[-1])
             if missing == 0:
                 break
             if shapes is None or not len(good):
                 like = self._drawn(rng, shapes or missing)
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     def _drawn(self, rng: np.random.Generator, count: int, like: Rows | None = None) -> Rows:
         """Draw rows, allowed or not, with the shapes of the rows `like` in turns."""
@@ -132,12 +132,12 @@ class Space:
 
     def neighbours(self, row: Sequence[int]) -> Rows:
         """Return the allowed rows that differ from `row` by a neighbouring option of one knob."""
-        found = list[Sequence[int]]()
+        near_rows = list[Sequence[int]]()
         for c, (knob, now) in enumerate(zip(self.knobs, row, strict=True)):
             near = knob.near[knob.starts[now] : knob.starts[now + 1]] if len(knob.near) else ()
             others: Sequence[int] = [*near] or [n for n in range(len(knob)) if n != now]
-            found += [(*row[:c], n, *row[c + 1 :]) for n in others if n != now]
-        rows = np.array(found, np.int32).reshape(-1, len(self.knobs))
+            near_rows += [(*row[:c], n, *row[c + 1 :]) for n in others if n != now]
+        rows = np.array(near_rows, np.int32).reshape(-1, len(self.knobs))
         return rows[self.legal(rows)]
 
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
@@ -160,20 +160,20 @@ class Space:
 
     def index(self, row: Sequence[int]) -> int:
         """Return the number of a row; as in AutoTVM, the first knob varies fastest."""
-        found = 0
+        index = 0
         for knob, option in zip(reversed(self.knobs), reversed(row), strict=True):
-            found = found * len(knob) + int(option)
-        return found
+            index = index * len(knob) + int(option)
+        return index
 
     def row(self, index: int) -> tuple[int, ...]:
         """Return the row with this number; raise ArgumentError if the space is smaller."""
         if not 0 <= index < self.size:
             raise ArgumentError(f"candidate {index}", f"the space has {self.size} candidates")
-        found = list[int]()
+        row = list[int]()
         for knob in self.knobs:
             index, option = divmod(index, len(knob))
-            found.append(option)
-        return tuple(found)
+            row.append(option)
+        return tuple(row)
 
     def options(self, row: Sequence[int]) -> dict[str, Any]:
         """Return the option of each knob by the name of the knob."""

@@ -120,8 +120,8 @@ class Shape:
         numbers = _numbers(self.sketch, rows)
         domains = Domains(self.plan, numbers)
         domains.infer()
-        found = [s for stage in self.stages for s in _statements(domains, stage, accesses)]
-        return Batch(len(rows), tuple(_linked(found, self.plan)), tuple(domains.radix))
+        every = [s for stage in self.stages for s in _statements(domains, stage, accesses)]
+        return Batch(len(rows), tuple(_linked(every, self.plan)), tuple(domains.radix))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,19 +160,19 @@ class Statements:
 
     def at(self, rows: Rows) -> Batch:
         """Return the statements of candidates that all share one Shape."""
-        found = list(self.batches(rows))
-        if len(found) != 1:
+        batches = list(self.batches(rows))
+        if len(batches) != 1:
             names = ", ".join(self.sketch.space.knobs[n].name for n in self.fixed)
             _refuse(self.sketch, f"candidates that differ in {names} have different formulas")
-        return found[0][1]
+        return batches[0][1]
 
     def table(
         self, rows: Rows, of: Callable[[Batch], npt.NDArray[Any]], accesses: bool = True
     ) -> npt.NDArray[Any]:
         """Return the results of of(batch), joined to one array with a row for each of `rows`."""
-        found = list(self.batches(rows, accesses))
-        parts = [of(batch) for _, batch in found]
-        order = np.argsort(np.concatenate([at for at, _ in found]))
+        batches = list(self.batches(rows, accesses))
+        parts = [of(batch) for _, batch in batches]
+        order = np.argsort(np.concatenate([at for at, _ in batches]))
         return np.concatenate(parts)[order] if len(parts) > 1 else parts[0]
 
 
@@ -187,11 +187,11 @@ def statements(sketch: Sketch) -> Statements:
         _refuse(sketch, "its steps are known only after a call of the template")
     shaping = sketch.space.shaping
     row, plan = _example(sketch)
-    kept = {r for s in plan.state.stages for r in s.relations}
+    relations = {r for s in plan.state.stages for r in s.relations}
     lost = {
         knob
         for r, parameter in plan.factors.items()
-        if r not in kept
+        if r not in relations
         for knob, _ in parameter.parts
     }
     knobs = [sketch.space.knobs[knob] for knob in sorted(lost)]
@@ -274,7 +274,7 @@ def _refuse(sketch: Sketch, why: str) -> None:
 def _numbers(sketch: Sketch, rows: Rows) -> dict[Parameter, Num]:
     """Return the values of each parameter."""
     columns: dict[tuple[int, int], Num] = {}
-    found: dict[Parameter, Num] = {}
+    values: dict[Parameter, Num] = {}
     for parameter in sketch.parameters:
         for knob, part in parameter.parts:
             if (knob, part) not in columns:
@@ -283,8 +283,8 @@ def _numbers(sketch: Sketch, rows: Rows) -> dict[Parameter, Num]:
         first, *others = (columns[p] for p in parameter.parts)
         for n in others:
             first = first * n
-        found[parameter] = first
-    return found
+        values[parameter] = first
+    return values
 
 
 # --- one stage -----------------------------------------------------------------------------------
@@ -324,27 +324,27 @@ def _loop(domains: Domains, host: schedule.Stage, a: tensor.Axis) -> Loop:
 
 def _pragma(domains: Domains, path: Path, key: str, default: int) -> Num:
     """Return the value of the innermost pragma `key` on the loops of a statement."""
-    found: Num = default
+    number: Num = default
     for host, a in path:
         for k, value in host.note(a).pragmas:
             if k == key:
                 parameter = domains.plan.pragmas.get((host.name, a, key))
-                found = int(value) if parameter is None else domains.numbers[parameter]
-    return found
+                number = int(value) if parameter is None else domains.numbers[parameter]
+    return number
 
 
 def _vectorized_axis(stage: schedule.Stage, extents: Mapping[tensor.Axis, Num]) -> Num:
     """Return the extent of the axis from which the vectorized loop was split, 0 without one."""
-    wanted = next((a for a in stage.leaves if stage.note(a).kind == "vectorize"), None)
-    if wanted is None:
+    axis = next((a for a in stage.leaves if stage.note(a).kind == "vectorize"), None)
+    if axis is None:
         return 0
     for r in reversed(stage.relations):
         if isinstance(r, schedule.FuseRelation):
-            if r.fused is wanted:
-                return extents[wanted]
-        elif wanted is r.outer or wanted is r.inner:
-            wanted = r.parent
-    return extents[wanted]
+            if r.fused is axis:
+                return extents[axis]
+        elif axis is r.outer or axis is r.inner:
+            axis = r.parent
+    return extents[axis]
 
 
 @lru_cache(maxsize=1024)
@@ -377,20 +377,20 @@ def _uses(op: tensor.ComputeOp, i: int) -> tuple[_Uses, ...]:
     for n in (target, *loads):
         moving = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in n.indices)
         groups.setdefault((n.buffer, *moving), []).append(n)
-    found: list[_Uses] = []
+    merged: list[_Uses] = []
     for same in groups.values():
         t, indices, write = same[0].buffer, same[0].indices, same[0] is target
         assert isinstance(t, tensor.Tensor)
         consts = [[tir.split_terms(n.indices[d])[1] for n in same] for d in range(len(indices))]
         spread = tuple(max(c) - min(c) for c in consts)
-        found.append(_Uses(t, len(same) > write, write, tuple(indices), spread))
-    return tuple(found)
+        merged.append(_Uses(t, len(same) > write, write, tuple(indices), spread))
+    return tuple(merged)
 
 
 def _access(domains: Domains, stage: schedule.Stage, uses: _Uses) -> Access:
     t, read, write, indices, spread = uses
     values = domains.stages[stage.name].values
-    found: list[Index | None] = [index_of(e, values) for e in indices]
+    places: list[Index | None] = [index_of(e, values) for e in indices]
     owner = domains.plan.state.owner(t)
     shape: tuple[Num, ...]
     strides: tuple[Num, ...]
@@ -398,31 +398,31 @@ def _access(domains: Domains, stage: schedule.Stage, uses: _Uses) -> Access:
         domain = domains.stages[owner.name]
         shape, strides = domain.shape, domain.strides
         starts = [domain.start[a] for a in owner.op.axis]
-        found = [None if i is None else without(i, s) for i, s in zip(found, starts, strict=True)]
+        places = [None if i is None else without(i, s) for i, s in zip(places, starts, strict=True)]
         if owner.layout is not None:
-            known = tuple(i for i in found if i is not None)
+            known = tuple(i for i in places if i is not None)
             missing: list[Index | None] = [None] * len(shape)
-            found = domains.placed(owner, known) if len(known) == len(found) else missing
-            spread = (0,) * len(found)
+            places = domains.placed(owner, known) if len(known) == len(places) else missing
+            spread = (0,) * len(places)
     else:
         sizes = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]
         shape, strides = sizes, _dense(sizes)
-    return Access(t.name, t.dtype.bytes, read, write, tuple(found), spread, shape, strides)
+    return Access(t.name, t.dtype.bytes, read, write, tuple(places), spread, shape, strides)
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(np.prod(shape[d + 1 :], dtype=np.int64)) for d in range(len(shape)))
 
 
-def _linked(found: Sequence[Statement], plan: Plan) -> Iterator[Statement]:
+def _linked(every: Sequence[Statement], plan: Plan) -> Iterator[Statement]:
     """Fill in the fields `shared` and `others` of each access; yield the statements."""
-    paths = [_path(plan, plan.state.stage(s.stage)) for s in found]
-    for n, s in enumerate(found):
+    paths = [_path(plan, plan.state.stage(s.stage)) for s in every]
+    for n, s in enumerate(every):
         accesses: list[Access] = []
         for a in s.accesses:
             depths = [
                 _common(paths[n], paths[m])
-                for m, t in enumerate(found)
+                for m, t in enumerate(every)
                 if m != n and any(b.buffer == a.buffer for b in t.accesses)
             ]
             accesses.append(a._replace(shared=max(depths, default=-1), others=len(depths)))

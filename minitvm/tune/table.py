@@ -109,8 +109,8 @@ def load_table(name: str | Path) -> Table:
     return Table(head["name"], tuple(map(_knob, head["knobs"])), seconds, head["about"])
 
 
-def _knob(given: Mapping[str, Any]) -> Knob:
-    return knob_of(given["name"], [_frozen(o) for o in given["options"]], given["kind"])
+def _knob(fields: Mapping[str, Any]) -> Knob:
+    return knob_of(fields["name"], [_frozen(o) for o in fields["options"]], fields["kind"])
 
 
 def _frozen(option: Any) -> Any:
@@ -141,8 +141,8 @@ class TableMeasurer:
 
     def remeasure(self, programs: Sequence[Program]) -> list[Result]:
         """Return the results of the programs, then that of the default schedule."""
-        found = [self.result(_candidate(p)) for p in programs]
-        return [*found, Result((self.reference_seconds,))]
+        results = [self.result(_candidate(p)) for p in programs]
+        return [*results, Result((self.reference_seconds,))]
 
     def row(self, candidate: Candidate) -> tuple[int, ...]:
         """Return the row of the table's space that corresponds to a candidate of the task."""
@@ -169,8 +169,8 @@ def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
     Returns for each knob its column in the space, and the numbers of its options in the table."""
     names = [g.name for g in space.knobs]
     if sorted(names) != sorted(g.name for g in table.knobs):
-        wanted = ", ".join(g.name for g in table.knobs)
-        raise ArgumentError(f"space with {', '.join(names)}", f"{table!r} has {wanted}")
+        expected = ", ".join(g.name for g in table.knobs)
+        raise ArgumentError(f"space with {', '.join(names)}", f"{table!r} has {expected}")
     places = list[tuple[int, list[int]]]()
     for knob in table.knobs:
         column = names.index(knob.name)

@@ -48,14 +48,14 @@ class Tuner:
 
     def propose(self, count: int) -> list[Candidate]:
         """Return up to `count` candidates to measure next; none if all have been proposed."""
-        found = list[Candidate]()
-        while len(found) < count:
+        proposed = list[Candidate]()
+        while len(proposed) < count:
             row = self.next_row()
             if row is None:
                 break
             self._visit(row)
-            found.append(self.task.derived.candidate(row))
-        return found
+            proposed.append(self.task.derived.candidate(row))
+        return proposed
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
         """Take new trials into account."""
@@ -110,12 +110,12 @@ class Tuner:
         """
         if si_prefix not in ("", "K", "M", "G", "T"):
             raise ArgumentError(f"si_prefix {si_prefix!r}", "no such prefix", '"G"')
-        given = list(callbacks)
-        logs = [c.path for c in given if isinstance(c, LogToFile)]
+        every = list(callbacks)
+        logs = [c.path for c in every if isinstance(c, LogToFile)]
         if len(logs) > 1:
             raise ArgumentError("callbacks", "two of them are log_to_file", "one")
-        listeners = [c.listener() for c in given if isinstance(c, ProgressBar)]
-        others = [c for c in given if not isinstance(c, LogToFile | ProgressBar)]
+        listeners = [c.listener() for c in every if isinstance(c, ProgressBar)]
+        others = [c for c in every if not isinstance(c, LogToFile | ProgressBar)]
 
         def on(event: Event) -> None:
             for listener in listeners:

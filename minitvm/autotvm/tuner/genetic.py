@@ -34,7 +34,7 @@ class GATuner(Tuner):
         if not 0 <= elite_num <= pop_size or pop_size < 1:
             raise ArgumentError(
                 f"GATuner(pop_size={pop_size}, elite_num={elite_num})",
-                "a population has at least one row, and elite_num is at most pop_size",
+                "a population has at least one configuration, and elite_num is at most pop_size",
                 "pop_size=100, elite_num=3",
             )
         self.pop_size, self.elite_num, self.mutation_prob = pop_size, elite_num, mutation_prob
@@ -59,16 +59,16 @@ class GATuner(Tuner):
         parents: tune.Ints = np.array([self.task.derived.row(t.candidate) for t in group])
         speed = np.array([1 / t.seconds for t in group]) + 1e-30
         share = np.cumsum(speed / speed.sum())[:-1]
-        found = dict[Row, None]()
+        children = dict[Row, None]()
         for _ in range(20 * self.pop_size):
             a, b = np.searchsorted(share, self.rng.random(2)).tolist()
             cut = int(self.rng.integers(len(self.space.knobs) + 1))
             row = self._mutated(np.concatenate([parents[a][:cut], parents[b][cut:]]))
             if self.key(row) not in self.visited and self.allowed(row):
-                found[row] = None
-            if len(found) == self.pop_size:
+                children[row] = None
+            if len(children) == self.pop_size:
                 break
-        return [*found] or self._random()
+        return [*children] or self._random()
 
     def _mutated(self, row: np.ndarray[Any, np.dtype[np.int64]]) -> Row:
         sizes = np.array([len(g) for g in self.space.knobs])

@@ -85,19 +85,19 @@ class XGBTuner(Tuner):
 
     def features(self, rows: tune.Rows) -> tune.Floats:
         """Return the columns of rows of the configuration space."""
-        found = np.zeros((len(rows), len(self.columns.names)), np.float32)
+        features = np.zeros((len(rows), len(self.columns.names)), np.float32)
         for sketch, at, part in self.task.derived.parts(rows):
-            found[at] = self.columns.of(sketch, part)
-        return found
+            features[at] = self.columns.of(sketch, part)
+        return features
 
     def score(self, rows: tune.Rows) -> tune.Floats:
         """Return the predicted scores of rows; higher is faster."""
         features = self.features(rows)
-        own = self.model.predict(features) if self.fitted else np.zeros(len(rows))
+        scores = self.model.predict(features) if self.fitted else np.zeros(len(rows))
         weight = 0.5 ** (len(self.trials) / HALF_LIFE)
         if self.base is None or weight < IGNORED:
-            return own
-        return own + weight * self.base.predict(features)
+            return scores
+        return scores + weight * self.base.predict(features)
 
     def _make_plan(self) -> None:
         labels = tune.labels_of(self.trials)
@@ -145,29 +145,29 @@ class XGBTuner(Tuner):
             others = sorted({i.task.name for i, _ in every} - {name})
             text = f"{len(every) - len(ours)} records of other templates are ignored: {others}"
             warnings.warn(text, stacklevel=2)
-        given = [(i, r) for i, r in ours if not r.error_no]
-        if len(given) < max(1, min_seed_records):
-            text = f"only {len(given)} records of {name}, {min_seed_records} are needed: ignored"
+        measured = [(i, r) for i, r in ours if not r.error_no]
+        if len(measured) < max(1, min_seed_records):
+            text = f"only {len(measured)} records of {name}, {min_seed_records} are needed: ignored"
             warnings.warn(text, stacklevel=2)
             return
         groups = dict[str, list[tuple[MeasureInput, MeasureResult]]]()
-        for i, r in given:
+        for i, r in measured:
             groups.setdefault(i.task.key, []).append((i, r))
         features, labels = zip(*map(self._learned, groups.values()), strict=True)
         self.base = tune.Trees(self.model.loss, self.model.seed, threads=self.model.threads)
         self.base.fit(np.concatenate(features), np.concatenate(labels))
 
     def _learned(
-        self, given: Sequence[tuple[MeasureInput, MeasureResult]]
+        self, measured: Sequence[tuple[MeasureInput, MeasureResult]]
     ) -> tuple[tune.Floats, tune.Floats]:
         """Return the features of measurements of one task, and their speeds; the best one is 1."""
-        task = given[0][0].task
+        task = measured[0][0].task
         columns = columns_of(task, self.feature_type)
         if columns.names != self.columns.names:
             why = "the features of another workload have other columns"
             raise ArgumentError("load_history", why, 'feature_type="itervar" or "curve"')
-        features = columns.of_candidates([task.candidate(i.config) for i, _ in given])
-        seconds = np.array([min(r.costs) for _, r in given])
+        features = columns.of_candidates([task.candidate(i.config) for i, _ in measured])
+        seconds = np.array([min(r.costs) for _, r in measured])
         return features, self._labels((seconds.min() / seconds).astype(np.float32))
 
     def _labels(self, speeds: tune.Floats) -> tune.Floats:
