@@ -211,12 +211,10 @@ def knobs_of(task: tune.Task) -> dict[str, int]:
 
 def _usual(task: tune.Task, knobs: dict[str, int]) -> tuple[str, str]:
     """Return the innermost parts of the two splits with the most options."""
-    knobs = {g.name: g for s in task.sketches for g in s.space.knobs if g.kind == "split"}
-    names = [
-        f"{g.name}[{g.values.shape[1] - 1}]"
-        for g in sorted(knobs.values(), key=lambda g: -len(g))
-        if f"{g.name}[{g.values.shape[1] - 1}]" in knobs
-    ]
+    splits = {k.name: k for s in task.sketches for k in s.space.knobs if k.kind == "split"}
+    longest_first = sorted(splits.values(), key=lambda k: -len(k))
+    innermost = [f"{k.name}[{k.values.shape[1] - 1}]" for k in longest_first]
+    names = [name for name in innermost if name in knobs]
     names += [k for k in knobs if k not in names]
     return names[0], names[min(1, len(names) - 1)]
 
