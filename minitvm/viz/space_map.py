@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitvm import tune
 from minitvm.base import ArgumentError
@@ -19,11 +18,10 @@ from .plot import Axis, plot
 
 WIDTH, LARGEST, SMALLEST = 640, 46, 18  # pixels: the widest picture, and the side of a cell
 BATCH = 16  # trials per step of the animation
-MOST = 20  # most values of a knob that fit in the table
+MAX_VALUES = 20  # most values of a knob that fit in the table
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(NamedTuple):
     """A measured candidate: its values of both knobs, GFLOP/s (0 if it failed) and batch."""
 
     across: int
@@ -50,42 +48,31 @@ class SpaceMap(Figure):
         *,
         batch: int = BATCH,
     ) -> None:
-        self._task, self._trials = task, tuple(trials)
-        self._batch = batch
-        self._knobs = knobs_of(task)
-        first, second = _usual(task, self._knobs)
-        self._across, self._down = self._known(across or first), self._known(down or second)
+        self._task, self._trials, self._batch = task, tuple(trials), batch
+        self._knobs = labels_of(task)
+        names, first, second = tuple(self._knobs), *_usual(task, self._knobs)
+        self._across = Select("knob", "", names, first).accept(across or first)
+        self._down = Select("knob", "", names, second).accept(down or second)
         super().__init__()
 
-    def _known(self, name: str) -> str:
-        if name not in self._knobs:
-            raise ArgumentError(
-                f"knob {name!r}", "no such knob", f"one of {', '.join(self._knobs)}"
-            )
-        return name
-
     def _tried(self) -> list[Tried]:
-        found = list[Tried]()
+        """Return the trials whose sketches have both knobs."""
+        tried = list[Tried]()
         for n, trial in enumerate(self._trials):
-            across, down = (self._value(k, trial.candidate) for k in (self._across, self._down))
-            if across is not None and down is not None:
-                failed = bool(trial.result.error)
-                speed = 0.0 if failed else tune.rate(self._task, trial.seconds)
-                found.append(Tried(across, down, speed, n // self._batch))
-        return found
-
-    def _value(self, knob: str, candidate: tune.Candidate) -> int | None:
-        """Return the value that a candidate gives to a knob; None if it does not have the knob."""
-        name, part = _parts(knob)
-        knobs = self._task.sketches[candidate.sketch].space.knobs
-        for knob, option in zip(knobs, candidate.row, strict=True):
-            if knob.name == name and part < knob.values.shape[1]:
-                return int(knob.values[option, part])
-        return None
+            knobs = self._task.sketches[trial.candidate.sketch].space.knobs
+            values = {
+                name: int(by_option[option])
+                for knob, option in zip(knobs, trial.candidate.row, strict=True)
+                for name, by_option in parts_of(knob)
+            }
+            if self._across in values and self._down in values:
+                speed = 0.0 if trial.result.error else tune.rate(self._task, trial.seconds)
+                both = values[self._across], values[self._down]
+                tried.append(Tried(*both, speed, n // self._batch))
+        return tried
 
     def _labels(self) -> tuple[dict[int, str], dict[int, str]]:
-        across, down = (_labels(self._task, k) for k in (self._across, self._down))
-        return across, down
+        return self._knobs[self._across], self._knobs[self._down]
 
     # --- what is shown ---
 
@@ -124,8 +111,8 @@ class SpaceMap(Figure):
         for c, value in enumerate(across):
             for r, other in enumerate(down):
                 count, speed = counts[value, other], best.get((value, other), 0.0)
-                found = f"best {speed:.4g} GFLOP/s" if speed else "all failed"
-                words = f"{count} trial{'s' * (count > 1)}, {found}" if count else "not tried"
+                outcome = f"best {speed:.4g} GFLOP/s" if speed else "all failed"
+                words = f"{count} trial{'s' * (count > 1)}, {outcome}" if count else "not tried"
                 tip = f"{self._across} {across[value]}, {self._down} {down[other]}: {words}"
                 yield Bar(c, r, c + 1, r + 1, "cell", f"cell:{c}:{r}", tip, inset=1, gap=2)
                 if speed:
@@ -181,57 +168,41 @@ def best_of_cells(tried: Sequence[Tried]) -> dict[tuple[int, int], float]:
 
 def _frames(
     tried: Sequence[Tried], labels: tuple[dict[int, str], dict[int, str]]
-) -> Iterable[Frame]:
+) -> Iterator[Frame]:
     """Yield a frame for all trials, then a frame for each batch: its cells and its best speed."""
-    columns, rows = list(labels[0]), list(labels[1])
+    columns, rows = map(list, labels)
     yield Frame({}, "all trials; play to see where each batch has looked")
-    for batch, group in groupby(tried, lambda t: t.batch):
-        found = list(group)
-        marks = {f"cell:{columns.index(t.across)}:{rows.index(t.down)}": "now" for t in found}
-        best = max(t.speed for t in found)
-        yield Frame(marks, f"batch {batch + 1}: {len(found)} trials, best {best:.4g} GFLOP/s")
+    for number, group in groupby(tried, lambda t: t.batch):
+        batch = list(group)
+        marks = {f"cell:{columns.index(t.across)}:{rows.index(t.down)}": "now" for t in batch}
+        best = max(t.speed for t in batch)
+        yield Frame(marks, f"batch {number + 1}: {len(batch)} trials, best {best:.4g} GFLOP/s")
 
 
-def knobs_of(task: tune.Task) -> dict[str, int]:
-    """Return the knobs with 2 to MOST different values, and how many values each has."""
-    found: dict[str, int] = {}
-    for sketch in task.sketches:
-        for knob in sketch.space.knobs:
-            parts = knob.values.shape[1]
-            for part in range(parts):
-                name = f"{knob.name}[{part}]" if parts > 1 else knob.name
-                count = len(set(knob.values[:, part].tolist()))
-                if 2 <= count <= MOST:
-                    found.setdefault(name, count)
-    if not found:
-        why = "no knob has 2 to 20 values"
+def parts_of(knob: tune.Knob) -> list[tuple[str, tune.Ints]]:
+    """Return the name of each part of a knob, such as "tile_j[3]", and its value by option."""
+    parts = knob.values.shape[1]
+    names = [f"{knob.name}[{n}]" for n in range(parts)] if parts > 1 else [knob.name]
+    return [*zip(names, knob.values.T, strict=True)]
+
+
+def labels_of(task: tune.Task) -> dict[str, dict[int, str]]:
+    """Return the knobs with 2 to MAX_VALUES values: the label of each value, in order."""
+    labels: dict[str, dict[int, str]] = {}
+    for knob in (knob for sketch in task.sketches for knob in sketch.space.knobs):
+        for name, by_option in parts_of(knob):
+            texts = map(str, knob.options if knob.kind == "choice" else by_option.tolist())
+            labels.setdefault(name, {}).update(zip(by_option.tolist(), texts, strict=True))
+    fit = {n: dict(sorted(v.items())) for n, v in labels.items() if 2 <= len(v) <= MAX_VALUES}
+    if not fit:
+        why = f"no knob has 2 to {MAX_VALUES} values"
         raise ArgumentError(f"a map of {task.name}", why, "TuningCurve")
-    return found
+    return fit
 
 
-def _usual(task: tune.Task, knobs: dict[str, int]) -> tuple[str, str]:
+def _usual(task: tune.Task, knobs: Iterable[str]) -> tuple[str, str]:
     """Return the innermost parts of the two splits with the most options."""
     splits = {k.name: k for s in task.sketches for k in s.space.knobs if k.kind == "split"}
-    longest_first = sorted(splits.values(), key=lambda k: -len(k))
-    innermost = [f"{k.name}[{k.values.shape[1] - 1}]" for k in longest_first]
-    names = [name for name in innermost if name in knobs]
-    names += [k for k in knobs if k not in names]
+    innermost = (parts_of(k)[-1][0] for k in sorted(splits.values(), key=lambda k: -len(k)))
+    names = [*dict.fromkeys([*(name for name in innermost if name in knobs), *knobs])]
     return names[0], names[min(1, len(names) - 1)]
-
-
-def _parts(knob: str) -> tuple[str, int]:
-    """Split "tile_j[3]" into ("tile_j", 3); a knob of one part has part 0."""
-    name, _, rest = knob.partition("[")
-    return name, int(rest.rstrip("]")) if rest else 0
-
-
-def _labels(task: tune.Task, knob: str) -> dict[int, str]:
-    """Return the label of each value of a knob, in order."""
-    name, part = _parts(knob)
-    found: dict[int, str] = {}
-    for sketch in task.sketches:
-        for knob in sketch.space.knobs:
-            if knob.name == name and part < knob.values.shape[1]:
-                for option, value in zip(knob.options, knob.values[:, part].tolist(), strict=True):
-                    found[value] = str(value) if knob.kind != "choice" else str(option)
-    return dict(sorted(found.items()))
