@@ -10,12 +10,13 @@ from minitvm import accel
 
 from .accelerator_run import MEMORIES, STEPS, engine, occupancy
 from .accelerator_scene import WIDTH, accelerator_box, accelerator_frames, title, written_by
-from .accelerator_use import Ints
+from .accelerator_use import NONE, Ints
 from .boxes import Box, column, picture, text
 from .chart import short
-from .controls import CodeLine, Control, Layout, Panel, Slider
+from .controls import CodeLine, Layout, Panel, Slider
 from .figure import Figure
 from .gantt import check_config, check_program
+from .gantt_view import LOOKS
 from .scene import Scene
 
 ACROSS = 64  # characters that show a memory as text
@@ -85,22 +86,11 @@ class AcceleratorView(Figure):
         caption = [short(line, 96) for line in self._run.caption(step).split("\n")]
         owner = next(self._run.states(step, step + 1))
         strips = [line for memory in MEMORIES for line in self._strip(memory, owner, step)]
-        letters = {
-            written_by(self._run, s)[1]
-            for part in owner.values()
-            for s in np.unique(part)
-            if s >= 0
-        }
-        names = {letter: self._name(letter) for letter in sorted(letters)}
-        keys = "  ".join(f"{letter} {name}" for letter, name in names.items())
+        written = np.unique(np.concatenate([*owner.values()])).tolist()
+        letters = {written_by(self._run, s)[1] for s in written if s >= 0}
+        named = sorted((letter, name) for name, (_, letter) in LOOKS.items() if letter in letters)
+        keys = "  ".join(f"{letter} {name}" for letter, name in named)
         return "\n".join([*caption, "", *strips, "", f"written by: {keys}"])
-
-    def _name(self, letter: str) -> str:
-        """Return the mnemonic of the instructions drawn with a letter, such as "gemm" for "G"."""
-        steps = range(len(self._run.order))
-        step = next(s for s in steps if written_by(self._run, s)[1] == letter)
-        name = accel.mnemonic(self.program.instructions[self._run.order[step]])
-        return "alu" if letter == "A" else name
 
     def _strip(self, memory: accel.Memory, owner: dict[accel.Memory, Ints], step: int) -> list[str]:
         """Return a memory as text, "INP  IIII....  0..7", and marks: r read, w written, b both."""
@@ -108,32 +98,26 @@ class AcceleratorView(Figure):
             return [f"{memory.name:5}unused"]
         count = self._run.shown[memory]
         cells = min(ACROSS, count)
-        held = owner[memory].reshape(cells, -1).max(1)
-        marks = "".join(written_by(self._run, s)[1] if s >= 0 else "." for s in held.tolist())
+        writers: list[int] = owner[memory].reshape(cells, -1).max(1).tolist()
+        letters = "".join(written_by(self._run, s)[1] if s >= 0 else "." for s in writers)
         use = self._run.uses[self._run.order[step]]
-        used = [" "] * cells
-        for verb, found in (("r", use.reads), ("w", use.writes)):
-            for cell in np.unique(found.get(memory, np.zeros(0, int)) * cells // count).tolist():
-                used[cell] = "b" if used[cell] == "r" else verb
-        below = f"     {''.join(used)}".rstrip()
-        return [f"{memory.name:5}{marks}  0..{count - 1}"] + ([below] if below else [])
+        marks = [" "] * cells
+        for verb, used in (("r", use.reads), ("w", use.writes)):
+            for cell in np.unique(used.get(memory, NONE) * cells // count).tolist():
+                marks[cell] = "b" if marks[cell] == "r" else verb
+        below = f"     {''.join(marks)}".rstrip()
+        return [f"{memory.name:5}{letters}  0..{count - 1}"] + ([below] if below else [])
 
     def layout(self) -> Layout:
         """Return the slider, one frame per step, and the instructions of the window."""
+        last = max(0, len(self._run.order) - 1) // STEPS
         return Layout(
-            controls=tuple(self._controls()),
+            controls=(Slider("window", "window", 0, last, self._window),) if last else (),
             frames=accelerator_frames(self._run, self._start),
             first=(self._middle() or self._start) - self._start,
             columns=1,
             panels=(Panel("instructions", self._lines()),),
         )
-
-    def _controls(self) -> list[Control]:
-        last = self._last()
-        return [Slider("window", "window", 0, last, self._window)] if last else []
-
-    def _last(self) -> int:
-        return max(0, len(self._run.order) - 1) // STEPS
 
     def _lines(self) -> tuple[CodeLine, ...]:
         """Return the instructions of the window in execution order."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from minitvm import accel
 
-from .accelerator_use import Ints, Piece, Use, piece, uses
+from .accelerator_use import Ints, Use, piece, uses
 
 STEPS = 64  # steps per window
 MEMORIES: tuple[accel.Memory, ...] = (
@@ -64,23 +64,21 @@ class Occupancy:
     def text(self, step: int) -> str:
         """Name what a step wrote: "A[0:16]" for a load or store, "gemm 7" for a computation."""
         n = self.order[step]
-        moved = self.moved(n)
+        moved = piece(self.program, self.config, n)
         name = accel.mnemonic(self.program.instructions[n])
         return f"{moved.area}[{span(moved.elements)}]" if moved.area else f"{name} {n}"
-
-    def moved(self, n: int) -> Piece:
-        """Return the elements that the n-th instruction moves from or to DRAM."""
-        return piece(self.program, self.config, n)
 
     def caption(self, step: int) -> str:
         """Describe a step: its instruction, what it reads and what it writes."""
         n = self.order[step]
-        use, moved, name = self.uses[n], self.moved(n), accel.mnemonic(self.program.instructions[n])
-        reads = [f"{m.name}[{span(use.reads[m])}]" for m in MEMORIES if m in use.reads]
-        writes = [f"{m.name}[{span(use.writes[m])}]" for m in MEMORIES if m in use.writes]
+        instruction, moved = self.program.instructions[n], piece(self.program, self.config, n)
+        reads, writes = (
+            [f"{m.name}[{span(used[m])}]" for m in MEMORIES if m in used] for used in self.uses[n]
+        )
         if moved.area:
-            outward = isinstance(self.program.instructions[n], accel.Store)
-            (writes if outward else reads).append(f"{moved.area}[{span(moved.elements)}]")
+            to = writes if isinstance(instruction, accel.Store) else reads
+            to.append(f"{moved.area}[{span(moved.elements)}]")
+        name = accel.mnemonic(instruction)
         lines = [f"step {step + 1} of {len(self.order)}: instruction {n} ({name})"]
         lines += [f"reads   {', '.join(reads)}"] if reads else []
         lines += [f"writes  {', '.join(writes)}"] if writes else []

@@ -11,7 +11,7 @@ import numpy as np
 from minitvm import accel
 
 from .accelerator_run import MEMORIES, STEPS, Occupancy, engine, runs
-from .accelerator_use import Ints
+from .accelerator_use import Ints, piece
 from .boxes import Box, column, drawn, text
 from .controls import Frame
 from .gantt_view import appearance
@@ -39,14 +39,13 @@ class Strip:
     def rects(self, elements: Ints) -> list[tuple[float, float]]:
         """Return (left, width) of each run of elements, merging runs less than a pixel apart."""
         scale = self.width / self.count
-        found: list[tuple[float, float]] = []
+        merged: list[tuple[float, float]] = []
         for first, after in runs(elements):
             left, right = self.x + first * scale, self.x + after * scale
-            if found and left - sum(found[-1]) < 1:
-                found[-1] = found[-1][0], right - found[-1][0]
-            else:
-                found.append((left, right - left))
-        return [(left, max(1.5, wide)) for left, wide in found]
+            if merged and left - sum(merged[-1]) < 1:
+                left, _ = merged.pop()
+            merged.append((left, right - left))
+        return [(left, max(1.5, wide)) for left, wide in merged]
 
 
 def memory_strips(o: Occupancy) -> dict[accel.Memory, Strip]:
@@ -202,36 +201,28 @@ def wires(o: Occupancy, n: int) -> list[str]:
     use, name = o.uses[n], engine(o.program, n)
     if name == "dma":
         loaded = [m for m in use.writes if m is not accel.Memory.OUT]
-        area = o.moved(n).area
+        area = piece(o.program, o.config, n).area
         return [f"load:{area}:{m.name}" for m in loaded] or [f"store:{area}:OUT"]
-    found = [f"read:{name}:{m.name}" for m in use.reads if m is not accel.Memory.UOP]
-    return found + [f"write:{name}:{m.name}" for m in use.writes if m is not accel.Memory.OUT]
+    reads = [f"read:{name}:{m.name}" for m in use.reads if m is not accel.Memory.UOP]
+    return reads + [f"write:{name}:{m.name}" for m in use.writes if m is not accel.Memory.OUT]
 
 
 def _written(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
     """Draw the data that are in a memory at any step of the window, grouped by their writer."""
     strips = memory_strips(o)
-    for step, memory in _writers(o, start):
+    for step, memory in sorted(set[tuple[int, accel.Memory]]().union(*_live(o, start))):
         key = f"w:{step}:{memory.name}"
         if marks is not None and key not in marks:
             continue
         kind = "hidden" if marks is None else marks[key]
         strip, use = strips[memory], o.uses[o.order[step]]
-        found = strip.rects(use.writes[memory])
-        shapes: list[Shape] = [Rect(x, strip.y, wide, STRIP, kind) for x, wide in found]
-        left, widest = max(found, key=lambda r: r[1])
+        runs = strip.rects(use.writes[memory])
+        shapes: list[Shape] = [Rect(x, strip.y, wide, STRIP, kind) for x, wide in runs]
+        left, widest = max(runs, key=lambda r: r[1])
         words, look = o.text(step), kind if marks is None else ink(kind)
         if text_width(words, 12) < widest - 4:
             shapes.append(Text(left + widest / 2, strip.y + 17, words, look, 12, "middle"))
         yield Group(tuple(shapes), key, f"{memory.name}: {words}")
-
-
-def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
-    """Return sorted pairs (step, memory): the memory has data from this step in the window."""
-    found: set[tuple[int, accel.Memory]] = set()
-    for live in _live(o, start):
-        found |= live
-    return sorted(found)
 
 
 def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
@@ -249,9 +240,10 @@ def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
     """Draw marks for each step: above the elements it writes, below the elements it reads."""
     inside, outside = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
-        use, moved = o.uses[o.order[step]], o.moved(o.order[step])
-        for verb, found in (("read", use.reads), ("write", use.writes)):
-            for memory, elements in found.items():
+        n = o.order[step]
+        use, moved = o.uses[n], piece(o.program, o.config, n)
+        for verb, used in (("read", use.reads), ("write", use.writes)):
+            for memory, elements in used.items():
                 yield from _marks(inside[memory], elements, verb, step, marks)
         if moved.area in outside:
             verb = "read" if use.writes else "write"

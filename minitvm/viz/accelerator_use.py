@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,12 +12,11 @@ Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 NONE: Ints = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class Use(NamedTuple):
     """The elements of memories that an instruction reads and writes, sorted, without repetition."""
 
-    reads: dict[accel.Memory, Ints] = field(default_factory=dict[accel.Memory, Ints])
-    writes: dict[accel.Memory, Ints] = field(default_factory=dict[accel.Memory, Ints])
+    reads: dict[accel.Memory, Ints]
+    writes: dict[accel.Memory, Ints]
 
     def elements(self, memory: accel.Memory) -> Ints:
         """Return the elements of `memory` that are read or written."""
@@ -35,83 +33,55 @@ def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
     Raises ArgumentError for addresses that do not exist.
     """
     known: dict[tuple[int, str, bool], Use] = {}  # equal loops share their indices
-    found: list[Use] = []
-    resolved = accel.resolve(program, config)
-    for instruction, indices in zip(program.instructions, resolved, strict=True):
+    each = list[Use]()
+    for instruction, indices in zip(
+        program.instructions, accel.resolve(program, config), strict=True
+    ):
         if indices is None:
-            found.append(_moves(instruction))
+            each.append(_use(instruction, None))
             continue
         two = isinstance(instruction, accel.Alu) and instruction.imm is None
         key = id(indices), accel.mnemonic(instruction), two
         if key not in known:
-            known[key] = _computes(instruction, *_distinct(indices))
-        found.append(known[key])
-    return tuple(found)
+            known[key] = _use(instruction, indices)
+        each.append(known[key])
+    return tuple(each)
 
 
-def _distinct(indices: accel.Indices) -> tuple[Ints, Ints, Ints]:
-    """Return the dst, src and wgt indices, each sorted and without repetition."""
-    dst, src, wgt = (np.unique(i).astype(np.int64) for i in (indices.dst, indices.src, indices.wgt))
-    return dst, src, wgt
-
-
-def _moves(instruction: accel.Instruction) -> Use:
-    """Return what a load or a store reads and writes on the chip; FINISH accesses nothing."""
+def _use(instruction: accel.Instruction, indices: accel.Indices | None) -> Use:
+    """Return what an instruction reads and writes; GEMM and ALU access the elements `indices`."""
+    reads, writes = dict[accel.Memory, Ints](), dict[accel.Memory, Ints]()
     match instruction:
-        case accel.Load(x=0) | accel.Store(x=0):
-            return Use()
-        case accel.Load(memory=accel.Memory.UOP, sram=sram, x=x):
-            return Use({}, {accel.Memory.UOP: np.arange(sram, sram + x)})
+        case accel.Load(x=0) | accel.Store(x=0) | accel.Finish():
+            pass
         case accel.Load(memory=memory, sram=sram):
-            return Use(
-                {}, _with_out({memory.on_chip: np.arange(sram, sram + accel.total(instruction))})
-            )
+            writes[memory.on_chip] = np.arange(sram, sram + accel.total(instruction))
         case accel.Store(sram=sram):
-            return Use({accel.Memory.OUT: np.arange(sram, sram + accel.total(instruction))})
-        case _:
-            return Use()
+            reads[accel.Memory.OUT] = np.arange(sram, sram + accel.total(instruction))
+        case accel.Gemm(loops=loops) | accel.Alu(loops=loops):
+            assert indices is not None, "resolve() gives indices for every GEMM and ALU"
+            used = (indices.dst, indices.src, indices.wgt)
+            dst, src, wgt = (np.unique(i).astype(np.int64) for i in used)
+            if isinstance(instruction, accel.Alu):
+                alone = instruction.imm is not None
+                reads[accel.Memory.ACC] = dst if alone else np.union1d(dst, src)
+            elif not instruction.reset:
+                reads |= {accel.Memory.INP: src, accel.Memory.WGT: wgt, accel.Memory.ACC: dst}
+            reads[accel.Memory.UOP] = np.arange(loops.begin, loops.end)
+            writes[accel.Memory.ACC] = dst
+    if accel.Memory.ACC in writes:
+        writes[accel.Memory.OUT] = writes[accel.Memory.ACC]
+    return Use(reads, writes)
 
 
-def _computes(instruction: accel.Instruction, dst: Ints, src: Ints, wgt: Ints) -> Use:
-    """Return what a GEMM or ALU instruction reads and writes, given its operands' elements."""
-    match instruction:
-        case accel.Gemm(loops=loops, reset=reset):
-            inputs = (
-                {}
-                if reset
-                else {accel.Memory.INP: src, accel.Memory.WGT: wgt, accel.Memory.ACC: dst}
-            )
-            return Use(_with_uops(inputs, loops), _with_out({accel.Memory.ACC: dst}))
-        case accel.Alu(loops=loops, imm=imm):
-            both = dst if imm is not None else np.union1d(dst, src)
-            return Use(
-                _with_uops({accel.Memory.ACC: both}, loops), _with_out({accel.Memory.ACC: dst})
-            )
-        case accel.Load() | accel.Store() | accel.Finish():
-            raise AssertionError("resolve() returns indices only for GEMM and ALU")
-
-
-def _with_out(written: dict[accel.Memory, Ints]) -> dict[accel.Memory, Ints]:
-    return (
-        {**written, accel.Memory.OUT: written[accel.Memory.ACC]}
-        if accel.Memory.ACC in written
-        else written
-    )
-
-
-def _with_uops(read: dict[accel.Memory, Ints], loops: accel.UopLoops) -> dict[accel.Memory, Ints]:
-    return {**read, accel.Memory.UOP: np.arange(loops.begin, loops.end)}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class Piece(NamedTuple):
     """The elements of a DRAM area that a transfer moves, counted from the start of the area.
 
     area   the name of the area; "uops" for the micro-operations, "" if nothing is moved
     """
 
     area: str = ""
-    elements: Ints = field(default_factory=lambda: NONE)
+    elements: Ints = NONE
 
 
 def piece(program: accel.Program, config: accel.Config, n: int) -> Piece:
@@ -125,12 +95,8 @@ def piece(program: accel.Program, config: accel.Config, n: int) -> Piece:
             first, column = accel.rows(move)
             elements = np.unique(first[:, None] + column)
             size = config.element_bytes(move.memory)
-            area = next(a for a in program.areas if _inside(a, config, move.dram * size))
-            return Piece(area.name, elements - area.byte_range(config)[0] // size)
-        case _:
-            return Piece()
-
-
-def _inside(area: accel.Area, config: accel.Config, byte: int) -> bool:
-    begin, end = area.byte_range(config)
-    return begin <= byte < end
+            for area in program.areas:
+                begin, end = area.byte_range(config)
+                if begin <= move.dram * size < end:
+                    return Piece(area.name, elements - begin // size)
+    return Piece()

@@ -26,7 +26,7 @@ from .scene import Scene
 SMALL = cachesim.Cache(1024, 64, 2)  # small enough to show completely
 BYTES = tuple(1 << k for k in range(8, 20))
 LINES = tuple(1 << k for k in range(4, 9))
-WAYS = ("1", "2", "4", "8", "16", "all")
+WAYS = (1, 2, 4, 8, 16, None)  # None: fully associative
 POLICIES = ("lru", "fifo")
 
 
@@ -86,43 +86,44 @@ class CacheLens(Figure):
     def layout(self) -> Layout:
         """Return the layout: controls for cache and window, the frames, and the program."""
         lines = numbered(str(self.run.trace.program).split("\n"))
+        last, controls = (len(self.run.trace) - 1) // WINDOW, self._controls()
+        if last:
+            controls.append(Slider("window", "window", 0, last, self._window.start // WINDOW))
+        links: dict[str, tuple[str, ...]] = {}  # a line of a tensor and the ways that contain it
+        for k, t in enumerate(self._window.cached_lines):
+            links[f"t{k}"] = (t.key,)
+            links[t.key] = (*links.get(t.key, ()), f"t{k}")
         return Layout(
-            controls=tuple(self._controls()),
+            controls=tuple(controls),
             frames=self._frames,
             first=len(self._frames) // 2,
-            links=self._links(),
+            links=links,
             panels=(Panel("the program", lines),),
         )
 
-    def _controls(self) -> list[Control]:
+    def _choices(self) -> dict[str, dict[str, Any]]:
+        """Return the values of each property of the cache by their names in its control."""
         c = self.cache
-        sizes = tuple(map(size_text, sorted({*BYTES, c.bytes})))
-        ways = str(c.ways) if c.ways else "all"
-        found: list[Control] = [
-            Select("bytes", "cache", sizes, size_text(c.bytes)),
-            Select("line", "line", tuple(map(str, sorted({*LINES, c.line}))), str(c.line)),
-            Select("ways", "ways", WAYS if ways in WAYS else (*WAYS, ways), ways),
-            Select("policy", "policy", POLICIES, c.policy),
-        ]
-        last = (len(self.run.trace) - 1) // WINDOW
-        if last:
-            found.append(Slider("window", "window", 0, last, self._window.start // WINDOW))
-        return found
+        return {
+            "bytes": {size_text(n): n for n in sorted({*BYTES, c.bytes})},
+            "line": {str(n): n for n in sorted({*LINES, c.line})},
+            "ways": {str(n or "all"): n for n in dict.fromkeys((*WAYS, c.ways))},
+            "policy": {name: name for name in POLICIES},
+        }
 
-    def _links(self) -> dict[str, tuple[str, ...]]:
-        """Link each line of a tensor to the ways that contain it, in both directions."""
-        links: dict[str, tuple[str, ...]] = {}
-        for k, t in enumerate(self._window.cached_lines):
-            buffer, number = self.run.own(t.line)
-            key = f"{buffer}/{number}"
-            links[f"t{k}"] = (key,)
-            links[key] = (*links.get(key, ()), f"t{k}")
-        return links
+    def _controls(self) -> list[Control]:
+        controls = list[Control]()
+        for name, choices in self._choices().items():
+            now = getattr(self.cache, name)
+            shown = next(text for text, value in choices.items() if value == now)
+            label = "cache" if name == "bytes" else name
+            controls.append(Select(name, label, tuple(choices), shown))
+        return controls
 
     def on(self, name: str, value: Any) -> str | None:
         """Change the cache or the window; return the totals if the cache changed."""
-        if name in ("bytes", "line", "ways", "policy"):
-            new = replace(self.cache, **{name: _cache_value(name, value)})
+        if name in self._choices():
+            new = replace(self.cache, **{name: self._choices()[name][value]})
             self._show(cache_run(self.run.trace, new), self._window.start)
             return str(self.run.replay)
         if name == "window":
@@ -147,11 +148,3 @@ def recorded(who: str, s: Any, args: Sequence[Any] | None) -> accesses.AccessTra
             "te.create_schedule(C.op)",
         )
     return accesses.record(s, args)
-
-
-def _cache_value(name: str, text: str) -> int | str | None:
-    """Parse the value of the control `name`: "2 KiB" -> 2048, "all" -> None, "lru" -> "lru"."""
-    if name == "policy" or text == "all":
-        return None if name == "ways" else text
-    number, _, unit = text.partition(" ")
-    return int(number) << {"KiB": 10, "MiB": 20}.get(unit, 0)

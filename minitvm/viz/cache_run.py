@@ -21,7 +21,8 @@ PAGE = 4096  # bytes: a recorded run places each tensor at a multiple of this
 class CachedLine:
     """A cache line that occupies one way of a set from access `first` to access `last` - 1.
 
-    line    the number of the line in memory: address // bytes of a line
+    line             the number of the line in memory: address // bytes of a line
+    buffer, number   its buffer, and its index among the lines of the buffer
     """
 
     set: int
@@ -29,6 +30,13 @@ class CachedLine:
     line: int
     first: int
     last: int
+    buffer: int
+    number: int
+
+    @property
+    def key(self) -> str:
+        """The key of the line in the picture of its buffer."""
+        return f"{self.buffer}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,14 +81,10 @@ def cache_run(trace: accesses.AccessTrace, cache: cachesim.Cache) -> CacheRun:
     if not len(trace):
         raise ArgumentError("CacheLens", "the program accesses no memory", "a program with tensors")
     widest = max(b.itemsize for b in trace.buffers)
-    if cache.line < widest:
-        raise ArgumentError(
-            f"Cache(line={cache.line})", f"smaller than an element of {widest} bytes", "line=64"
-        )
-    if cache.line > PAGE:
-        raise ArgumentError(
-            f"Cache(line={cache.line})", f"larger than a page of {PAGE} bytes", "line=64"
-        )
+    if not widest <= cache.line <= PAGE:
+        small = cache.line < widest
+        why = f"smaller than an element of {widest}" if small else f"larger than a page of {PAGE}"
+        raise ArgumentError(f"Cache(line={cache.line})", f"{why} bytes", "line=64")
     return CacheRun(
         trace,
         cache,
@@ -115,24 +119,19 @@ def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
     """Map each set to its lines after `upto` accesses; the first line is evicted next."""
     many = LOOK_BACK
     while True:  # look back until the cache is full
-        found = _held(run, max(0, upto - many), upto)
-        if many >= upto or sum(map(len, found.values())) == run.cache.lines:
-            return found
+        begin = max(0, upto - many)
+        lines = run.lines[begin:upto]
+        if run.cache.policy == "fifo":
+            lines = lines[run.replay.outcome[begin:upto] != cachesim.HIT]
+        names, age = np.unique(lines[::-1], return_index=True)
+        sets: dict[int, list[int]] = {}
+        for line in cast("list[int]", names[np.argsort(age)].tolist()):  # the latest first
+            cached = sets.setdefault(line % run.cache.sets, [])
+            if len(cached) < run.ways:
+                cached.insert(0, line)
+        if not begin or sum(map(len, sets.values())) == run.cache.lines:
+            return sets
         many *= 8
-
-
-def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
-    """Map each set to the last lines that accesses `begin` to `end` - 1 used (FIFO: fetched)."""
-    before = run.lines[begin:end]
-    if run.cache.policy == "fifo":
-        before = before[run.replay.outcome[begin:end] != cachesim.HIT]
-    names, age = np.unique(before[::-1], return_index=True)
-    found: dict[int, list[int]] = {}
-    for line in cast("list[int]", names[np.argsort(age)].tolist()):  # the latest first
-        row = found.setdefault(line % run.cache.sets, [])
-        if len(row) < run.ways:
-            row.insert(0, line)
-    return found
 
 
 def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]:
@@ -140,14 +139,15 @@ def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]
 
     Lines cached before `start` get ways in order of age; no hit depends on the way of a line.
     """
-    found: list[CachedLine] = []
+    past: list[CachedLine] = []
     queues = contents(run, start)  # set -> its lines; the first is evicted next
     ways = {x: w for row in queues.values() for w, x in enumerate(row)}
     since = dict.fromkeys(ways, start)
 
     def leave(line: int, now: int) -> int:
         way = ways.pop(line)
-        found.append(CachedLine(line % run.cache.sets, way, line, since.pop(line), now))
+        span = since.pop(line), now
+        past.append(CachedLine(line % run.cache.sets, way, line, *span, *run.own(line)))
         return way
 
     for n in range(start, stop):
@@ -163,7 +163,7 @@ def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]
             queue.append(line)
     for line in list(ways):
         leave(line, stop)
-    return tuple(sorted(found, key=lambda t: (t.first, t.set, t.way)))
+    return tuple(sorted(past, key=lambda t: (t.first, t.set, t.way)))
 
 
 def labels(trace: accesses.AccessTrace) -> tuple[str, ...]:

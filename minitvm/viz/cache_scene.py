@@ -160,11 +160,11 @@ def _cache_note(w: AccessRange) -> str:
 
 def _line(w: AccessRange, k: int, hidden: bool) -> Box:
     """Draw the k-th cached line; if `hidden`, it is invisible until a frame shows it."""
-    buffer, number = w.run.own(w.cached_lines[k].line)
-    kind = "hidden" if hidden else kind_of(buffer)
-    words = f"{labels(w.run.trace)[buffer]} {number}"
-    label = text(words, kind if hidden else ink(kind), width=WAY, anchor="middle")
-    tip = f"line {number} of {w.run.trace.buffers[buffer].name}"
+    t, trace = w.cached_lines[k], w.run.trace
+    kind = "hidden" if hidden else kind_of(t.buffer)
+    words, look = f"{labels(trace)[t.buffer]} {t.number}", kind if hidden else ink(kind)
+    label = text(words, look, width=WAY, anchor="middle")
+    tip = f"line {t.number} of {trace.buffers[t.buffer].name}"
     return framed(sized(label, WAY, SET, down=0.5), kind, f"t{k}", tip, inset=0, radius=0)
 
 
@@ -330,38 +330,27 @@ def _number(n: int) -> str:
 
 def cache_frames(w: AccessRange) -> tuple[Frame, ...]:
     """Return one frame per access of the window: the contents of the cache, and the outcome."""
-    owners = [w.run.own(t.line) for t in w.cached_lines]
-    return tuple(_frame(w, n, owners) for n in range(w.start, w.stop))
+    return tuple(_frame(w, n) for n in range(w.start, w.stop))
 
 
-def _frame(w: AccessRange, n: int, owners: list[tuple[int, int]]) -> Frame:
-    run, names, now = w.run, labels(w.run.trace), int(w.run.lines[n])
-    outcome = LOOKS[int(run.replay.outcome[n])][0]
+def _frame(w: AccessRange, n: int) -> Frame:
+    run, trace, names, now = w.run, w.run.trace, labels(w.run.trace), int(w.run.lines[n])
+    code, site = int(run.replay.outcome[n]), trace.sites[int(trace.site[n])]
     marks: dict[str, str] = {}
     out = ""
-    for k, (t, (buffer, number)) in enumerate(zip(w.cached_lines, owners, strict=True)):
+    for k, t in enumerate(w.cached_lines):
         if t.first <= n < t.last:
-            kind = outcome if t.line == now else kind_of(buffer)
-            marks[f"t{k}"] = kind
-            marks[f"{buffer}/{number}"] = kind
+            marks[f"t{k}"] = marks[t.key] = LOOKS[code][0] if t.line == now else kind_of(t.buffer)
         elif t.last == n and t.set == now % run.cache.sets:
-            out = f", drives out {names[buffer]} {number}"
+            out = f", drives out {names[t.buffer]} {t.number}"
     buffer, number = run.own(now)
-    marks[f"{buffer}/{number}"] = outcome
-    marks[f"a{n - w.start}"] = "now"
-    site = run.trace.sites[int(run.trace.site[n])]
+    marks |= {f"{buffer}/{number}": LOOKS[code][0], f"a{n - w.start}": "now"}
     marks[f"line:{site.line}"] = "now"
-    return Frame(marks, _caption(run, n, f"line {names[buffer]} {number}{out}"))
-
-
-def _caption(run: CacheRun, n: int, where: str) -> str:
-    trace = run.trace
-    site = trace.sites[int(trace.site[n])]
     counters = ", ".join(f"{name}={value}" for name, value in trace.counters(n).items())
-    verb = "stores" if site.write else "loads"
-    code = int(run.replay.outcome[n])
     what = "hit" if code == cachesim.HIT else f"{cachesim.OUTCOMES[code]} miss"
-    return (
+    access = f"{'stores' if site.write else 'loads'} {site.text}, element {int(trace.index[n])}"
+    caption = (
         f"access {n + 1} of {len(trace)}  {counters}\n"
-        f"{verb} {site.text}, element {int(trace.index[n])}: {what} in {where}"
+        f"{access}: {what} in line {names[buffer]} {number}{out}"
     )
+    return Frame(marks, caption)
