@@ -76,7 +76,7 @@ class TokenGantt(Visual):
         self._hiding, self._by_thread, self._zoom, self._cut = True, False, 0, 0
         self._given = self._edited = look(program, self.config)
         self._serial = look(accel.serial(program), self.config)
-        self._threads = self._thread_of(program)
+        self._threads = virtual_threads(uses(program, self.config))
         super().__init__()
 
     @property
@@ -84,12 +84,9 @@ class TokenGantt(Visual):
         """The program with the tokens as edited in the widget."""
         return self._edited.program
 
-    def _thread_of(self, program: accel.Program) -> tuple[int, ...]:
-        return virtual_threads(uses(program, self.config))
-
     @cached_property
     def _serial_threads(self) -> tuple[int, ...]:
-        return self._thread_of(self._serial.program)
+        return virtual_threads(uses(self._serial.program, self.config))
 
     @property
     def _look(self) -> Look:
@@ -133,12 +130,10 @@ class TokenGantt(Visual):
         """Return the lanes as rows of letters, then the cycles, removed tokens and the verdict."""
         view = self._view()
         lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in accel.Unit]
-        keys = "  ".join(_keys(view))
-        below = [*removed_text(view), *self._verdict()[:10]]
+        keys = "  ".join(f"{letter} {name}" for _, letter, name in names_of(view) if letter != "n")
+        verdict = [part for line in self._look.sentences for part in wrap(line, 96)]
+        below = [*removed_text(view), *verdict[:10]]
         return "\n".join([title(view), view.note, "", *lanes, "", keys, "", *below])
-
-    def _verdict(self) -> list[str]:
-        return [p for line in self._look.sentences for p in wrap(line, 96)]
 
     def layout(self) -> Layout:
         """Return the controls, the frames, the instructions and the verdict."""
@@ -158,18 +153,21 @@ class TokenGantt(Visual):
         )
 
     def _controls(self, view: ProgramWindow) -> list[Control]:
-        found: list[Control] = [Toggle("hiding", "latency hiding", self._hiding)]
+        controls: list[Control] = [Toggle("hiding", "latency hiding", self._hiding)]
         if max(self._threads) >= 0:
-            found.append(Select("colour", "colour", COLOURS, COLOURS[self._by_thread]))
+            controls.append(Select("colour", "colour", COLOURS, COLOURS[self._by_thread]))
         if self._look.steps:
-            found.append(Slider("zoom", "zoom", 0, self._look.steps, view.zoom))
+            controls.append(Slider("zoom", "zoom", 0, self._look.steps, view.zoom))
         if len(view.spans) > 1:
-            found.append(Slider("window", "window", 0, len(view.spans) - 1, view.window))
+            controls.append(Slider("window", "window", 0, len(view.spans) - 1, view.window))
         for flag, name in FLAGS.items():
             tip = f"drop or add {flag} of the selected instruction"
-            found.append(Button(flag, name, self._hiding, tip))
+            controls.append(Button(flag, name, self._hiding, tip))
         edited = self.program != self._given.program
-        return [*found, Button("restore", "restore all", edited, "the tokens as they were given")]
+        return [
+            *controls,
+            Button("restore", "restore all", edited, "the tokens as they were given"),
+        ]
 
     def _shown(self, view: ProgramWindow) -> list[int]:
         """Return the numbers of the instructions to list: in the window, edited, or blocked."""
@@ -182,14 +180,15 @@ class TokenGantt(Visual):
 
     def _lines(self, view: ProgramWindow, shown: list[int]) -> tuple[CodeLine, ...]:
         """Return the listed instructions, marking edited ones and those that never run."""
-        seen = self._look
-
-        def note(n: int) -> str:
-            return "removed" if n in view.changed else "" if seen.event(n) else "later"
-
         if not shown:
             return (CodeLine("zoom in, or click a column, to see them", note="later"),)
-        return tuple(CodeLine(f"{n:4}  {seen.lines[n]}", f"line:{n}", note(n)) for n in shown)
+        notes = (
+            "removed" if n in view.changed else "" if view.look.event(n) else "later" for n in shown
+        )
+        return tuple(
+            CodeLine(f"{n:4}  {view.look.lines[n]}", f"line:{n}", note)
+            for n, note in zip(shown, notes, strict=True)
+        )
 
     # --- what happens ---
 
@@ -210,25 +209,19 @@ class TokenGantt(Visual):
             case "click":
                 return self._click(value)
             case _:
-                return self._toggle([(self._chosen(), name)])
+                n = index_in(self.selected, "i", len(self.program.instructions))
+                if n is None:
+                    raise ArgumentError("no instruction is selected", fix="click an instruction")
+                return self._toggle([(n, name)])
         return None
-
-    def _chosen(self) -> int:
-        """Return the number of the selected instruction."""
-        n = index_in(self.selected, "i", len(self.program.instructions))
-        if n is None:
-            raise ArgumentError("no instruction is selected", fix="click an instruction")
-        return n
 
     def _click(self, key: str) -> str:
         """Drop or restore a flag or a token, zoom into a column, or describe an instruction."""
         match key.split(":"):
             case ["f", n, flag] if n.isdecimal():
                 return self._toggle([(int(n), flag)])
-            case ["k", name, n] if n.isdecimal():
-                return self._toggle(self._ends(name, int(n)))
-            case ["x", name, n] if n.isdecimal():
-                return self._toggle(self._dropped(name, int(n)))
+            case ["k" | "x" as kind, queue, n] if n.isdecimal():
+                return self._toggle(self._ends(queue, int(n), kind == "x"))
             case ["c", n] if n.isdecimal():
                 return self._zoom_in(int(n))
             case ["i", n] if n.isdecimal():
@@ -236,22 +229,26 @@ class TokenGantt(Visual):
             case _:
                 return ""
 
-    def _ends(self, name: str, number: int) -> list[tuple[int, str]]:
-        """Return (instruction, flag), such as (3, "push_next"), for a token's push and its pop."""
-        for queue, tokens in self._edited.tokens.items():
-            if queue.value == name and number < len(tokens):
-                t, (pushed, popped) = tokens.token(number), ENDS[queue]
-                return [(n, flag) for n, flag in ((t.push, pushed), (t.pop, popped)) if n >= 0]
-        raise ArgumentError(f"token {number} of {name}", "the program has no such token")
+    def _ends(self, queue: str, number: int, removed: bool) -> list[tuple[int, str]]:
+        """Return (instruction, flag), such as (3, "push_next"), for a token's push and its pop.
 
-    def _dropped(self, name: str, number: int) -> list[tuple[int, str]]:
-        """Return (instruction, flag) for the dropped push or pop, or both, of a removed token."""
-        for t in removed_tokens(self._given, self.program):
-            if (t.queue.value, t.number) == (name, number):
-                edits = changed(self.program, self._given.program)
+        removed   only return those that were dropped, of a removed token
+        """
+        tokens = removed_tokens(self._given, self.program) if removed else [
+            tokens.token(number)
+            for tokens in self._edited.tokens.values()
+            if number < len(tokens)
+        ]  # fmt: skip
+        edits = changed(self.program, self._given.program)
+        for t in tokens:
+            if (t.queue.value, t.number) == (queue, number):
                 ends = zip((t.push, t.pop), ENDS[t.queue], strict=True)
-                return [(n, flag) for n, flag in ends if flag in edits.get(n, ())]
-        raise ArgumentError(f"token {number} of {name}", "this token was not removed")
+                return [
+                    (n, flag) for n, flag in ends
+                    if (flag in edits.get(n, ()) if removed else n >= 0)
+                ]  # fmt: skip
+        why = "this token was not removed" if removed else "the program has no such token"
+        raise ArgumentError(f"token {number} of {queue}", why)
 
     def _zoom_in(self, column: int) -> str:
         """Zoom in to the instructions in the middle of a column; return an empty message."""
@@ -272,29 +269,27 @@ class TokenGantt(Visual):
                 "switch latency hiding on",
             )
         program = self.program
-        done: list[str] = []
+        edits: list[str] = []
         for n, flag in flags:
             program = toggled(program, n, flag)
             there = getattr(program.instructions[n].flags, flag)
-            done.append(f"{'added' if there else 'dropped'} {flag} of {accel.label(program, n)}")
+            edits.append(f"{'added' if there else 'dropped'} {flag} of {accel.label(program, n)}")
         self._edited = look(program, self.config)
         self.selected = f"i:{flags[0][0]}"
-        return "\n".join([*done, *self._edited.sentences[:3]])
+        return "\n".join([*edits, *self._edited.sentences[:3]])
 
     def _describe(self, n: int) -> str:
         """Describe an instruction: when it ran, and what it waited for."""
-        seen = self._look
-        if n >= len(seen.program.instructions):
-            raise ArgumentError(
-                f"instruction {n}", f"the last one is {len(self.program.instructions) - 1}"
-            )
-        event = seen.event(n)
+        run, program = self._look.run, self._look.program
+        if n >= len(program.instructions):
+            why = f"the last one is {len(self.program.instructions) - 1}"
+            raise ArgumentError(f"instruction {n}", why)
+        name, event = accel.label(program, n), self._look.event(n)
         if event is None:
-            why = [str(b) for b in seen.run.blocked if b.index == n]
-            return why[0] if why else f"{accel.label(seen.program, n)} never runs"
+            return next((str(b) for b in run.blocked if b.index == n), f"{name} never runs")
         waits = ", ".join(f"{cycles:,} for {stall.value}" for stall, cycles in event.stalls)
         times = f"cycles {event.start:,} to {event.end:,}"
-        return f"{accel.label(seen.program, n)}: {times}" + (f"; waited {waits}" if waits else "")
+        return f"{name}: {times}" + (f"; waited {waits}" if waits else "")
 
 
 # --- helpers -----------------------------------------------------------------------------------
@@ -325,8 +320,3 @@ def lane_text(view: ProgramWindow, unit: accel.Unit) -> str:
     lane = "".join(list(shares)[n] for n in longest)
     stuck = view.span.last and any(b.unit is unit for b in view.look.run.blocked)
     return (f"{lane}{STUCK}" if stuck else lane).rstrip()
-
-
-def _keys(view: ProgramWindow) -> list[str]:
-    """Return the legend of the letters in the lanes, such as "G gemm" and "S store"."""
-    return [f"{letter} {name}" for _, letter, name in names_of(view) if letter != "n"]

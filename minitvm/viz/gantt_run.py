@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
+from itertools import count, zip_longest
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from minitvm.base import ArgumentError
 
 from .accelerator_use import Ints, Use
 
-MOST = 60  # instructions per window, fully zoomed in
+WINDOW = 60  # instructions per window, fully zoomed in
 ZOOM = 4  # windows merged by one step of zooming out
-MOST_THREADS = 4
+MAX_THREADS = 4
 SEVERAL = 1 << 8  # marks an element of several threads
-MOST_FAULTS = 4  # most faults that a verdict lists
-MOST_STEPS = 10  # most instructions of a witness order that are written out
+MAX_FAULTS = 4  # most faults that a verdict lists
+MAX_STEPS = 10  # most instructions of a witness order that are written out
 UNITS, QUEUES = tuple(accel.Unit), tuple(accel.Queue)
 FLAGS = {  # flag -> its label; the arrow points to the other unit's lane
     "pop_prev": "pop ↑",
@@ -94,8 +94,8 @@ class Span:
 
     def meets(self, begin: Ints, end: Ints) -> list[int]:
         """Return every n for which this window shows a part of the period begin[n] .. end[n]."""
-        seen = ((begin < self.end) | self.last) & ((end > self.begin) | (begin >= self.begin))
-        return np.flatnonzero(seen).tolist()
+        shown = ((begin < self.end) | self.last) & ((end > self.begin) | (begin >= self.begin))
+        return np.flatnonzero(shown).tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +113,24 @@ class Look:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """The verdict in words."""
-        return verdict_lines(self)
+        """The verdict in words, with an order of instructions that shows each race."""
+        v, program = self.verdict, self.program
+        if v.ok:
+            return ["ok: no deadlock, no race, no token left over, no hazard"]
+        faults = accel.explain(program, v).split("\n")
+        races = dict(enumerate(v.races, len(v.deadlock) + len(v.leaks)))
+        lines: list[str] = []
+        for n, fault in enumerate(faults[:MAX_FAULTS]):
+            lines.append(fault)
+            if n in races:
+                order, race = accel.witness(program, races[n]), races[n]
+                steps = order[: order.index(race.second) + 1]
+                dots = "… " if len(steps) > MAX_STEPS else ""
+                shown = f"{dots}{' '.join(map(str, steps[-MAX_STEPS:]))}"
+                later = f"{accel.label(program, race.first)} later"
+                lines.append(f"an order that the tokens allow: {shown}, and {later}")
+        more = len(faults) - MAX_FAULTS
+        return [*lines, f"and {more} more"] if more > 0 else lines
 
     @cached_property
     def table(self) -> dict[str, Ints]:
@@ -140,26 +156,35 @@ class Look:
 
     def events(self, span: Span) -> list[accel.Event]:
         """Return the events of the instructions that run in a window, in program order."""
-        seen = span.meets(self.table["start"], self.table["end"])
-        return [self.run.trace[at] for at in seen]
+        return [self.run.trace[at] for at in span.meets(self.table["start"], self.table["end"])]
 
     @cached_property
     def tokens(self) -> dict[accel.Queue, Tokens]:
-        """The tokens of each queue."""
-        return {queue: _matched(self, q) for q, queue in enumerate(QUEUES)}
+        """The tokens of each queue: its pushes matched with its pops."""
+        wires, t = self.program.wires, self.table
+        times = np.full((2, len(wires) + 1), -1, np.int64)  # the last entry is for instruction -1
+        times[:, t["index"]] = t["end"], t["start"] - t["channel"]
+        queues: dict[accel.Queue, Tokens] = {}
+        for q, queue in enumerate(QUEUES):
+            pushes = [n for n, wire in enumerate(wires) if q in wire.pushes]
+            pops = [n for n, wire in enumerate(wires) if q in wire.pops]
+            both = np.array([*zip_longest(pushes, pops, fillvalue=-1)], np.int64).reshape(-1, 2)
+            push, pop = both.T
+            queues[queue] = Tokens(queue, push, pop, times[0, push], times[1, pop])
+        return queues
 
     def segments(self, span: Span) -> list[Segment]:
         """Return the periods of work and waiting that a window shows, in program order."""
         t = self.table
         since, until = t["start"] - t["fetch"] - t["tokens"] - t["channel"], t["end"] + t["room"]
         near = [self.run.trace[at] for at in span.meets(since, until)]
-        found = [s for event in near for s in _segments(event)]
-        found += [
+        segments = [s for event in near for s in _segments(event)]
+        segments += [
             Segment(b.unit, self.done(b.unit), self.run.cycles, b.index, b.waits_for)
             for b in self.run.blocked
         ]
-        ends = (np.array([getattr(s, side) for s in found]) for side in ("begin", "end"))
-        return [found[at] for at in span.meets(*ends)]
+        ends = (np.array([getattr(s, side) for s in segments]) for side in ("begin", "end"))
+        return [segments[at] for at in span.meets(*ends)]
 
     def done(self, unit: accel.Unit) -> int:
         """Return the cycle after which a unit only idles or waits for ever."""
@@ -168,13 +193,13 @@ class Look:
 
     @cached_property
     def cuts(self) -> list[int]:
-        """The cycles at which windows begin; about MOST instructions start in each window."""
+        """The cycles at which windows begin; about WINDOW instructions start in each window."""
         starts = np.sort(self.table["start"]).tolist()
-        return sorted({0, *starts[MOST : -(MOST // 2) : MOST]})
+        return sorted({0, *starts[WINDOW : -(WINDOW // 2) : WINDOW]})
 
     @property
     def steps(self) -> int:
-        """The number of zoom steps from the whole program to windows of MOST instructions."""
+        """The number of zoom steps from the whole program to windows of WINDOW instructions."""
         return next(n for n in count() if ZOOM**n >= len(self.cuts))
 
     def spans(self, zoom: int) -> tuple[Span, ...]:
@@ -191,20 +216,6 @@ def look(program: accel.Program, config: accel.Config) -> Look:
     return Look(program, config, accel.simulate(program, config))
 
 
-def _matched(look: Look, q: int) -> Tokens:
-    """Match the pushes and pops of the q-th queue, and return its tokens."""
-    wires = look.program.wires
-    pushes = [n for n, wire in enumerate(wires) if q in wire.pushes]
-    pops = [n for n, wire in enumerate(wires) if q in wire.pops]
-    most = max(len(pushes), len(pops))
-    push = np.array(pushes + [-1] * (most - len(pushes)), np.int64)
-    pop = np.array(pops + [-1] * (most - len(pops)), np.int64)
-    t = look.table
-    times = np.full((2, len(wires) + 1), -1, np.int64)  # the last entry is for instruction -1
-    times[:, t["index"]] = t["end"], t["start"] - t["channel"]
-    return Tokens(QUEUES[q], push, pop, times[0, push], times[1, pop])
-
-
 def _segments(event: accel.Event) -> Iterator[Segment]:
     """Yield the waiting before an instruction, the instruction, and the waiting after it."""
     before = [(stall, cycles) for stall, cycles in event.stalls if stall is not accel.Stall.ROOM]
@@ -218,68 +229,51 @@ def _segments(event: accel.Event) -> Iterator[Segment]:
         yield Segment(event.unit, event.end, event.end + room, event.index, accel.Stall.ROOM)
 
 
-def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
+def virtual_threads(each: Sequence[Use]) -> tuple[int, ...]:
     """Return the virtual thread of each instruction; -1 if it has none, or several.
 
     Instructions that share elements of INP belong to the same thread. Any other instruction belongs
     to a thread if only GEMMs of the thread access its OUT elements, or its WGT elements. The result
-    is -1 for all instructions if there is only one thread, or more than MOST_THREADS.
+    is -1 for all instructions if there is only one thread, or more than MAX_THREADS.
     """
-    linked = _linked([use.elements(accel.Memory.INP) for use in found])
-    names = {root: k for k, root in enumerate(dict.fromkeys(r for r in linked if r >= 0))}
-    if not 1 < len(names) <= MOST_THREADS:
-        return (-1,) * len(found)
-    thread = [names.get(root, -1) for root in linked]
+    linked = _linked([use.elements(accel.Memory.INP) for use in each])
+    names = {group: k for k, group in enumerate(dict.fromkeys(g for g in linked if g >= 0))}
+    if not 1 < len(names) <= MAX_THREADS:
+        return (-1,) * len(each)
+    own = threads = [names.get(group, -1) for group in linked]
     for memory in (accel.Memory.OUT, accel.Memory.WGT):
-        touched = [use.elements(memory) for use in found]
-        keys, owner = [mine.tobytes() for mine in touched], _unowned(touched)
-        for key, t in dict.fromkeys(
-            (k, names[r]) for k, r in zip(keys, linked, strict=True) if r >= 0
-        ):
+        sets = [use.elements(memory) for use in each]
+        keys, owner = [elements.tobytes() for elements in sets], _unowned(sets)
+        for key, t in dict.fromkeys((key, t) for key, t in zip(keys, own, strict=True) if t >= 0):
             elements = np.frombuffer(key, np.int64)
             other = (owner[elements] >= 0) & (owner[elements] != t)
             owner[elements] = np.where(other, SEVERAL, t)
-        only = {key: _only(owner[np.frombuffer(key, np.int64)]) for key in dict.fromkeys(keys)}
-        thread = [only[key] if t < 0 else t for key, t in zip(keys, thread, strict=True)]
-    return tuple(thread)
+        only: dict[bytes, int] = {}
+        for key in dict.fromkeys(keys):
+            owners = np.unique(owner[np.frombuffer(key, np.int64)]).tolist()
+            only[key] = owners[0] if len(owners) == 1 and owners[0] != SEVERAL else -1
+        threads = [only[key] if t < 0 else t for key, t in zip(keys, threads, strict=True)]
+    return tuple(threads)
 
 
-def _unowned(touched: Sequence[Ints]) -> Ints:
+def _unowned(sets: Sequence[Ints]) -> Ints:
     """Return an array with -1 for each element of a memory up to the last accessed one."""
-    return np.full(1 + max((int(mine.max(initial=-1)) for mine in touched), default=-1), -1)
+    return np.full(1 + max((int(elements.max(initial=-1)) for elements in sets), default=-1), -1)
 
 
-def _only(owners: Ints) -> int:
-    """Return the thread that owns all of these elements; -1 if no single thread does."""
-    found = np.unique(owners)
-    return int(found[0]) if len(found) == 1 and found[0] != SEVERAL else -1
+def _linked(sets: Sequence[Ints]) -> list[int]:
+    """Number sets of elements: sets connected by shared elements have equal numbers, empty ones -1.
 
-
-def _linked(elements: Sequence[Ints]) -> list[int]:
-    """Number the instructions; instructions connected by shared elements have equal numbers.
-
-    An instruction without elements has -1. Programs reuse few sets of elements, so each distinct
-    set is processed once.
+    Programs reuse few sets of elements, so each distinct set is processed once.
     """
-    keys = [mine.tobytes() for mine in elements]
-    numbers = {key: n for n, key in enumerate(dict.fromkeys(keys))}
-    parent = list(range(len(numbers)))
-    owner = _unowned(elements)
-
-    def root(n: int) -> int:
-        while parent[n] != n:
-            parent[n] = parent[parent[n]]
-            n = parent[n]
-        return n
-
-    for key, n in numbers.items():
-        mine = np.frombuffer(key, np.int64)
-        for other in np.unique(owner[mine]).tolist():
-            if other >= 0:
-                parent[root(other)] = root(n)
-        owner[mine] = n
-    roots = {key: root(n) if key else -1 for key, n in numbers.items()}
-    return [roots[key] for key in keys]
+    distinct = {elements.tobytes(): elements for elements in sets}
+    owner = _unowned(sets)
+    for n, elements in enumerate(distinct.values()):
+        before = np.unique(owner[elements])
+        owner[np.isin(owner, before[before >= 0])] = n
+        owner[elements] = n
+    groups = {key: int(owner[of[0]]) if len(of) else -1 for key, of in distinct.items()}
+    return [groups[elements.tobytes()] for elements in sets]
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -300,13 +294,11 @@ def toggled(program: accel.Program, n: int, flag: str) -> accel.Program:
 
 def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[str, ...]]:
     """Map the number of each edited instruction to its flags that differ from the original."""
-    pairs = enumerate(zip(program.instructions, original.instructions, strict=True))
-    found = {
-        n: tuple(f for f in FLAGS if getattr(a.flags, f) != getattr(b.flags, f))
-        for n, (a, b) in pairs
-        if a is not b
-    }
-    return {n: flags for n, flags in found.items() if flags}
+    edits: dict[int, tuple[str, ...]] = {}
+    for n, (a, b) in enumerate(zip(program.instructions, original.instructions, strict=True)):
+        if a.flags != b.flags:
+            edits[n] = tuple(f for f in FLAGS if getattr(a.flags, f) != getattr(b.flags, f))
+    return edits
 
 
 def removed_tokens(given: Look, edited: accel.Program) -> list[Token]:
@@ -317,34 +309,9 @@ def removed_tokens(given: Look, edited: accel.Program) -> list[Token]:
         for flag in flags
         if not getattr(edited.instructions[n].flags, flag)
     }
-    found: list[Token] = []
+    removed: list[Token] = []
     for queue, tokens in given.tokens.items():
         pushed, popped = ([n for n, flag in dropped if flag == end] for end in ENDS[queue])
         gone = np.isin(tokens.push, pushed) | np.isin(tokens.pop, popped)
-        found += [tokens.token(number) for number in np.flatnonzero(gone).tolist()]
-    return found
-
-
-def verdict_lines(look: Look) -> list[str]:
-    """Return the verdict in sentences, with an order of instructions that shows each race."""
-    v, program = look.verdict, look.program
-    if v.ok:
-        return ["ok: no deadlock, no race, no token left over, no hazard"]
-    sentences = accel.explain(program, v).split("\n")
-    races = dict(zip(range(len(v.deadlock) + len(v.leaks), len(sentences)), v.races, strict=False))
-    lines: list[str] = []
-    for n, sentence in enumerate(sentences[:MOST_FAULTS]):
-        lines.append(sentence)
-        if n in races:
-            order = accel.witness(program, races[n])
-            lines.append(_witness(program, order, races[n].first, races[n].second))
-    more = len(sentences) - MOST_FAULTS
-    return [*lines, f"and {more} more"] if more > 0 else lines
-
-
-def _witness(program: accel.Program, order: tuple[int, ...], first: int, second: int) -> str:
-    """Describe an order of instructions that shows a race, and name the instruction run later."""
-    steps = order[: order.index(second) + 1]
-    dots = "… " if len(steps) > MOST_STEPS else ""
-    shown = " ".join(map(str, steps[-MOST_STEPS:]))
-    return f"an order that the tokens allow: {dots}{shown}, and {accel.label(program, first)} later"
+        removed += [tokens.token(number) for number in np.flatnonzero(gone).tolist()]
+    return removed

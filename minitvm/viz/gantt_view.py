@@ -156,9 +156,10 @@ def title(view: ProgramWindow) -> str:
 
 def removed_text(view: ProgramWindow) -> list[str]:
     """List the first removed tokens, such as ["removed: token 2 of g2l (5 to 7)"]; [] if none."""
-    found = [f"token {t.number} of {t.queue.value} ({t.push} to {t.pop})" for t in view.removed]
-    more = [f"and {len(found) - SAID} more"] if len(found) > SAID else []
-    return [f"removed: {', '.join([*found[:SAID], *more])}"] if found else []
+    names = [f"token {t.number} of {t.queue.value} ({t.push} to {t.pop})" for t in view.removed]
+    if len(names) > SAID:
+        names[SAID:] = [f"and {len(names) - SAID} more"]
+    return [f"removed: {', '.join(names)}"] if names else []
 
 
 def queue_depth(view: ProgramWindow, queue: accel.Queue) -> list[tuple[int, int]]:
@@ -184,30 +185,29 @@ def gantt_frames(view: ProgramWindow) -> tuple[Frame, ...]:
     frames: list[Frame] = []
     depths = {q: queue_depth(view, q) for q in accel.Queue}
     for t in moments(view):
-        now = [_doing(view, unit, t) for unit in accel.Unit]
-        marks = {f"i:{s.index}": "now" for s in now if s is not None and s.stall is None}
-        lines = [
-            f"{u.value:8} {_doing_text(s, view)}" for u, s in zip(accel.Unit, now, strict=True)
-        ]
-        counts = "  ".join(f"{q.value} {_depth_at(depths[q], t)}" for q in accel.Queue)
-        caption = "\n".join([f"cycle {t:,}", *lines, f"tokens   {counts}"])
+        lines, marks = [f"cycle {t:,}"], dict[str, str]()
+        for unit in accel.Unit:
+            s = _doing(view, unit, t)
+            lines.append(f"{unit.value:8} {_doing_text(view, s)}")
+            if s is not None and s.stall is None:
+                marks[f"i:{s.index}"] = "now"
+        counts = (
+            f"{queue.value} {next((n for at, n in reversed(steps) if at <= t), 0)}"
+            for queue, steps in depths.items()
+        )
+        caption = "\n".join([*lines, f"tokens   {'  '.join(counts)}"])
         frames.append(Frame({**marks, f"t:{t}": "start"}, caption))
     return tuple(frames)
 
 
-def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
-    """Return the number of tokens in a queue at time `t`."""
-    return next((count for cycle, count in reversed(steps) if cycle <= t), 0)
-
-
 def _doing(view: ProgramWindow, unit: accel.Unit, t: int) -> Segment | None:
     """Return the segment of a unit that contains cycle `t`, or begins and ends at it, or None."""
-    mine = [s for s in view.segments if s.unit is unit]
-    running = (s for s in mine if s.begin <= t < s.end)
-    return next(running, next((s for s in mine if s.begin == s.end == t), None))
+    own = [s for s in view.segments if s.unit is unit]
+    running = (s for s in own if s.begin <= t < s.end)
+    return next(running, next((s for s in own if s.begin == s.end == t), None))
 
 
-def _doing_text(s: Segment | None, view: ProgramWindow) -> str:
+def _doing_text(view: ProgramWindow, s: Segment | None) -> str:
     if s is None:
         return "has nothing to do"
     name = f"{s.index} ({view.look.names[s.index]})"

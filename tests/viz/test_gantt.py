@@ -17,7 +17,6 @@ from minitvm.viz.gantt_run import (
     Span,
     look,
     toggled,
-    verdict_lines,
     virtual_threads,
 )
 from minitvm.viz.gantt_shares import columns_of, most_within
@@ -351,7 +350,7 @@ def test_a_pop_that_is_dropped_makes_a_race_with_a_witness(gantt) -> None:
 def test_the_witness_is_an_order_in_which_the_second_comes_first() -> None:
     program = talk()
     gemm = numbers(program, "gemm")[0]
-    lines = verdict_lines(look(toggled(program, gemm, "pop_prev"), vta_pynq))
+    lines = look(toggled(program, gemm, "pop_prev"), vta_pynq).sentences
     at = next(n for n, line in enumerate(lines) if line.startswith("race"))
     order = lines[at + 1].removeprefix("an order that the tokens allow: ").split(",")[0].split()
     first, second = numbers(program, "load inp")[0], gemm
