@@ -140,13 +140,11 @@ def _counted(view: ProgramWindow, n: int) -> str:
 def column_frames(view: ProgramWindow) -> tuple[Frame, ...]:
     """Return a frame per column: how units spend the time, and the most tokens in each queue."""
     edges = view.columns.edges
-    most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in accel.Queue]
+    most = {q: most_within(queue_depth(view, q), edges) for q in accel.Queue}
     frames: list[Frame] = []
     for n, t in enumerate(edges[:-1].tolist()):
-        lines = [f"{unit.value:8} {_spent(view, unit, n)}" for unit in accel.Unit]
-        tokens = "  ".join(
-            f"{q.value} {count[n]}" for q, count in zip(accel.Queue, most, strict=True)
-        )
+        lines = [f"{unit.value:8} {_spent(view, unit, n)}" for unit in UNITS]
+        tokens = "  ".join(f"{q.value} {counts[n][1]}" for q, counts in most.items())
         caption = "\n".join([_counted(view, n), *lines, f"tokens   at most {tokens}"])
         frames.append(Frame({f"t:{t:g}": "start"}, caption))
     return tuple(frames)
@@ -155,8 +153,10 @@ def column_frames(view: ProgramWindow) -> tuple[Frame, ...]:
 def _spent(view: ProgramWindow, unit: accel.Unit, n: int) -> str:
     """Describe a unit's activities in the n-th column: "gemm 70%, waits for a token 20%"."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
-    named = {(f"virtual thread {k}" if k else "others") if view.by_thread else k: k for k in work}
-    parts = [(name, work[key][n]) for name, key in named.items()]
-    parts += [(WAITS[reason][1], share[n]) for reason, share in waits.items()]
-    told = [f"{name} {share:.0%}" for name, share in parts if share >= 0.005]
-    return ", ".join(told) or "has nothing to do"
+    shares = [
+        ((f"virtual thread {k}" if k else "others") if view.by_thread else k, share[n])
+        for k, share in work.items()
+    ]
+    shares += [(WAITS[reason][1], share[n]) for reason, share in waits.items()]
+    words = [f"{name} {share:.0%}" for name, share in shares if share >= 0.005]
+    return ", ".join(words) or "has nothing to do"

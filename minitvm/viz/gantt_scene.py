@@ -56,7 +56,7 @@ BOTTOM = lane(accel.Unit.STORE) + LANE
 def gantt_box(view: ProgramWindow) -> Box:
     """Draw the lanes, the tokens between them, the queues, a legend and the verdict."""
     parts = _exact(view) if view.exact else _zoomed_out(view)
-    lanes = (*_lanes(view), *parts, *_cursors(view))
+    lanes = (*_lanes(view), *parts)
     note = None if view.exact else paragraph(zoomed_out_note(view), WIDTH, "soft")
     verdict = (paragraph(line, WIDTH - TOKENS_WIDE) for line in view.look.sentences)
     return column(
@@ -76,29 +76,27 @@ def _exact(view: ProgramWindow) -> Iterator[Shape]:
     yield from (_group(view, event, boxes[event.index]) for event in view.events)
     yield from _stuck(view, boxes)
     yield from arrows(view, boxes)
-    yield from removed_arrows(view, boxes)
-    yield from flags(view, boxes)
+    yield from _edited(view, boxes)
 
 
 def _zoomed_out(view: ProgramWindow) -> Iterator[Shape]:
     """Draw columns with shares of time; draw single instructions only if edited or blocked."""
     yield from share_shapes(view)
     yield from column_shapes(view)
-    events = (event for n in view.changed if (event := view.look.event(n)) is not None)
-    boxes = {e.index: (view.x(e.start), view.x(e.end)) for e in events if _within(view, e)}
+    boxes: dict[int, tuple[float, float]] = {}
+    for n in view.changed:
+        event = view.look.event(n)
+        if event is not None and view.span.begin <= event.start <= view.span.end:
+            boxes[n] = view.x(event.start), view.x(event.end)
     yield from _stuck(view, boxes)
+    yield from _edited(view, boxes)
+
+
+def _edited(view: ProgramWindow, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
+    """Draw what can be edited, and an invisible line at each moment, which its frame shows."""
     yield from removed_arrows(view, boxes)
     yield from flags(view, boxes)
-
-
-def _within(view: ProgramWindow, event: accel.Event) -> bool:
-    return view.span.begin <= event.start <= view.span.end
-
-
-def _cursors(view: ProgramWindow) -> Iterator[Shape]:
-    """Draw an invisible vertical line at each moment; the frame of the moment shows the line."""
-    times = moments(view) if view.exact else view.columns.edges[:-1].tolist()
-    for t in times:
+    for t in moments(view) if view.exact else view.columns.edges[:-1].tolist():
         yield Rect(view.x(t) - 1, TOP - 10, 2, BOTTOM - TOP + 20, "hidden", f"t:{t:g}")
 
 
@@ -128,9 +126,7 @@ def _boxes(view: ProgramWindow) -> dict[int, tuple[float, float]]:
             instant[e.unit, e.start] -= 1
             right = left + NOP
         boxes[e.index] = left, max(right, left + 2)
-        for n in reversed(
-            before[e.unit]
-        ):  # shrink instructions that a nop at their end would overlap
+        for n in reversed(before[e.unit]):  # shrink those that a nop at their end would overlap
             start, end = boxes[n]
             if end <= left:
                 break
@@ -157,12 +153,9 @@ def _group(view: ProgramWindow, event: accel.Event, box: tuple[float, float]) ->
     for n, part in enumerate(lines):
         at = (left + right) / 2, first + NUMBER * n
         shapes.append(Text(*at, part, ink(kind), 12, "middle"))
-    return Group(tuple(shapes), f"i:{event.index}", _tip(event, thread))
-
-
-def _tip(event: accel.Event, thread: int) -> str:
     of = f", virtual thread {thread}" if thread >= 0 else ""
-    return f"{event.index} ({event.name}{of}): cycles {event.start:,} to {event.end:,}"
+    tip = f"{number} ({event.name}{of}): cycles {event.start:,} to {event.end:,}"
+    return Group(tuple(shapes), f"i:{number}", tip)
 
 
 def _waits(view: ProgramWindow, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
@@ -240,9 +233,12 @@ def _entries(view: ProgramWindow) -> Iterator[tuple[Box, str]]:
     """Yield samples of the instructions, waits and tokens in this window, and what they mean."""
     for kind, letter, words in names_of(view):
         yield icon(kind, letters=letter), words
-    for stall in _stalls(view):
-        kind, words = WAITS[stall]
-        yield icon(kind), words
+    here = {s.stall for s in view.segments if s.stall and s.begin < s.end} if view.exact else {
+        w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)
+    }  # fmt: skip
+    for stall, (kind, words) in WAITS.items():
+        if stall in here or (stall == TOKENS and here - set(WAITS)):
+            yield icon(kind), words
     if view.exact:
         yield drawn(disc(5, 8, "push"), 10, 15), "push"
         yield drawn(disc(5, 8, "pop"), 10, 15), "pop"
@@ -251,21 +247,10 @@ def _entries(view: ProgramWindow) -> Iterator[tuple[Box, str]]:
     if view.removed:
         crossed = drawn(cross(11, 8), 26, 15)
         yield over((icon("removed", "arrow"), 0, 0), (crossed, 0, 0)), "removed"
-    if any(getattr(view.look.program.instructions[n].flags, f) for n, f in _edits(view)):
+    instructions = view.look.program.instructions
+    if any(getattr(instructions[n].flags, f) for n, edit in view.changed.items() for f in edit):
         yield drawn(disc(5, 8, "push", "added"), 10, 15), "added"
     if view.exact:
         yield text("12"), "number of an instruction"
         if max(view.threads) >= 0:
             yield text("G1"), "of virtual thread 1"
-
-
-def _edits(view: ProgramWindow) -> Iterator[tuple[int, str]]:
-    return ((n, flag) for n, changed in view.changed.items() for flag in changed)
-
-
-def _stalls(view: ProgramWindow) -> list[accel.Stall | str]:
-    """Return the reasons for which units wait in the window."""
-    if not view.exact:
-        return [w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)]
-    here = {s.stall for s in view.segments if s.stall and s.begin < s.end}
-    return [w for w in WAITS if w in here or (w == TOKENS and here - set(WAITS))]

@@ -16,12 +16,6 @@ from .gantt_run import UNITS, Look, Span
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 TOKENS = "tokens"
-WAITING: tuple[str | accel.Stall, ...] = (
-    TOKENS,
-    accel.Stall.CHANNEL,
-    accel.Stall.FETCH,
-    accel.Stall.ROOM,
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,42 +37,29 @@ class Columns:
 def columns_of(look: Look, span: Span, count: int, names: Sequence[str]) -> Columns:
     """Divide a window into `count` columns; names[n] is the activity of instruction n."""
     edges = np.linspace(span.begin, max(span.end, span.begin + 1), count + 1)
-    started = np.histogram(look.table["start"], edges)[0]
-    work = {unit: _work(look, unit, edges, np.array(names)) for unit in accel.Unit}
-    waits = {unit: _waits(look, unit, edges) for unit in accel.Unit}
-    return Columns(edges, work, waits, started)
-
-
-def _work(
-    look: Look, unit: accel.Unit, edges: Floats, names: np.ndarray[Any, np.dtype[np.str_]]
-) -> dict[str, Floats]:
-    mine = look.table["unit"] == UNITS.index(unit)
-    called = names[look.table["index"][mine]]
-    begin, end = look.table["start"][mine], look.table["end"][mine]
-    return {
-        name: covered(begin[called == name], end[called == name], edges)
-        for name in np.unique(called).tolist()
-    }
-
-
-def _waits(look: Look, unit: accel.Unit, edges: Floats) -> dict[str | accel.Stall, Floats]:
-    """Return, for each reason, the share of each column that a unit spends waiting."""
-    mine = look.table["unit"] == UNITS.index(unit)
-    t = {name: column[mine] for name, column in look.table.items()}
-    popped = t["start"] - t["channel"]
-    fetched = popped - t["tokens"]
-    found = {
-        TOKENS: covered(fetched, popped, edges),
-        accel.Stall.CHANNEL: covered(popped, t["start"], edges),
-        accel.Stall.FETCH: covered(fetched - t["fetch"], fetched, edges),
-        accel.Stall.ROOM: covered(t["end"], t["end"] + t["room"], edges),
-    }
+    work: dict[accel.Unit, dict[str, Floats]] = {}
+    waits: dict[accel.Unit, dict[str | accel.Stall, Floats]] = {}
+    for number, unit in enumerate(UNITS):
+        of_unit = look.table["unit"] == number
+        t = {name: column[of_unit] for name, column in look.table.items()}
+        activity = np.array(names)[t["index"]]
+        work[unit] = {
+            name: covered(t["start"][activity == name], t["end"][activity == name], edges)
+            for name in np.unique(activity).tolist()
+        }
+        popped = t["start"] - t["channel"]
+        fetched = popped - t["tokens"]
+        waits[unit] = {
+            TOKENS: covered(fetched, popped, edges),
+            accel.Stall.CHANNEL: covered(popped, t["start"], edges),
+            accel.Stall.FETCH: covered(fetched - t["fetch"], fetched, edges),
+            accel.Stall.ROOM: covered(t["end"], t["end"] + t["room"], edges),
+        }
     for b in look.run.blocked:
-        if b.unit is unit:
-            reason = b.waits_for if b.waits_for in found else TOKENS
-            since, until = np.array([look.done(unit)]), np.array([look.run.cycles])
-            found[reason] = found[reason] + covered(since, until, edges)
-    return found
+        reason = b.waits_for if b.waits_for in waits[b.unit] else TOKENS
+        since, until = np.array([look.done(b.unit)]), np.array([look.run.cycles])
+        waits[b.unit][reason] = waits[b.unit][reason] + covered(since, until, edges)
+    return Columns(edges, work, waits, np.histogram(look.table["start"], edges)[0])
 
 
 def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:
