@@ -12,7 +12,7 @@ from .blocks import Nest
 from .boxes import Box, cells, column, over, row, sized, text
 from .controls import Frame
 from .marks import Dot, Mark, Path
-from .order import Element, Order, Tick
+from .order import Element, Order
 from .plot import Axis, plot
 
 MOST_CELLS = 32  # per row or column; in a larger tensor a cell stands for several elements
@@ -99,8 +99,8 @@ def _one(g: Grid, path: Sequence[Mark]) -> Box:
 
 def _path(g: Grid, order: Order) -> Sequence[Mark]:
     """Return a line through a tensor's cells in the order in which its last store writes them."""
-    mine = [t for t in order.ticks if t.stmt.buffer is g.buffer]
-    last = [t for t in mine if t.stmt is mine[-1].stmt]  # skips the initialisation of a reduction
+    ticks = [t for t in order.ticks if t.stmt.buffer is g.buffer]
+    last = [t for t in ticks if t.stmt is ticks[-1].stmt]  # skips the initialisation of a reduction
     seen = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
     points = [(c + 0.5, r + 0.5) for r, c in seen]
     return (Path(points, "way"), Dot(*points[0], "start", radius=3)) if len(points) > 1 else ()
@@ -114,25 +114,16 @@ def order_frames(nest: Nest, order: Order, grids: list[Grid]) -> tuple[Frame, ..
     names = {b.stmt.var: b.label for b in nest.all() if isinstance(b.stmt, tir.For)}
     lines = {b.stmt: b.key for b in nest.all() if isinstance(b.stmt, tir.Store)}
     shown = {g.buffer: g for g in grids}
-    return tuple(
-        Frame({**_marks(t, shown), lines[t.stmt]: "now"}, _caption(n, t, order, names))
-        for n, t in enumerate(order.ticks, 1)
-    )
-
-
-def _marks(t: Tick, shown: dict[tir.Buffer, Grid]) -> dict[str, str]:
-    marks = {shown[b].key(at): "read" for b, at in t.reads if b in shown}
-    for b, at in t.writes:
-        if b in shown:
-            key = shown[b].key(at)
+    frames: list[Frame] = []
+    for n, t in enumerate(order.ticks, 1):
+        marks = {shown[b].key(at): "read" for b, at in t.reads if b in shown}
+        for key in (shown[b].key(at) for b, at in t.writes if b in shown):
             marks[key] = "both" if key in marks else "write"
-    return marks
-
-
-def _caption(n: int, t: Tick, order: Order, names: dict[tir.Var, str]) -> str:
-    values = ", ".join(f"{names[v]}={i}" for v, i in t.values)
-    reads = f", reads {_elements(t.reads)}" if t.reads else ""
-    return f"tick {n} of {len(order.ticks)}  {values}\nwrites {_elements(t.writes)}{reads}"
+        values = ", ".join(f"{names[v]}={i}" for v, i in t.values)
+        reads = f", reads {_elements(t.reads)}" if t.reads else ""
+        caption = f"tick {n} of {len(order.ticks)}  {values}\nwrites {_elements(t.writes)}{reads}"
+        frames.append(Frame({**marks, lines[t.stmt]: "now"}, caption))
+    return tuple(frames)
 
 
 def _elements(places: Iterable[Element]) -> str:
@@ -140,12 +131,12 @@ def _elements(places: Iterable[Element]) -> str:
     by_buffer: dict[tir.Buffer, list[tuple[int, ...]]] = {}
     for b, at in places:
         by_buffer.setdefault(b, []).append(at)
-    return ", ".join(f"{b.name}[{_box(at)}]" for b, at in by_buffer.items())
-
-
-def _box(places: list[tuple[int, ...]]) -> str:
-    spans = [(min(axis), max(axis)) for axis in zip(*places, strict=True)]
-    return ", ".join(str(low) if low == high else f"{low} .. {high}" for low, high in spans)
+    words: list[str] = []
+    for b, box in by_buffer.items():
+        spans = [(min(axis), max(axis)) for axis in zip(*box, strict=True)]
+        inside = (str(low) if low == high else f"{low} .. {high}" for low, high in spans)
+        words.append(f"{b.name}[{', '.join(inside)}]")
+    return ", ".join(words)
 
 
 def corner_note(nest: Nest, order: Order) -> str:
@@ -157,10 +148,10 @@ def corner_note(nest: Nest, order: Order) -> str:
         return f"the first {len(order.ticks)} of {total}"
     if not order.cut:
         return ""
-    loops = [b for b in nest.all() if isinstance(b.stmt, tir.For) and b.stmt.var in order.cut]
     parts = [
         f"{b.label} {order.cut[b.stmt.var]} of {b.stmt.extent}"
-        for b in loops
-        if isinstance(b.stmt, tir.For) and not b.label.endswith("_init")
+        for b in nest.all()
+        if isinstance(b.stmt, tir.For) and b.stmt.var in order.cut
+        if not b.label.endswith("_init")
     ]
     return f"a corner of {total}: " + ", ".join(parts)

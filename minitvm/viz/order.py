@@ -14,8 +14,8 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import ArgumentError
 
-MOST_TICKS = 640
-MOST_LANES = 64  # most lanes of a vectorized loop; all its lanes are one tick
+MAX_TICKS = 640
+MAX_LANES = 64  # most lanes of a vectorized loop; all its lanes are one tick
 Values = Mapping[tir.Var, int]
 Element = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
 
@@ -49,7 +49,7 @@ class Order:
     cut: dict[tir.Var, int]
 
 
-def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
+def order_of(body: tir.Stmt, most: int = MAX_TICKS) -> Order:
     """Return the first ticks of `body`, at most `most`; a larger program is cut to a corner.
 
     Raises ArgumentError if sizes are symbolic, or if data decide which elements are accessed.
@@ -63,7 +63,7 @@ def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
                 "the number of iterations is not known before the program runs",
                 "constant sizes",
             )
-        limits[f.var] = min(f.extent, MOST_LANES) if f.kind == "vectorize" else f.extent
+        limits[f.var] = min(f.extent, MAX_LANES) if f.kind == "vectorize" else f.extent
     total, whole = _count(body, limits), dict(limits)
     _shorten(body, loops, limits, most)
     ticks = tuple(islice(_run(body, {}, limits), most + 1))
@@ -150,11 +150,10 @@ def _vector(
         values[var] = i
         lanes.append(list(_run(body, values, limits)))
     values.pop(var, None)
-    stores = dict.fromkeys(t.stmt for lane in lanes for t in lane)
-    for stmt in stores:
-        mine = [t for lane in lanes for t in lane if t.stmt is stmt]
-        writes = tuple(dict.fromkeys(p for t in mine for p in t.writes))
-        reads = tuple(dict.fromkeys(p for t in mine for p in t.reads))
+    for stmt in dict.fromkeys(t.stmt for lane in lanes for t in lane):
+        ticks = [t for lane in lanes for t in lane if t.stmt is stmt]
+        writes = tuple(dict.fromkeys(p for t in ticks for p in t.writes))
+        reads = tuple(dict.fromkeys(p for t in ticks for p in t.reads))
         yield Tick(stmt, around, writes, reads)
 
 
@@ -164,7 +163,7 @@ def _place(s: tir.Store | tir.Load, values: Values) -> Element:
 
 def _reads(s: tir.Store, values: Values) -> Iterator[Element]:
     """Yield each element that a store reads once, ignoring branches that are not taken."""
-    found: dict[Element, None] = {}
+    elements: dict[Element, None] = {}
     stack: list[Any] = [s.value, *s.indices]
     while stack:
         e = stack.pop()
@@ -172,7 +171,7 @@ def _reads(s: tir.Store, values: Values) -> Iterator[Element]:
             stack.append(e.a if tir.index_value(e.cond, values) else e.b)
             continue
         if isinstance(e, tir.Load):
-            found[_place(e, values)] = None
+            elements[_place(e, values)] = None
         if isinstance(e, tir.Expr):
             stack += tir.children(e)
-    return iter(found)
+    return iter(elements)

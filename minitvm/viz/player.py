@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from minitvm import driver, schedule, te, tensor
@@ -64,11 +65,11 @@ def moment(state: schedule.State) -> Moment:
 def history(s: te.Schedule) -> tuple[tuple[schedule.State, int], ...]:
     """Return the states after 0, 1, 2, ... steps, each with the index of its last code line."""
     back = s.copy()
-    found = [(back.state, back.python().count("\n"))]
+    states = [(back.state, back.python().count("\n"))]
     while back.steps:
         back.undo()
-        found.append((back.state, back.python().count("\n")))
-    return tuple(reversed(found))
+        states.append((back.state, back.python().count("\n")))
+    return tuple(reversed(states))
 
 
 def reordered(leaves: Sequence[str], moved: str, to: str) -> list[str]:
@@ -153,7 +154,7 @@ class NestPlayer(Figure):
         now = self._now
         code = () if now.nest is None else (Panel("loops", code_lines(now.nest)),)
         return Layout(
-            controls=self._controls(),
+            controls=self._controls(len(self._past) - 1),
             frames=now.frames,
             trail="seen",
             first=now.first,
@@ -163,8 +164,7 @@ class NestPlayer(Figure):
             draggable=True,
         )
 
-    def _controls(self) -> tuple[Control, ...]:
-        last = len(self._past) - 1
+    def _controls(self, last: int) -> tuple[Control, ...]:
         return (
             Slider("step", "step", 0, last, self._step),
             TextInput("factor", "factor", self._factor, 3),
@@ -196,23 +196,27 @@ class NestPlayer(Figure):
             case "click":
                 return self._describe(value)
             case "undo":
-                return self._undo()
+                new = self.schedule.copy()
+                undone = new.step_text() if new.steps else ""
+                new.undo()
+                self._show(new, len(new.steps))
+                return f"taken back: {undone}"
             case "drag":
-                return self._take(self._reorder(*value))
+                return self._take(partial(self._reorder, *value))
             case "split":
-                return self._take(self._split())
+                return self._take(self._split)
             case "fuse":
-                return self._take(self._fuse())
+                return self._take(self._fuse)
             case _:
-                return self._take(self._annotate(name))
+                return self._take(partial(self._annotate, name))
         return None
 
     def _describe(self, key: str) -> str:
         """Describe a loop's bar, such as "i_outer of C: parallel × 8"; "" for other keys."""
-        nest, owners = self._now.nest, self._owners()
-        if nest is None or key not in owners:
+        owners = self._owners()
+        if self._now.nest is None or key not in owners:
             return ""
-        bar = next(b for b in nest.all() if b.key == key)
+        bar = next(b for b in self._now.nest.all() if b.key == key)
         return f"{bar.label} of {owners[key][0]}: {bar.note}"
 
     def _take(self, act: Callable[[te.Schedule], tensor.Axis]) -> str:
@@ -232,15 +236,11 @@ class NestPlayer(Figure):
         if self._now.nest is not None:  # lowering finds some steps illegal
             driver.lower(new, self._args, target=self._target)
         self._show(new, len(new.steps))
-        self.selected = self._key_of(axis)
+        self.selected = ""  # or the bar of the axis, if it has one
+        for key, (stage, name) in self._owners().items():
+            if new.state.stage(stage).names.get(axis) == name:
+                self.selected = key
         return new.step_text()
-
-    def _undo(self) -> str:
-        new = self.schedule.copy()
-        text = new.step_text() if new.steps else ""
-        new.undo()
-        self._show(new, len(new.steps))
-        return f"taken back: {text}"
 
     def _owners(self) -> dict[str, tuple[str, str]]:
         return {} if self._now.nest is None else self._now.nest.owners
@@ -257,19 +257,12 @@ class NestPlayer(Figure):
             )
         return owners[key]
 
-    def _key_of(self, axis: tensor.Axis) -> str:
-        """Return the key of the bar of an axis; "" if the axis has no bar."""
-        for key, (stage, name) in self._owners().items():
-            if self.schedule.state.stage(stage).names.get(axis) == name:
-                return key
-        return ""
-
     def _chosen(self) -> tuple[str, tensor.Axis]:
         """Return the name of the stage and the axis of the selected loop."""
         stage, name = self._owner(self.selected)
         return stage, axes_of(self.schedule[stage])[name]
 
-    def _reorder(self, moved: str, to: str) -> Callable[[te.Schedule], tensor.Axis]:
+    def _reorder(self, moved: str, to: str, s: te.Schedule) -> tensor.Axis:
         (stage, name), (other, place) = self._owner(moved), self._owner(to)
         if stage != other:
             raise ScheduleError(
@@ -277,18 +270,13 @@ class NestPlayer(Figure):
                 "loops of different stages cannot change places",
                 f"compute_at moves a whole stage: s[{stage}].compute_at(s[{other}], ...)",
             )
-        axes = axes_of(self.schedule[stage])
-        view = self.schedule[stage]
-        named = {a: n for n, a in axes.items()}
-        names = reordered([named[a] for a in view.leaf_iter_vars], name, place)
+        axes = axes_of(s[stage])
+        names = {axis: name for name, axis in axes.items()}
+        leaves = [names[axis] for axis in s[stage].leaf_iter_vars]
+        s[stage].reorder(*(axes[n] for n in reordered(leaves, name, place)))
+        return axes[name]
 
-        def act(s: te.Schedule) -> tensor.Axis:
-            s[stage].reorder(*(axes[n] for n in names))
-            return axes[name]
-
-        return act
-
-    def _split(self) -> Callable[[te.Schedule], tensor.Axis]:
+    def _split(self, s: te.Schedule) -> tensor.Axis:
         stage, axis = self._chosen()
         if not self._factor.isdecimal():
             raise ScheduleError(
@@ -296,11 +284,11 @@ class NestPlayer(Figure):
                 "a factor is a whole number, 1 or more",
                 "4",
             )
-        return lambda s: s[stage].split(axis, factor=int(self._factor))[0]
+        return s[stage].split(axis, factor=int(self._factor))[0]
 
-    def _fuse(self) -> Callable[[te.Schedule], tensor.Axis]:
+    def _fuse(self, s: te.Schedule) -> tensor.Axis:
         stage, axis = self._chosen()
-        leaves = self.schedule[stage].leaf_iter_vars
+        leaves = s[stage].leaf_iter_vars
         inner = leaves[next(n for n, a in enumerate(leaves, 1) if a is axis) :]
         if not inner:
             raise ScheduleError(
@@ -308,22 +296,14 @@ class NestPlayer(Figure):
                 f"this is the innermost loop of {stage}",
                 "select an outer loop",
             )
-        return lambda s: s[stage].fuse(axis, inner[0])
+        return s[stage].fuse(axis, inner[0])
 
-    def _annotate(self, kind: str) -> Callable[[te.Schedule], tensor.Axis]:
+    def _annotate(self, kind: str, s: te.Schedule) -> tensor.Axis:
         stage, axis = self._chosen()
-
-        def act(s: te.Schedule) -> tensor.Axis:
-            getattr(s[stage], kind)(axis)
-            return axis
-
-        return act
-
-
-# --- helpers -----------------------------------------------------------------------------------
+        getattr(s[stage], kind)(axis)
+        return axis
 
 
 def axes_of(stage: te.StageView) -> dict[str, tensor.Axis]:
     """Return the axes of a stage by their names in the schedule."""
-    named = stage.schedule.state.stage(stage.name).names
-    return {name: axis for axis, name in named.items()}
+    return {name: axis for axis, name in stage.schedule.state.stage(stage.name).names.items()}
