@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from minitvm import te, tensor, tir, topi
@@ -85,18 +85,18 @@ def made_from(
 
     `source` is the user's own code: it is evaluated, and its exceptions are not caught.
     """
-    made = eval(  # typed by the user into their own kernel, like any cell
+    formula = eval(  # typed by the user into their own kernel, like any cell
         compile(source.strip(), "<formula>", "eval"),
         {"te": te, "tir": tir, "topi": topi, **names},
     )
-    if isinstance(made, tensor.Tensor):
-        return made
-    if not callable(made):
+    if isinstance(formula, tensor.Tensor):
+        return formula
+    if not callable(formula):
         raise ArgumentError(
             f"formula {source.strip()!r}", "it is not a function of the indices", "lambda i: A[i]"
         )
-    found = te.compute(tuple(shape) or fitted(made, like), made, name=like.name)
-    return cast("tensor.Tensor", as_tuple(found)[0])
+    outputs = te.compute(tuple(shape) or fitted(formula, like), formula, name=like.name)
+    return cast("tensor.Tensor", as_tuple(outputs)[0])
 
 
 def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index, ...]:
@@ -107,18 +107,23 @@ def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index,
     names = list(inspect.signature(formula).parameters)
     axes = [tensor.axis(n, 0, UNBOUNDED, "data") for n in names]
     extents: dict[tir.Var, int] = {}
-    for e, facts in _reads(formula(*axes)):
+    sources = [
+        tir.operand(source)
+        for e in as_tuple(formula(*axes))
+        for source in (e.sources if isinstance(e, tensor.Reduce) else (e,))
+    ]
+    for e, conditions in (read for source in sources for read in tensor.guarded_loads(source)):
         for i, size in zip(e.indices, e.buffer.shape, strict=True):
             terms, const = tir.split_terms(i)
-            mine = [(a, c) for a, c in terms if any(a is x for x in axes)]
-            if facts or len(mine) != 1 or mine[0][1] < 1 or not isinstance(size, int):
+            of_axes = [(a, c) for a, c in terms if any(a is x for x in axes)]
+            if conditions or len(of_axes) != 1 or of_axes[0][1] < 1 or not isinstance(size, int):
                 continue
-            ((a, c),) = mine
+            ((a, c),) = of_axes
             top = tir.upper_bound(tir.linear((t for t in terms if t[0] is not a), const))
             if isinstance(a, tir.Var) and isinstance(top, int):
                 fits = (size - 1 - top) // c + 1
                 extents[a] = min(extents.get(a, UNBOUNDED), fits)
-    found: list[tir.Index] = []
+    shape: list[tir.Index] = []
     for d, a in enumerate(axes):
         n = extents.get(a, like.shape[d] if d < len(like.shape) else 0)
         if isinstance(n, int) and n < 1:
@@ -127,12 +132,5 @@ def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index,
                 "no read bounds it, or every read is out of bounds",
                 "give the shape",
             )
-        found.append(n)
-    return tuple(found)
-
-
-def _reads(made: Any) -> Iterator[tuple[tir.Load, Sequence[tir.Index]]]:
-    """Yield every load in a formula, with the conditions under which the load is computed."""
-    for e in as_tuple(made):
-        for part in e.sources if isinstance(e, tensor.Reduce) else (e,):
-            yield from tensor.guarded_loads(tir.operand(part))
+        shape.append(n)
+    return tuple(shape)

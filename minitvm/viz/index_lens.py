@@ -19,7 +19,7 @@ from .figure import WIDTH, Figure
 from .formula import Source, made_from, names_of, source_of
 from .panes import Pane, pane_around, pane_box, pane_lines
 from .reads import (
-    MOST_STEPS,
+    MAX_STEPS,
     Array,
     Reads,
     check_effort,
@@ -33,10 +33,10 @@ from .reads import (
 from .scene import Scene
 
 BETWEEN = 24  # pixels between tensors
-MOST_FRAMES, MOST_MARKS = 256, 40_000  # most elements to point at; most lit cells in total
-STEPS = MOST_STEPS // 8  # most elements times terms: they take a fraction of a second
+MAX_FRAMES, MAX_MARKS = 256, 40_000  # most elements to point at; most lit cells in total
+STEPS = MAX_STEPS // 8  # most elements times terms: they take a fraction of a second
 WINDOW = (2, 4, 16, 16)  # most elements of the output shown, in its last four dimensions
-MOST_LINES = 25
+MAX_LINES = 25
 
 
 class IndexLens(Figure):
@@ -71,8 +71,14 @@ class IndexLens(Figure):
         """Show a tensor in a window that begins at `corner`."""
         sizes = sizes_of(checked(t))
         if at is not None:
-            _check_place(t, at, sizes)
-        reads, lens = _lens(t, self._stop, corner or _corner(sizes, at))
+            window = _window(len(sizes))
+            if len(at) != len(sizes) or not all(
+                isinstance(i, int) and 0 <= i < n for i, n in zip(at, sizes, strict=True)
+            ):
+                why = f"{t.name} has {' × '.join(map(str, sizes))} elements"
+                raise ArgumentError(f"at={at}", why, "one index per dimension")
+            corner = tuple(max(0, i - w // 2) for i, w in zip(at, window, strict=True))
+        reads, lens = _lens(t, self._stop, corner or (0,) * len(sizes))
         unread = [u.name for u in self._stop if u not in reads.pairs]
         if unread:
             what = f"{t.name} reads no element of this tensor"
@@ -82,7 +88,11 @@ class IndexLens(Figure):
         self._names |= {pane.name: u for pane, u in inputs} | names_of(t, Source())
         self._source = source_of(t)
         self._frames = _frames(t, reads, lens)
-        self._first = _first(lens[0], at)
+        out = lens[0]
+        place = [n // 2 for n in out.cells]
+        if at is not None:
+            place = [i - low for i, low in zip(at, out.low, strict=True)]
+        self._first = int(np.ravel_multi_index(place, out.cells)) if out.cells else 0
 
     def edit(self, source: str, shape: Sequence[int] = ()) -> None:
         """Show another formula, for example lens.edit("lambda i, j: A[j, i] * 2.0").
@@ -95,11 +105,10 @@ class IndexLens(Figure):
 
     def _take(self, source: str, shape: Sequence[int]) -> None:
         names = {**vars(sys.modules["__main__"]), **self._names}
-        made = made_from(source, self.tensor, names, shape)
-        before = self._stop
-        self._stop = ()
+        t = made_from(source, self.tensor, names, shape)
+        before, self._stop = self._stop, ()
         try:
-            self._show(made, None)
+            self._show(t, None)
         except Exception:
             self._stop = before
             raise
@@ -128,8 +137,8 @@ class IndexLens(Figure):
         """Return the formula, the reads of one element, and the cells: w written, r read."""
         frame = self._frames[self._first]
         head = [f"{self._panes[0].name} = {self._source}", *frame.caption.split("\n")]
-        blocks = [pane_lines(p, dict(frame.marks)) for p in self._panes]
-        rows = _beside(blocks, MOST_LINES - len(head))
+        blocks = [pane_lines(p, frame.marks) for p in self._panes]
+        rows = _beside(blocks, MAX_LINES - len(head))
         return "\n".join([*head, *rows])
 
     def layout(self) -> Layout:
@@ -180,21 +189,6 @@ def _inputs(t: Any, args: Any) -> tuple[tensor.Tensor, ...]:
     return tuple(a for a in cast("list[tensor.Tensor]", args) if a != t)
 
 
-def _check_place(t: tensor.Tensor, at: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
-    if len(at) != len(sizes) or not all(
-        isinstance(i, int) and 0 <= i < n for i, n in zip(at, sizes, strict=True)
-    ):
-        shape = " × ".join(map(str, sizes))
-        raise ArgumentError(f"at={at}", f"{t.name} has {shape} elements", "one index per dimension")
-
-
-def _corner(sizes: tuple[int, ...], at: tuple[Any, ...] | None) -> tuple[int, ...]:
-    """Return the first coordinates of a window that has the element `at` near its middle."""
-    if at is None:
-        return (0,) * len(sizes)
-    return tuple(max(0, i - w // 2) for i, w in zip(at, _window(len(sizes)), strict=True))
-
-
 def _window(ndim: int) -> tuple[int, ...]:
     if ndim < 2:
         return (32,) * ndim
@@ -211,14 +205,18 @@ def _lens(
     check_effort(t.name, 1, terms)
     shown = [min(n, w) for n, w in zip(sizes, _window(len(sizes)), strict=True)]
     while True:
-        while prod(shown) > 1 and (prod(shown) > MOST_FRAMES or prod(shown) * terms > STEPS):
+        while prod(shown) > 1 and (prod(shown) > MAX_FRAMES or prod(shown) * terms > STEPS):
             _halve(shown)
         low = [min(c, n - s) for c, n, s in zip(corner, sizes, shown, strict=True)]
         points = points_of([np.arange(c, c + s) for c, s in zip(low, shown, strict=True)])
         reads = reads_of(t, points, stop)
-        inputs = [_pane(u, found, p) for u, found in reads.pairs.items()]
-        lit = sum(_lit(pane, reads.pairs[u]) for u, pane in zip(reads.pairs, inputs, strict=True))
-        if lit <= MOST_MARKS or prod(shown) == 1:
+        inputs = [
+            pane_around(p.name(u), sizes_of(u), distinct(pairs[:, 1]))
+            for u, pairs in reads.pairs.items()
+        ]
+        each_read = zip(inputs, reads.pairs.values(), strict=True)
+        lit = sum(len(pairs) // max(1, prod(pane.each)) for pane, pairs in each_read)  # estimated
+        if lit <= MAX_MARKS or prod(shown) == 1:
             names = tuple(a.name for a in cast("tensor.ComputeOp", t.op).axis)
             each = (1,) * len(sizes)
             out = Pane(p.name(t), sizes, tuple(low), tuple(shown), each, names)
@@ -231,25 +229,6 @@ def _halve(shown: list[int]) -> None:
     shown[d] = (shown[d] + 1) // 2
 
 
-def _pane(u: tensor.Tensor, found: Array, p: Source) -> Pane:
-    return pane_around(p.name(u), sizes_of(u), distinct(found[:, 1]))
-
-
-def _lit(pane: Pane, found: Array) -> int:
-    """Estimate how many cells of `pane` light up, summed over all elements of the window."""
-    return len(found) // max(1, prod(pane.each))
-
-
-def _first(out: Pane, at: tuple[Any, ...] | None) -> int:
-    """Return the index of the frame shown first: of the element `at`, or of the middle one."""
-    cells = out.cells
-    if at is None:
-        place = tuple(n // 2 for n in cells)
-    else:
-        place = tuple(i - low for i, low in zip(at, out.low, strict=True))
-    return int(np.ravel_multi_index(place, cells)) if cells else 0
-
-
 # --- what one element reads --------------------------------------------------------------------
 
 
@@ -259,21 +238,20 @@ def _frames(t: tensor.Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, .
     count = prod(out.cells)
     marks: list[dict[str, str]] = [{} for _ in range(count)]
     words: list[list[str]] = [[] for _ in range(count)]
-    for pane, (u, found) in zip(inputs, reads.pairs.items(), strict=True):
+    for pane, (u, pairs) in zip(inputs, reads.pairs.items(), strict=True):
         unsure = u in reads.unsure
-        ends = np.searchsorted(found[:, 0], np.arange(count + 1))
+        ends = np.searchsorted(pairs[:, 0], np.arange(count + 1))
         for n in range(count):
-            mine = found[ends[n] : ends[n + 1], 1]
-            if len(mine):
-                marks[n] |= dict.fromkeys(pane.keys_of(mine), "seen" if unsure else "read")
+            offsets = pairs[ends[n] : ends[n + 1], 1]
+            if len(offsets):
+                marks[n] |= dict.fromkeys(pane.keys_of(offsets), "seen" if unsure else "read")
                 most = "data decide which of " if unsure else ""
-                words[n].append(most + region(pane.name, u, mine))
+                words[n].append(most + region(pane.name, u, offsets))
     frames: list[Frame] = []
     for n, cell in enumerate(points_of([np.arange(c) for c in out.cells]).tolist()):
         key = out.key(tuple(cell))
         where = ", ".join(str(c + low) for c, low in zip(cell, out.low, strict=True))
-        said = ", ".join(words[n])
-        caption = f"{out.name}[{where or '()'}] reads {said or 'nothing'}"
+        caption = f"{out.name}[{where or '()'}] reads {', '.join(words[n]) or 'nothing'}"
         frames.append(Frame({**marks[n], key: "write"}, caption, key))
     return tuple(frames)
 
@@ -284,18 +262,12 @@ def region(name: str, t: tensor.Tensor, offsets: Array) -> str:
     axes = [distinct(axis).tolist() for axis in places]
     steps = [{b - a for a, b in pairwise(axis)} for axis in axes]
     whole = prod(map(len, axes)) == len(offsets) and all(len(s) < 2 for s in steps)
-    parts = [
-        _run(axis, next(iter(step)) if whole and step else 1)
-        for axis, step in zip(axes, steps, strict=True)
-    ]
+    parts: list[str] = []
+    for axis, step in zip(axes, steps, strict=True):
+        by = f" by {max(step)}" if whole and step and max(step) > 1 else ""
+        parts.append(str(axis[0]) if len(axis) == 1 else f"{axis[0]}..{axis[-1]}{by}")
     inside = f"{name}[{', '.join(parts) or '()'}]"
     return f"{inside} ({len(offsets)})" if whole else f"{len(offsets)} of {inside}"
-
-
-def _run(axis: list[int], step: int) -> str:
-    if len(axis) == 1:
-        return str(axis[0])
-    return f"{axis[0]}..{axis[-1]}" + (f" by {step}" if step > 1 else "")
 
 
 # --- text --------------------------------------------------------------------------------------

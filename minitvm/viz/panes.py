@@ -5,7 +5,7 @@ A large tensor is shown through a window, and a cell may stand for a block of el
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -18,8 +18,8 @@ from .reads import Array, distinct
 LINE, GUTTER, GAP = 16, 26, 10  # pixels: height of a text line, width of row numbers, slice gap
 LARGEST, SMALLEST, SMALL = 24, 6, 8  # pixels: the side of a cell
 HEIGHT = 330  # pixels: height of all slices of a pane, unless its cells would be too small
-MOST = (4, 4, 16, 16)  # most cells in the last four dimensions
-MOST_CELLS = 600
+MAX_SIDES = (4, 4, 16, 16)  # most cells in the last four dimensions
+MAX_CELLS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +83,27 @@ class Pane:
 
     def notes(self) -> list[str]:
         """Return notes: which part is shown (if not all), and the elements per cell (if not 1)."""
-        parts: list[str] = []
-        spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
-        if any(low > 0 or low + n * each < size for low, n, each, size in spans):
-            spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
-            ends = [f"{low}..{min(size, low + n * e) - 1}" for low, n, e, size in spans]
-            parts.append(f"shown: {', '.join(ends)}")
+        spans = [*zip(self.low, self.cells, self.each, self.shape, strict=True)]
+        ends = (f"{low}..{min(size, low + n * each) - 1}" for low, n, each, size in spans)
+        whole = all(low == 0 and n * each >= size for low, n, each, size in spans)
+        notes = [] if whole else [f"shown: {', '.join(ends)}"]
         if prod(self.each) > 1:
-            parts.append(f"a cell: {' × '.join(map(str, self.each))}")
-        return parts
+            notes.append(f"a cell: {' × '.join(map(str, self.each))}")
+        return notes
 
 
 def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
     """Return the smallest pane with all elements at `offsets`; a small tensor is shown whole."""
     places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
     box = [(int(p.min()), int(p.max()) + 1) for p in places]
-    if not box or prod(shape) <= MOST_CELLS:
+    if not box or prod(shape) <= MAX_CELLS:
         box = [(0, n) for n in shape]
-    most = [*(1,) * (len(shape) - 4), *MOST[-len(shape) :]] if shape else []
+    most = [*(1,) * (len(shape) - 4), *MAX_SIDES[-len(shape) :]] if shape else []
     if len(shape) == 1:
-        most = [2 * MOST[-1]]
+        most = [2 * MAX_SIDES[-1]]
     each = [-(-(high - low) // m) for (low, high), m in zip(box, most, strict=True)]
     sizes = [high - low for low, high in box]
-    while prod(cells := [-(-n // e) for n, e in zip(sizes, each, strict=True)]) > MOST_CELLS:
+    while prod(cells := [-(-n // e) for n, e in zip(sizes, each, strict=True)]) > MAX_CELLS:
         each[cells.index(max(cells))] *= 2
     return Pane(name, shape, tuple(low for low, _ in box), tuple(cells), tuple(each))
 
@@ -150,9 +148,7 @@ def _slice(pane: Pane, part: tuple[int, ...], size: float, first: bool) -> Box:
     left, top = GUTTER if first else 0, _above(pane)
     parts = [(grid, left, top), *_numbers(pane, left, top, size, first)]
     if part:
-        starts = zip(part, pane.low, pane.each, strict=False)
-        where = ", ".join(str(low + c * each) for c, low, each in starts)
-        parts.append((text(f"[{where}]"), left, 0))
+        parts.append((text(_start(pane, part)), left, 0))
     return over(*parts)
 
 
@@ -182,26 +178,26 @@ def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
 # --- as text -----------------------------------------------------------------------------------
 
 
-def pane_lines(pane: Pane, marks: dict[str, str]) -> list[str]:
+def pane_lines(pane: Pane, marks: Mapping[str, str]) -> list[str]:
     """Return the first slice that has marked cells as text: r read, w written, ? perhaps read."""
     letters = {"read": "r", "write": "w", "seen": "?"}
-    parts = pane.slices
-    marked = [
-        s
-        for s in parts
-        if any(pane.key(pane.cell(s, r, c)) in marks
-               for r in range(pane.rows) for c in range(pane.columns))
-    ]  # fmt: skip
-    part = (marked or parts)[0]
-    title = pane.title()
-    if part:
-        first = zip(part, pane.low, pane.each, strict=False)
-        title += f"  [{', '.join(str(low + c * each) for c, low, each in first)}]"
-    rows = [
-        " ".join(
-            letters.get(marks.get(pane.key(pane.cell(part, row, column)), ""), ".")
-            for column in range(pane.columns)
-        )
-        for row in range(pane.rows)
+    parts = [
+        [
+            [
+                marks.get(pane.key(pane.cell(part, row, column)), "")
+                for column in range(pane.columns)
+            ]
+            for row in range(pane.rows)
+        ]
+        for part in pane.slices
     ]
-    return [title, *rows]
+    n = next((n for n, part in enumerate(parts) if any(map(any, part))), 0)
+    where = _start(pane, pane.slices[n])
+    rows = (" ".join(letters.get(mark, ".") for mark in row) for row in parts[n])
+    return [f"{pane.title()}  {where}".rstrip(), *rows]
+
+
+def _start(pane: Pane, part: tuple[int, ...]) -> str:
+    """Return the coordinates of a slice, such as "[0, 3]"; "" if the tensor is one slice."""
+    starts = zip(part, pane.low, pane.each, strict=False)
+    return f"[{', '.join(str(low + c * each) for c, low, each in starts)}]" if part else ""

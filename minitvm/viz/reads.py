@@ -20,7 +20,7 @@ from minitvm.base import ArgumentError
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Point: TypeAlias = tuple[int, ...]
 
-MOST_STEPS = 4_000_000  # elements times terms of a sum: about a second
+MAX_STEPS = 4_000_000  # elements times terms of a sum: about a second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +56,8 @@ def footprint(
             "(start, extent) for each",
         )
     axes = [_span(part, d, n) for d, (part, n) in enumerate(zip(tile, sizes, strict=True))]
-    found = reads_of(t, points_of(axes), tuple(inputs))
-    return {u: places_of(u, distinct(p[:, 1])) for u, p in found.pairs.items()}
+    reads = reads_of(t, points_of(axes), tuple(inputs))
+    return {u: places_of(u, distinct(pairs[:, 1])) for u, pairs in reads.pairs.items()}
 
 
 def places_of(t: tensor.Tensor, offsets: Array) -> tuple[Point, ...]:
@@ -129,28 +129,23 @@ def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = 
     stop   the tensors whose read elements to return; by default the tensors in the formula of `t`
     """
     direct = _Walk(checked(t), points).reads()
-    found: dict[tensor.Tensor, list[Array]] = {}
+    parts: dict[tensor.Tensor, list[Array]] = {}
     unsure = set(direct.unsure)
     for u, pairs in direct.pairs.items():
         if not stop or u in stop or not isinstance(u.op, tensor.ComputeOp):
-            found.setdefault(u, []).append(pairs)
+            parts.setdefault(u, []).append(pairs)
             continue
         elements, number = np.unique(pairs[:, 1], return_inverse=True)
         places = np.array(places_of(u, elements), np.int64).reshape(-1, u.ndim)
         inner = reads_of(u, places, stop)
         unsure |= inner.pairs.keys() if u in direct.unsure else inner.unsure
-        for v, more in inner.pairs.items():
-            found.setdefault(v, []).append(_joined(pairs[:, 0], number, more))
-    return Reads({u: _each_once(u, parts) for u, parts in found.items()}, frozenset(unsure))
-
-
-def _joined(elements: Array, middle: Array, more: Array) -> Array:
-    """Join pairs (element, middle) with sorted pairs (middle, read); return (element, read)."""
-    first = np.searchsorted(more[:, 0], middle, "left")
-    count = np.searchsorted(more[:, 0], middle, "right") - first
-    begin = np.cumsum(count) - count
-    at: Array = np.arange(int(count.sum())) - np.repeat(begin - first, count)
-    return np.stack([np.repeat(elements, count), more[at, 1]], axis=1)
+        for v, more in inner.pairs.items():  # (t, u) joined with (u, v): (t, v)
+            first, last = (np.searchsorted(more[:, 0], number, side) for side in ("left", "right"))
+            count = last - first
+            at = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - last, count)
+            joined = np.stack([np.repeat(pairs[:, 0], count), more[at, 1]], axis=1)
+            parts.setdefault(v, []).append(joined)
+    return Reads({u: _each_once(u, pairs) for u, pairs in parts.items()}, frozenset(unsure))
 
 
 def _each_once(t: tensor.Tensor, parts: list[Array]) -> Array:
@@ -272,9 +267,9 @@ class _Walk:
 
 def check_effort(name: str, points: int, terms: int) -> None:
     """Raise ArgumentError if there are too many reads: `points` elements of `terms` terms each."""
-    if points * terms > MOST_STEPS:
+    if points * terms > MAX_STEPS:
         raise ArgumentError(
             f"the reads of {points} elements of {name}",
-            f"each has {terms} terms, and the limit for all together is {MOST_STEPS}",
+            f"each has {terms} terms, and the limit for all together is {MAX_STEPS}",
             "a smaller shape, for the same pattern",
         )
