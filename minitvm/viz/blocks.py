@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from minitvm import explain, lowering, schedule, te, tensor, tir
+from minitvm import explain, schedule, te, tensor, tir
 from minitvm.base import ArgumentError
-
-from .controls import CodeLine, numbered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,11 +64,11 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
     """
     if isinstance(program, tir.PrimFunc):
         printer = tir.Printer()
-        first = () if program.prepack is None else (*program.prepack.lines(printer), "")
-        lines = (*first, *program.lines(printer))
-        made = _BlockMaker(printer, {})
-        before = [] if program.prepack is None else made.blocks(program.prepack.body, 1)
-        blocks = (*before, *made.blocks(program.body, len(first) + 1))
+        early = () if program.prepack is None else (*program.prepack.lines(printer), "")
+        lines = (*early, *program.lines(printer))
+        maker = _BlockMaker(printer, {})
+        before = [] if program.prepack is None else maker.blocks(program.prepack.body, 1)
+        blocks = (*before, *maker.blocks(program.body, len(early) + 1))
         return Nest(lines, blocks, {}, program.body)
     if not isinstance(program, te.Schedule | schedule.State):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -79,24 +77,16 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
             "te.create_schedule(C.op) or tvm.lower(s, args)",
         )
     loops = explain.loops_of(program.state if isinstance(program, te.Schedule) else program)
-    axes = _axes(loops.context)
-    prepacked = frozenset(
-        b
-        for t, b in loops.context.buffers.items()
-        if loops.context.state.owner(t).name in loops.prepacked
-    )
-    blocks = tuple(_BlockMaker(loops.printer, axes, prepacked).blocks(loops.body, 0))
-    owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
-    return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
-
-
-def _axes(context: lowering.LoweringContext) -> dict[tir.Var, tuple[str, str, tensor.Axis]]:
-    """Map each loop variable to (stage, name of the axis in the schedule, axis)."""
-    found: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}
+    context = loops.context
+    axes: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}  # stage, name in the schedule, axis
     for name, domain in context.domains.items():
         named = context.state.stage(name).names
-        found |= {v: (name, named[a], a) for a, v in domain.loops.items()}
-    return found
+        axes |= {v: (name, named[a], a) for a, v in domain.loops.items()}
+    owners_of = context.buffers.items()
+    early = frozenset(b for t, b in owners_of if context.state.owner(t).name in loops.prepacked)
+    blocks = tuple(_BlockMaker(loops.printer, axes, early).blocks(loops.body, 0))
+    owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
+    return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
 
 class _BlockMaker:
@@ -116,27 +106,29 @@ class _BlockMaker:
             case tir.For():
                 return [self.loop(s, line)]
             case tir.Seq(body):
-                found: list[Block] = []
+                bars: list[Block] = []
                 for part in body:
-                    found += self.blocks(part, line)
-                    line = found[-1].last + 1 if found else line + 1
-                return found
+                    bars += self.blocks(part, line)
+                    line = bars[-1].last + 1 if bars else line + 1
+                return bars
             case tir.Allocate(buffer, body):
                 p = self.printer
                 shape = ", ".join(p.expr(n) for n in buffer.shape)
                 form = f"{buffer.dtype}[{shape}]"
-                note = (
-                    f"{form}, packed once" if buffer in self.prepacked else f"{buffer.scope} {form}"
-                )
-                own = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
-                return [own, *self.blocks(body, line + 1)]
+                note = f"{form}, packed once" if buffer in self.early else f"{buffer.scope} {form}"
+                bar = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
+                return [bar, *self.blocks(body, line + 1)]
             case tir.Pragma(key, value, body):
-                own = Block("store", f"pragma {key}", str(value), f"line:{line}", line, line, (), s)
-                return [own, *self.blocks(body, line + 1)]
-            case tir.If():
-                return self.branch(s, line)
+                bar = Block("store", f"pragma {key}", str(value), f"line:{line}", line, line, (), s)
+                return [bar, *self.blocks(body, line + 1)]
+            case tir.If(cond, body, orelse):
+                then = self.arm(f"if {self.printer.expr(cond)}", body, line)
+                other = [] if orelse is None else [self.arm("else", orelse, then.last + 1)]
+                return [then, *other]
             case tir.Store() | tir.Evaluate():
-                return [self.leaf(s, line)]
+                (text,) = self.printer.lines(s)
+                short = re.sub(r"\[[^\[\]]*\]", "[…]", text)
+                return [Block("store", short, "", f"line:{line}", line, line, (), s)]
             case _:
                 assert_never(s)
 
@@ -151,27 +143,13 @@ class _BlockMaker:
         key = f"init:{name}" if axis is None and self.axes else f"loop:{name}"
         return Block(kind, name, note, key, line, last, inside, s)
 
-    def branch(self, s: tir.If, line: int) -> list[Block]:
-        first = self.arm(f"if {self.printer.expr(s.cond)}", s.body, line)
-        return [first] if s.orelse is None else [first, self.arm("else", s.orelse, first.last + 1)]
-
     def arm(self, label: str, body: tir.Stmt, line: int) -> Block:
         inside = tuple(self.blocks(body, line + 1))
         last = inside[-1].last if inside else line + 1
         return Block("guard", label, "", f"line:{line}", line, last, inside)
 
-    def leaf(self, s: tir.Store | tir.Evaluate, line: int) -> Block:
-        (text,) = self.printer.lines(s)
-        short = re.sub(r"\[[^\[\]]*\]", "[…]", text)
-        return Block("store", short, "", f"line:{line}", line, line, (), s)
-
 
 # --- the text beside the picture ---------------------------------------------------------------
-
-
-def code_lines(nest: Nest) -> tuple[CodeLine, ...]:
-    """Return the printed program as lines of a panel; line n has the key "line:n"."""
-    return numbered(nest.lines)
 
 
 def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from minitvm import accesses, cachesim, te, tensor
 from minitvm.base import ArgumentError, TVMError
 
-from .blocks import Nest, check_schedule, code_links, nest_of
+from .blocks import check_schedule, code_links, nest_of
 from .boxes import Box, block, column, framed, indented, paragraph, row, sized, text
 from .cache_lens import SMALL
 from .cache_run import cache_text, check_cache
@@ -26,7 +25,7 @@ NEST, TABLE = 390, 466  # pixels: the widths of the loops and of the table
 NAME, COST, BAR = 104, 100, 50  # pixels: the widths of columns, and of the longest bar
 COLUMNS = (("bytes kept", "orange"), ("computed", "sky"), ("distance", "pink"))
 ABOUT = "distance: other elements touched from the store to the first use"
-MOST_EVENTS = 10_000_000  # most accesses and iterations of a recorded run
+MAX_EVENTS = 10_000_000  # most accesses and iterations of a recorded run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +115,8 @@ class ComputeAtSlider(Figure):
         place, now, indent = self.places[n], n == self._now, 8 * min(self.places[n].depth, 4)
         name = text(place.name, mono=True, bold=now, width=NAME - 4 - indent)
         most = [max(costs) for costs in zip(*map(_costs_of, self.places), strict=True)]
-        words = _bytes(place.bytes), f"{_factor(place.recompute)}×", few_digits(place.distance)
+        size = str(place.bytes) if place.bytes < 10_000 else f"{place.bytes / 1024:.3g}k"
+        words = size, f"{float(place.recompute):.3g}×", few_digits(place.distance)
         bars = [
             row(block(kind, BAR * share(cost, high), 13), text(shown), gap=4)
             for cost, high, shown, (_, kind) in zip(
@@ -128,17 +128,6 @@ class ComputeAtSlider(Figure):
         parts = indented(row(costs, misses, gap=0), 4)
         return framed(parts, "line" if now else "paper", f"place:{n}", width=TABLE)
 
-    def _caption(self) -> str:
-        """Describe the chosen place, such as "blur_x in loop y of out: it keeps 96 bytes, ..."."""
-        p = self.places[self._now]
-        where = {"root": "at root, before all that reads it", "inline": "inline, at each use"}
-        text = where.get(p.name, f"in loop {p.name} of {self._consumer}")
-        return (
-            f"{self._producer} {text}: it keeps {p.bytes} bytes, computes each value "
-            f"{_factor(p.recompute)} times, touches {few_digits(p.distance)} other elements "
-            f"between store and first use; {p.misses} misses in all"
-        )
-
     def ascii(self) -> str:
         """Return one line of text per place; * marks the chosen place."""
         head = f"{self._producer} for {self._consumer}, misses in {cache_text(self._cache)}"
@@ -147,7 +136,7 @@ class ComputeAtSlider(Figure):
         for n, p in enumerate(self.places[:16]):
             mark, name = "*" if n == self._now else " ", ("  " * p.depth + p.name)[:17]
             lines.append(
-                f"{mark} {name:18}{p.bytes:>9}{_factor(p.recompute):>10}"
+                f"{mark} {name:18}{p.bytes:>9}{float(p.recompute):>10.3g}"
                 f"{few_digits(p.distance):>10}{p.misses:>9}"
             )
         refused = [f"not {r.name}: {r.reason}" for r in self.refusals]
@@ -156,16 +145,23 @@ class ComputeAtSlider(Figure):
     def layout(self) -> Layout:
         """Return the slider, and the program with the lines of the producer in bold."""
         nest = nest_of(self.schedule)
-        mine = set(lines_of_stage(nest, self._producer))
+        own = {  # the lines of the producer: its loops, and its stores without loops
+            n
+            for b in nest.all()
+            if nest.owners.get(b.key, ("",))[0] == self._producer
+            or b.label.startswith(f"{self._producer}[")
+            for n in range(b.first, b.last + 1)
+        }
         lines = tuple(
-            CodeLine(text, f"line:{n}", "now" if n in mine else "")
+            CodeLine(text, f"line:{n}", "now" if n in own else "")
             for n, text in enumerate(nest.lines)
         )
+        steps = tuple(map(CodeLine, self.schedule.python().split("\n")))
         last = len(self.places) - 1
         return Layout(
             controls=(Slider("place", "place", 0, last, self._now),) if last else (),
             links=code_links(nest),
-            panels=(Panel("loops", lines), Panel("schedule", _code(self.schedule))),
+            panels=(Panel("loops", lines), Panel("schedule", steps)),
             selectable="place:",
         )
 
@@ -174,8 +170,14 @@ class ComputeAtSlider(Figure):
         number = index_in(value, "place", len(self.places)) if name == "click" else value
         if number is None:
             return None
-        self._now = number
-        return self._caption()
+        self._now, p = number, self.places[number]
+        where = {"root": "at root, before all that reads it", "inline": "inline, at each use"}
+        return (
+            f"{self._producer} {where.get(p.name, f'in loop {p.name} of {self._consumer}')}: "
+            f"it keeps {p.bytes} bytes, computes each value {float(p.recompute):.3g} times, "
+            f"touches {few_digits(p.distance)} other elements between store and first use; "
+            f"{p.misses} misses in all"
+        )
 
 
 def _costs_of(p: PlaceCosts) -> tuple[float, float, float]:
@@ -191,27 +193,6 @@ def share(value: float, most: float) -> float:
 def few_digits(n: float) -> str:
     """Return a number with three digits and no exponent: 24312.7 -> 24300, 38.24 -> 38.2"""
     return f"{n:.3g}" if n < 999.5 else f"{float(f'{n:.3g}'):.0f}"
-
-
-def _bytes(n: int) -> str:
-    """Return a number of bytes as short text: 1152 -> 1152, 65536 -> 64k"""
-    return str(n) if n < 10_000 else f"{n / 1024:.3g}k"
-
-
-def _factor(f: Fraction) -> str:
-    """Return a fraction as a decimal number of three digits: 4/3 -> 1.33"""
-    return f"{float(f):.3g}"
-
-
-def _code(s: te.Schedule) -> tuple[CodeLine, ...]:
-    return tuple(CodeLine(text) for text in s.python().split("\n"))
-
-
-def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
-    """Yield the line numbers of a stage's loops, or of its stores if it has no loops."""
-    for b in nest.all():
-        if nest.owners.get(b.key, ("",))[0] == stage or b.label.startswith(f"{stage}["):
-            yield from range(b.first, b.last + 1)
 
 
 # --- what each place costs -----------------------------------------------------------------------
@@ -233,22 +214,25 @@ def places(
             raise ArgumentError(
                 f"ComputeAtSlider: {name}", "the stage has no loops to schedule", "a te.compute"
             )
-    at_root = placed(s, producer, consumer, "root")
-    whole = accesses.record(at_root, limit=MOST_EVENTS)
-    uses = uses_of_each(whole, producer)
-    found = [_costs("root", 0, at_root, whole, producer, cache, uses)]
-    refused: list[Refusal] = []
     stage = s.state.stage(consumer)
     names = [stage.names[a] for a in stage.leaves]
-    for name, depth in [*zip(names, range(len(names)), strict=True), ("inline", 0)]:
+    legal: list[PlaceCosts] = []
+    refused: list[Refusal] = []
+    uses = Fraction(0)
+    for name, depth in [("root", 0), *zip(names, range(len(names)), strict=True), ("inline", 0)]:
         try:
-            made = placed(s, producer, consumer, name)
-            trace = accesses.record(made, limit=MOST_EVENTS)
+            new = placed(s, producer, consumer, name)
+            trace = accesses.record(new, limit=MAX_EVENTS)
         except TVMError as e:
+            if name == "root":
+                raise
             refused.append(Refusal(name, depth, str(e.args[1] or e.args[0])))
-        else:
-            found.append(_costs(name, depth, made, trace, producer, cache, uses))
-    return tuple(found), tuple(refused)
+            continue
+        if name == "root":
+            loads = trace.index[_uses(trace, producer)]
+            uses = Fraction(len(loads), max(1, len(np.unique(loads))))
+        legal.append(_costs(name, depth, new, trace, producer, cache, uses))
+    return tuple(legal), tuple(refused)
 
 
 def placed(s: te.Schedule, producer: str, consumer: str, place: str) -> te.Schedule:
@@ -273,7 +257,10 @@ def _costs(
     cache: cachesim.Cache,
     uses: Fraction,
 ) -> PlaceCosts:
-    """Return the costs of the place `name`; inlining computes each value `uses` times."""
+    """Return the costs of the place `name`; inlining computes each value `uses` times.
+
+    uses   how often other stages load an element, on average
+    """
     misses = cachesim.simulate(cache, trace).misses
     if name == "inline":
         return PlaceCosts(name, depth, s, 0, uses, 0.0, misses)
@@ -284,31 +271,16 @@ def _costs(
             "the number of its computations is not known",
             "constant sizes",
         )
-    return PlaceCosts(
-        name, depth, s, report.bytes, report.recompute, first_use_distance(trace, producer), misses
-    )
-
-
-def uses_of_each(trace: accesses.AccessTrace, producer: str) -> Fraction:
-    """Return how often inlining computes an element: the mean number of loads by other stages."""
-    loads = _uses(trace, producer)
-    elements = len(np.unique(trace.index[loads]))
-    return Fraction(int(np.count_nonzero(loads)), max(1, elements))
-
-
-def first_use_distance(trace: accesses.AccessTrace, producer: str) -> float:
-    """Return the mean number of other elements accessed between a value's store and first use."""
     last = cachesim.previous(trace, 1)
-    first = _uses(trace, producer) & (last >= 0)
+    first = _uses(trace, producer) & (last >= 0)  # the loads whose element was stored just before
     first[first] = trace.write[last[first]]
-    if not first.any():
-        return 0.0
-    return float(cachesim.reuse_distances(trace, 1)[first].mean())
+    distance = float(cachesim.reuse_distances(trace, 1)[first].mean()) if first.any() else 0.0
+    return PlaceCosts(name, depth, s, report.bytes, report.recompute, distance, misses)
 
 
 def _uses(trace: accesses.AccessTrace, producer: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return a mask of the accesses in which other stages load from the producer's buffer."""
-    mine = [trace.buffers[n].name == producer for n in range(len(trace.buffers))]
     own = {p.line for p in trace.sites if p.write and p.buffer.name == producer}
-    wanted = [not p.write and p.line not in own for p in trace.sites]
-    return np.array(mine)[trace.buffer] & np.array(wanted)[trace.site]
+    loads = np.array([not p.write and p.line not in own for p in trace.sites])
+    buffers = np.array([b.name == producer for b in trace.buffers])
+    return buffers[trace.buffer] & loads[trace.site]

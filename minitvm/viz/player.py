@@ -11,9 +11,9 @@ from typing import Any
 from minitvm import driver, schedule, te, tensor
 from minitvm.base import LoweringError, ScheduleError, Target, TVMError
 
-from .blocks import Nest, arguments, check_schedule, code_lines, code_links, nest_of
+from .blocks import Nest, arguments, check_schedule, code_links, nest_of
 from .boxes import Box, column, paragraph, row, sized, text
-from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput
+from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput, numbered
 from .figure import WIDTH, Figure
 from .grids import Grid, corner_note, grids_box, grids_of, order_frames
 from .nest import nest_ascii, nest_box
@@ -152,7 +152,7 @@ class NestPlayer(Figure):
     def layout(self) -> Layout:
         """Return the controls, the frames, the code and the steps."""
         now = self._now
-        code = () if now.nest is None else (Panel("loops", code_lines(now.nest)),)
+        code = () if now.nest is None else (Panel("loops", numbered(now.nest.lines)),)
         return Layout(
             controls=self._controls(len(self._past) - 1),
             frames=now.frames,

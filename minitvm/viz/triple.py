@@ -125,7 +125,7 @@ def formula_lines(
     """Return each stage as a formula with its axes, and for each axis the keys of its loops."""
     keys = {owner: key for key, owner in nest.owners.items()}
     lines: list[CodeLine] = []
-    made: dict[str, tuple[str, ...]] = {}
+    loops_of: dict[str, tuple[str, ...]] = {}
     for stage in state.stages:
         op = stage.op
         if isinstance(op, tensor.PlaceholderOp):
@@ -133,14 +133,21 @@ def formula_lines(
         lines.append(CodeLine(formula(stage)))
         named = stage.names
         for axis in (*op.axis, *op.reduce_axis) if isinstance(op, tensor.ComputeOp) else ():
+            parts = [axis]  # with the axes that result from splitting and fusing it
+            for r in stage.relations:
+                if isinstance(r, schedule.SplitRelation):
+                    parts += [r.outer, r.inner] if any(a is r.parent for a in parts) else []
+                elif any(a is r.outer or a is r.inner for a in parts):
+                    parts.append(r.fused)
+            leaves = (a for a in stage.leaves if any(a is part for part in parts))
+            loops = [keys[o] for a in leaves if (o := (stage.name, named[a])) in keys]
             key = f"axis:{stage.name}/{axis.name}"
-            loops = [keys[o] for a in _leaves(stage, axis) if (o := (stage.name, named[a])) in keys]
-            made[key] = tuple(loops)
+            loops_of[key] = tuple(loops)
             what = "summed over, " if axis.kind == "reduce" else ""
             into = ", ".join(k.partition(":")[2] for k in loops) or "no loop"
             size = tir.Printer().expr(axis.extent)
             lines.append(CodeLine(f"  {axis.name}: {what}{size} -> {into}", key))
-    return tuple(lines), made
+    return tuple(lines), loops_of
 
 
 def formula(stage: schedule.Stage) -> str:
@@ -155,17 +162,6 @@ def formula(stage: schedule.Stage) -> str:
     sources = ", ".join(p.expr(e) for e in body.sources)
     axes = ", ".join(a.name for a in body.axes)
     return f"{left} = {body.reducer.name}({sources}, axis={axes})"
-
-
-def _leaves(stage: schedule.Stage, axis: tensor.Axis) -> list[tensor.Axis]:
-    """Return the axes of the loops that result from splitting and fusing `axis`."""
-    made = [axis]
-    for r in stage.relations:
-        if isinstance(r, schedule.SplitRelation):
-            made += [r.outer, r.inner] if any(a is r.parent for a in made) else []
-        elif any(a is r.outer or a is r.inner for a in made):
-            made.append(r.fused)
-    return [a for a in stage.leaves if any(a is m for m in made)]
 
 
 # --- the code ----------------------------------------------------------------------------------
