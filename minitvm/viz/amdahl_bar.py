@@ -65,17 +65,18 @@ class AmdahlBar(Figure):
         """Draw bar 0 (CPU alone), 1 (with accelerator) or 2 (limit)."""
         left, gain = 0.0, amdahl(self.works, self.cpu).alone / total
         for k, work in enumerate(self.works):
-            seconds, kind = self._seconds(work), KINDS[k % len(KINDS)]
+            seconds, kind = self.cpu.seconds(work), KINDS[k % len(KINDS)]
             if n and work.seconds is not None:
                 seconds, kind = (work.seconds if n == 1 else 0.0), "bind"
             if seconds:
-                tip, span = self._describe(work), (left, n, left + seconds, n + 1)
-                yield Bar(*span, kind, f"work:{k}", tip, work.name, inset=4)
+                tip = f"{work.name}: {seconds_text(self.cpu.seconds(work))} on the CPU"
+                if work.seconds is not None:
+                    tip += f", {seconds_text(work.seconds)} on the accelerator"
+                yield Bar(
+                    left, n, left + seconds, n + 1, kind, f"work:{k}", tip, work.name, inset=4
+                )
             left += seconds
         yield Note(left, n + 0.5, seconds_text(total) + (f", {gain:.3g} times" if n else ""))
-
-    def _seconds(self, work: NetworkPart) -> float:
-        return work.operations / self.cpu.gflops / 1e9
 
     def ascii(self) -> str:
         """Return the chart as text."""
@@ -106,8 +107,3 @@ class AmdahlBar(Figure):
         else:
             return super().on(name, value)
         return self.ascii().split("\n")[1]
-
-    def _describe(self, work: NetworkPart) -> str:
-        words = f"{work.name}: {seconds_text(self._seconds(work))} on the CPU"
-        there = work.seconds
-        return words if there is None else f"{words}, {seconds_text(there)} on the accelerator"

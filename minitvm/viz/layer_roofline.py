@@ -56,10 +56,9 @@ class LayerRoofline(Figure):
 
     def body(self) -> Box:
         """Draw each layer as an arrow from the baseline's utilisation to the program's."""
-        corner, found = ridge(self.config), [
-            i for r in self.rows for i in (r.intensity, r.baseline_intensity)
-        ]  # fmt: skip
-        low, high = min(corner / 2, *found) / 1.5, max(corner * 2, *found) * 1.6
+        corner = ridge(self.config)
+        both = [i for r in self.rows for i in (r.intensity, r.baseline_intensity)]
+        low, high = min(corner / 2, *both) / 1.5, max(corner * 2, *both) * 1.6
         x = Axis(low, high, "operations for each byte moved", log=True, power=2)
         y = Axis(0, 1, "matrix unit used", ticks=TENTHS, label="{:.0%}".format)
         peak = Axis(0, 1, "GOP/s", ticks=TENTHS, label=lambda v: f"{self._peak * v:.3g}")
@@ -109,24 +108,20 @@ class LayerRoofline(Figure):
         both = f"{'op/byte':>9}{'baseline':>10}{'op/byte':>9}{'as it runs':>12}"
         head = f"{'':14}{both}{'DRAM roof':>11}{'own roof':>10}"
         against = f"baseline: {named_baseline(self.rows)}"
-        return "\n".join([head, *map(self._row, self.rows[:21]), self._mean(), against])
+        operations, peak = sum(r.operations for r in self.rows), 2 * self.config.macs_per_cycle
+        means = list[str]()
+        for hiding in (False, True):
+            mean = sum(r.utilisation(self.config, hiding) for r in self.rows) / len(self.rows)
+            cycles = sum(r.cycles if hiding else r.baseline_cycles for r in self.rows)
+            means.append(f"{mean:.1%} and {operations / peak / cycles:.1%}")
+        mean = f"mean of the layers and all in a row: {' -> '.join(means)}"
+        return "\n".join([head, *map(self._row, self.rows[:21]), mean, against])
 
     def _row(self, r: LayerRow) -> str:
         before = f"{r.baseline_intensity:>9.3g}{r.utilisation(self.config, False):>10.1%}"
         after = f"{r.intensity:>9.3g}{r.utilisation(self.config):>12.1%}"
         roofs = f"{r.dram_roof(self.config):>11.1%}{r.roof:>10.1%}"
         return f"{short(r.name, 13):14}{before}{after}{roofs}"
-
-    def _mean(self) -> str:
-        """Describe the mean utilisation of the layers, and the utilisation of all in sequence."""
-        operations = sum(r.operations for r in self.rows)
-        texts = list[str]()
-        for hiding in (False, True):
-            mean = sum(r.utilisation(self.config, hiding) for r in self.rows) / len(self.rows)
-            cycles = sum(r.cycles if hiding else r.baseline_cycles for r in self.rows)
-            peak = 2 * self.config.macs_per_cycle
-            texts.append(f"{mean:.1%} and {operations / peak / cycles:.1%}")
-        return f"mean of the layers and all in a row: {' -> '.join(texts)}"
 
     def layout(self) -> Layout:
         """Return a frame for each layer, the table of layers, and what can be selected."""

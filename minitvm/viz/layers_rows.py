@@ -11,12 +11,12 @@ from typing import Any, TypeVar, cast
 from minitvm import accel
 from minitvm.base import ArgumentError
 
+from .gantt_view import operation
 from .roofline import positive
 
 Units = tuple[accel.Unit, ...]
-MOST = 40  # rows: more would be too small to tell apart
+MAX_ROWS = 40  # rows: more would be too small to tell apart
 T = TypeVar("T")
-ALU_NAMES = ("min", "max", "add", "shr", "mul")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +88,14 @@ class LayerRow:
 
 
 def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
-    """Return `rows` as a tuple; raise ArgumentError unless they are 1 to MOST objects of `kind`."""
-    found = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
-    if not found or not all(isinstance(row, kind) for row in found):
+    """Return `rows` as a tuple; raise ArgumentError unless 1 to MAX_ROWS of `kind`."""
+    each = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
+    if not each or not all(isinstance(row, kind) for row in each):
         raise ArgumentError(f"{who}({rows!r:.60})", f"not a list of {kind.__name__}", example)
-    if len(found) > MOST:
-        raise ArgumentError(
-            f"{who} of {len(found)} rows", f"at most {MOST} can be told apart", "fewer rows"
-        )
-    return found
+    if len(each) > MAX_ROWS:
+        why = f"at most {MAX_ROWS} can be told apart"
+        raise ArgumentError(f"{who} of {len(each)} rows", why, "fewer rows")
+    return each
 
 
 def ridge(config: accel.Config) -> float:
@@ -121,19 +120,19 @@ def layer_row(
     """
     run = finished(name, program, config)
     slow = finished(name, accel.serial(program) if baseline is None else baseline, config)
-    counted = run.counters
+    counters = run.counters
     pairs = zip(program.instructions, accel.durations(program, config), strict=True)
     compute = sum(cycles for i, cycles in pairs if isinstance(i, accel.Gemm | accel.Alu))
     moved = _busier_bytes(run)
-    if not counted.gemm_counter or not moved:
+    if not counters.gemm_counter or not moved:
         raise ArgumentError(f"layer {name!r}", "the program has no GEMM or moves no data", "a GEMM")
     return LayerRow(
         name=name,
-        operations=2 * config.macs_per_cycle * counted.gemm_counter,
+        operations=2 * config.macs_per_cycle * counters.gemm_counter,
         bytes_moved=moved,
         baseline_cycles=slow.cycles,
         cycles=run.cycles,
-        roof=counted.gemm_counter / compute,
+        roof=counters.gemm_counter / compute,
         overlap=run.overlap,
         against="one unit at a time" if baseline is None else against,
         baseline_bytes=_busier_bytes(slow),
@@ -176,12 +175,11 @@ def cycle_parts(run: accel.Run, unit: accel.Unit = accel.Unit.COMPUTE) -> dict[s
     work: Counter[str] = Counter()
     for event in run.trace:
         if event.unit is unit and event.end > event.start:
-            name = "alu" if event.name in ALU_NAMES else event.name
-            work[name] += event.end - event.start
+            work[operation(event.name)] += event.end - event.start
     waits = {f"waits: {stall.value}": cycles for stall, cycles in run.stalls[unit].items()}
     rest = run.cycles - work.total() - sum(waits.values())
-    found = {**work, **waits, "nothing left to do": rest}
-    return {name: cycles for name, cycles in found.items() if cycles}
+    parts = {**work, **waits, "nothing left to do": rest}
+    return {name: cycles for name, cycles in parts.items() if cycles}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +191,10 @@ class Cpu:
 
     def __post_init__(self) -> None:
         positive(f"Cpu({self.name!r}): gflops", self.gflops)
+
+    def seconds(self, part: NetworkPart) -> float:
+        """Return the time of a part of a network on this processor."""
+        return part.operations / self.gflops / 1e9
 
 
 # Two cores at 667 MHz reach at most 5.3 GFLOP/s. A speedup of 40 (OSDI'18 paper on TVM, 6.4)
@@ -243,10 +245,6 @@ def amdahl(works: tuple[NetworkPart, ...], cpu: Cpu) -> Amdahl:
 
     Source: Amdahl 1967.
     """
-
-    def seconds(work: NetworkPart) -> float:
-        return work.operations / cpu.gflops / 1e9
-
-    rest = sum(seconds(w) for w in works if w.seconds is None)
+    rest = sum(cpu.seconds(w) for w in works if w.seconds is None)
     offloaded = sum(w.seconds for w in works if w.seconds is not None)
-    return Amdahl(sum(map(seconds, works)), rest + offloaded, rest)
+    return Amdahl(sum(map(cpu.seconds, works)), rest + offloaded, rest)

@@ -78,9 +78,13 @@ class Dot:
     intensity: accesses.Intensity
     gflops: float | None = None
 
-    def height(self, machine: Machine) -> float:
-        """Return the program's GFLOP/s if known, otherwise the most that the roof allows."""
-        return self.gflops or machine.attainable(self.intensity.actual)
+    def roof(self, machine: Machine) -> float:
+        """Return the highest possible GFLOP/s of the program."""
+        return machine.attainable(self.intensity.actual)
+
+    def limit(self, machine: Machine) -> str:
+        """Return what limits the program's speed: "memory" or "arithmetic"."""
+        return "memory" if self.intensity.actual < machine.ridge else "arithmetic"
 
 
 class RooflineDot(Figure):
@@ -133,14 +137,20 @@ class RooflineDot(Figure):
         """Draw the roof, and the dots under it."""
         m = self.machine
         points = [
-            Point(d.name, d.intensity.actual, d.intensity.ideal, d.height(m), d.gflops is not None)
+            Point(
+                d.name,
+                d.intensity.actual,
+                d.intensity.ideal,
+                d.gflops or d.roof(m),
+                d.gflops is not None,
+            )
             for d in self.dots
         ]
         return roofline_box(points, m.gflops, m.gbytes, self._rates())
 
     def _rates(self) -> str:
         m = self.machine
-        return f"{m.name}: {_short(m.gflops)} GFLOP/s, {_short(m.gbytes)} GB/s"
+        return f"{m.name}: {m.gflops:.3g} GFLOP/s, {m.gbytes:.3g} GB/s"
 
     def ascii(self) -> str:
         """Return a line of text per schedule: operations per byte, speed, roof, and limit."""
@@ -155,20 +165,18 @@ class RooflineDot(Figure):
         _, _, _, head, *rows = self.ascii().split("\n")
         return Layout(
             controls=(Button("measure", "measure here", tip="this machine and all schedules"),),
-            frames=tuple(self._frame(n) for n in range(len(self.dots))),
+            frames=tuple(
+                Frame(
+                    {f"dot:{n}": "now", f"row:{n}": "now"},
+                    f"{d.intensity.flops} operations, {d.intensity.bytes_moved} bytes moved, "
+                    f"{d.intensity.bytes_touched} touched\n{_verdict(d, self.machine)}",
+                )
+                for n, d in enumerate(self.dots)
+            ),
             links=both_ways((f"dot:{n}", f"row:{n}") for n in range(len(self.dots))),
             panels=(Panel("schedules", (CodeLine(head), *numbered(rows, "row"))),),
             selectable="dot:",
         )
-
-    def _frame(self, n: int) -> Frame:
-        d, m = self.dots[n], self.machine
-        i = d.intensity
-        caption = (
-            f"{i.flops} operations, {i.bytes_moved} bytes moved, {i.bytes_touched} touched\n"
-            f"{_verdict(d, m)}"
-        )
-        return Frame({f"dot:{n}": "now", f"row:{n}": "now"}, caption)
 
     def on(self, name: str, value: Any) -> str | None:
         """Measure, or describe a clicked dot."""
@@ -180,28 +188,19 @@ class RooflineDot(Figure):
 
 
 def _row(d: Dot, m: Machine) -> str:
-    roof = m.attainable(d.intensity.actual)
-    limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
-    speed = "" if d.gflops is None else _short(d.gflops)
-    a, b = _short(d.intensity.actual), _short(d.intensity.ideal)
-    return f"{short(d.name, 13):14}{a:>10}{b:>9}{speed:>9}{_short(roof):>8}  {limit}"
+    speed = "" if d.gflops is None else f"{d.gflops:.3g}"
+    numbers = f"{d.intensity.actual:>10.3g}{d.intensity.ideal:>9.3g}{speed:>9}{d.roof(m):>8.3g}"
+    return f"{short(d.name, 13):14}{numbers}  {d.limit(m)}"
 
 
 def _verdict(d: Dot, m: Machine) -> str:
     """Describe a dot: "naive: bound by memory, at most 2.5 GFLOP/s; it reaches 40% of that"."""
-    roof = m.attainable(d.intensity.actual)
-    limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
-    text = f"{d.name}: bound by {limit}, at most {_short(roof)} GFLOP/s"
+    words = f"{d.name}: bound by {d.limit(m)}, at most {d.roof(m):.3g} GFLOP/s"
     if d.gflops is None:
-        return text
-    text += f"; it reaches {d.gflops / roof:.0%} of that"
+        return words
+    words += f"; it reaches {d.gflops / d.roof(m):.0%} of that"
     over = "\nabove the roof: the real cache keeps more than the simulated one"
-    return text + over if d.gflops > roof else text
-
-
-def _short(x: float) -> str:
-    """Return a number with three digits, such as 2.67, 117 or 1.2e+04."""
-    return f"{x:.3g}"
+    return words + over if d.gflops > d.roof(m) else words
 
 
 # --- what is given -------------------------------------------------------------------------------
@@ -210,25 +209,23 @@ def _short(x: float) -> str:
 def named(s: Any) -> dict[str, Any]:
     """Map names to programs; unnamed programs are called a, b, c, ... Schedules are copied."""
     if isinstance(s, Mapping):
-        found = {str(name): p for name, p in cast("Mapping[Any, Any]", s).items()}
+        programs = [*cast("Mapping[Any, Any]", s).values()]
     elif isinstance(s, te.Schedule | tir.PrimFunc | accesses.AccessTrace):
-        found = {"a": s}
+        programs = [s]
     elif isinstance(s, Iterable) and not isinstance(s, str):
-        found = {_letter(n): p for n, p in enumerate(cast("Iterable[Any]", s))}
+        programs = [*cast("Iterable[Any]", s)]
     else:
         raise ArgumentError(
             f"RooflineDot({type(s).__name__})",
             "neither a schedule nor a list or mapping of schedules",
             '{"naive": s1, "tiled": s2}',
         )
-    if not 1 <= len(found) <= len(LETTERS):
-        why = "there is nothing to draw" if not found else f"more than {len(LETTERS)} dots"
-        raise ArgumentError(f"RooflineDot of {len(found)} schedules", why)
-    return {n: p.copy() if isinstance(p, te.Schedule) else p for n, p in found.items()}
-
-
-def _letter(n: int) -> str:
-    return LETTERS[n] if n < len(LETTERS) else f"z{n}"
+    if not 1 <= len(programs) <= len(LETTERS):
+        why = "there is nothing to draw" if not programs else f"more than {len(LETTERS)} dots"
+        raise ArgumentError(f"RooflineDot of {len(programs)} schedules", why)
+    names = map(str, cast("Mapping[Any, Any]", s)) if isinstance(s, Mapping) else LETTERS
+    copies = (p.copy() if isinstance(p, te.Schedule) else p for p in programs)
+    return dict(zip(names, copies, strict=False))
 
 
 def speeds(
@@ -238,33 +235,33 @@ def speeds(
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        found = dict(given)
+        known = dict(given)
     elif isinstance(given, Sequence) and len(given) == len(names):  # pyright: ignore[reportUnnecessaryIsInstance]
-        found = dict(zip(names, given, strict=True))
+        known = dict(zip(names, given, strict=True))
     else:
         raise ArgumentError(
             f"gflops={given!r}", f"one number for each of {', '.join(names)} is needed"
         )
-    for name, speed in found.items():
+    for name, speed in known.items():
         if name not in names:
             raise ArgumentError(f"gflops: {name!r}", "no such schedule", ", ".join(names))
         positive(f"gflops: {name}", speed)
-    return found
+    return known
 
 
 def dots(
     traces: Mapping[str, accesses.AccessTrace], known: Mapping[str, float], cache: cachesim.Cache
 ) -> tuple[Dot, ...]:
     """Return the dot of each recorded run; raise ArgumentError for a run without operations."""
-    found: list[Dot] = []
+    each: list[Dot] = []
     for name, trace in traces.items():
         intensity = accesses.arithmetic_intensity(trace, cache)
         if not intensity.flops or not intensity.bytes_moved:
             raise ArgumentError(
                 f"RooflineDot: {name}", "the program has no arithmetic on tensors, or moves no data"
             )
-        found.append(Dot(name, intensity, known.get(name)))
-    return tuple(found)
+        each.append(Dot(name, intensity, known.get(name)))
+    return tuple(each)
 
 
 def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int) -> float:
@@ -275,13 +272,11 @@ def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int)
         args = arguments(program.state) if args is None else args
     f = driver.build(program, args or (), target=Target(f"llvm -num-cores={threads}"))
     rng = np.random.default_rng(0)
-    arrays = [_random(p, rng) for p in f.func.params]
+    arrays: list[Any] = []
+    for p in f.func.params:
+        shape = [n for n in p.shape if isinstance(n, int)] if isinstance(p, tir.Buffer) else []
+        if not isinstance(p, tir.Buffer) or len(shape) < len(p.shape):
+            why = "not an array of constant size"
+            raise ArgumentError(f"measure: {p.name}", why, "constant sizes")
+        arrays.append(rng.integers(1, 5, shape).astype(p.dtype.numpy))
     return f.time_evaluator(repeat=repeat, min_repeat_ms=20)(*arrays).min
-
-
-def _random(p: tir.Buffer | tir.Var, rng: np.random.Generator) -> Any:
-    """Return an array of random whole numbers from 1 to 4 for a parameter."""
-    shape = [n for n in p.shape if isinstance(n, int)] if isinstance(p, tir.Buffer) else []
-    if not isinstance(p, tir.Buffer) or len(shape) < len(p.shape):
-        raise ArgumentError(f"measure: {p.name}", "not an array of constant size", "constant sizes")
-    return rng.integers(1, 5, shape).astype(p.dtype.numpy)

@@ -11,12 +11,12 @@ from .boxes import Box, column, text
 from .controls import Layout, Select, Toggle
 from .figure import WIDTH, Figure
 from .gantt import check_config, check_program
-from .gantt_view import appearance
+from .gantt_view import WAITS, appearance
 from .layers_rows import cycle_parts, finished, overlapping
 from .marks import Bar, Mark, Note, Path
 from .plot import Axis, plot
 
-WAITS = {"waits: channel": "bind", "waits: fetch": "unroll", "waits: room": "tensorize"}
+KINDS = {f"waits: {s.value}": WAITS[s][0] for s in accel.Stall if s in WAITS}
 
 
 class StallWaterfall(Figure):
@@ -66,7 +66,7 @@ class StallWaterfall(Figure):
         yield Note(total, 0.5, f"{total:,}")
         for n, (name, cycles) in enumerate(self.parts.items()):
             kind = "faint" if name.startswith("nothing") else appearance(name)[0]
-            kind = WAITS.get(name, "vectorize") if name.startswith("waits") else kind
+            kind = KINDS.get(name, "vectorize") if name.startswith("waits") else kind
             tip, share = f"{name}: {cycles:,} cycles", f"{cycles / total:.1%}"
             if n:
                 yield Path([(left, n + 0.85), (left, n + 1.15)], "axis")

@@ -62,7 +62,7 @@ def test_a_dot_is_as_high_as_its_speed_and_its_line_leads_to_its_ideal() -> None
     view = three()
     shapes = view.scene().shapes
     dots = [s for s in shapes if s.key.startswith("dot:")]
-    speeds = [d.height(MACHINE) for d in view.dots]
+    speeds = [d.gflops or d.roof(MACHINE) for d in view.dots]
     intensities = [d.intensity.actual for d in view.dots]
     assert [dot.kind for dot in dots] == ["blue", "store", "blue"]
     high = (dots[0].y - dots[2].y) / math.log(speeds[2] / speeds[0])
@@ -105,7 +105,7 @@ def test_a_dot_stands_where_the_simulated_cache_puts_it() -> None:
 def test_without_a_speed_a_dot_stands_on_the_roof() -> None:
     (dot,) = viz.RooflineDot(matmul(16)[0], machine=MACHINE).dots
     assert dot.gflops is None
-    assert dot.height(MACHINE) == MACHINE.attainable(dot.intensity.actual)
+    assert dot.roof(MACHINE) == MACHINE.attainable(dot.intensity.actual)
 
 
 def test_each_schedule_is_a_frame() -> None:
