@@ -45,12 +45,12 @@ class AcceleratorView(Figure):
         check_program("AcceleratorView", program)
         self.config = check_config(config)
         self.program = program
-        self._run, self._window = occupancy(program, self.config), 0
+        self._run, self.window = occupancy(program, self.config), 0
         super().__init__()
 
     @property
     def _start(self) -> int:
-        return self._window * STEPS
+        return self.window * STEPS
 
     def title(self) -> str:
         """Return the name of the accelerator, and how many instructions run."""
@@ -112,7 +112,7 @@ class AcceleratorView(Figure):
         """Return the slider, one frame per step, and the instructions of the window."""
         last = max(0, len(self._run.order) - 1) // STEPS
         return Layout(
-            controls=(Slider("window", "window", 0, last, self._window),) if last else (),
+            controls=(Slider("window", "window", 0, last, self.window),) if last else (),
             frames=accelerator_frames(self._run, self._start),
             first=(self._middle() or self._start) - self._start,
             columns=1,
@@ -128,14 +128,9 @@ class AcceleratorView(Figure):
 
     def on(self, name: str, value: Any) -> str | None:
         """Choose another window, or describe the clicked instruction or data in a memory."""
-        if name == "click":
-            return self._describe(value)
-        self._window = value
-        return None
-
-    def _describe(self, key: str) -> str:
-        """Describe what was clicked: "w:3:INP" -> "INP: A[0:16], written in step 4"."""
-        match key.split(":"):
+        if name != "click":
+            return super().on(name, value)
+        match value.split(":"):  # "w:3:INP" -> "INP: A[0:16], written in step 4"
             case ["w", step, memory] if step.isdecimal() and int(step) < len(self._run.order):
                 return f"{memory}: {self._run.text(int(step))}, written in step {int(step) + 1}"
             case ["line", n] if n.isdecimal() and int(n) in self._run.order:

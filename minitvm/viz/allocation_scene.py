@@ -141,9 +141,14 @@ class Progress:
         latencies = [now.latencies[n] for n in order]
         words = [seconds_text(t) if math.isfinite(t) else "" for t in latencies]
         yield _texts("latency", words, NUMBER, "end")
-        marks = [self._gradient(now, n, at) for at, n in enumerate(order) if now.gradients]
-        gradient = _plot("gradient", Axis(hidden=True), len(order), marks, GRADIENT)
-        yield indented(gradient, 10)
+        bars = list[Mark]()
+        for at, n in enumerate(order) if now.gradients else ():
+            share, change = self.gains()[n], f"{now.gradients[n]:.3g}"
+            expected = f"a round was expected to change the objective by {change}"
+            tip = f"before round {now.number}, {expected}"
+            kind = "serial" if share > LAST else "grey"
+            bars.append(Bar(0, at, share, at + 1, kind, f"gradient:{n}", tip, inset=2 * INSET))
+        yield indented(_plot("gradient", Axis(hidden=True), len(order), bars, GRADIENT), 10)
 
     def _lane(self, n: int, at: int) -> Iterator[Mark]:
         """Draw the rounds of a task, and its latency, in the row `at`."""
@@ -162,13 +167,6 @@ class Progress:
             tall = (1 - 2 * INSET / LANE) / known[0][1]
             points = [(end, at + 1 - INSET / LANE - tall * t) for end, t in known]
             yield Path(points, "blue", f"latency:{n}", steps=True)
-
-    def _gradient(self, now: auto_scheduler.TaskRound, n: int, at: int) -> Mark:
-        share = self.gains()[n]
-        change = f"{now.gradients[n]:.3g}"
-        tip = f"before round {now.number}, a round was expected to change the objective by {change}"
-        kind = "serial" if share > LAST else "grey"
-        return Bar(0, at, share, at + 1, kind, f"gradient:{n}", tip, inset=2 * INSET)
 
     # --- as text ---
 

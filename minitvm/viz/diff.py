@@ -46,48 +46,17 @@ def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
     """
     changed = [n for n, (a, b) in enumerate(rows) if a != b]
     near = {m for n in changed for m in range(n - CONTEXT, n + CONTEXT + 1)}
-    found: list[Row | int] = []
+    entries: list[Row | int] = []
     for n, row in enumerate(rows):
-        last = found[-1] if found else None
         if len(rows) <= LONG or n in near:
-            found.append(row)
-        elif isinstance(last, int):
-            found[-1] = last + 1
+            entries.append(row)
         else:
-            found.append(1)
-    if len(found) <= most:
-        return found
-    rest = sum(r if isinstance(r, int) else 1 for r in found[most - 1 :])
-    return [*found[: most - 1], rest]
-
-
-def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[CodeLine, ...]]:
-    """Return the old and the new column, aligned; "- " marks removed lines, "+ " added ones."""
-    left, right = list[CodeLine](), list[CodeLine]()
-    for entry in entries:
-        if isinstance(entry, int):
-            for side in (left, right):
-                side.append(CodeLine(f"  … {entry} lines", note="later"))
-            continue
-        old, new = entry
-        if old == new:
-            left.append(CodeLine(f"  {old}"))
-            right.append(CodeLine(f"  {new}"))
-        elif old is not None:
-            left.append(CodeLine(f"- {old}", note="removed"))
-        else:
-            right.append(CodeLine(f"+ {new}", note="added"))
-        if old == new:
-            _level(left, right)
-    return tuple(left), tuple(right)
-
-
-def _level(left: list[CodeLine], right: list[CodeLine]) -> None:
-    """Insert empty lines before the shorter column's last line, so that the last lines align."""
-    short, by = (left, len(right) - len(left)) if len(left) < len(right) else (
-        right, len(left) - len(right)
-    )  # fmt: skip
-    short[-1:-1] = [CodeLine("")] * by
+            omitted = entries.pop() if entries and isinstance(entries[-1], int) else 0
+            entries.append(omitted + 1)
+    if len(entries) <= most:
+        return entries
+    rest = sum(r if isinstance(r, int) else 1 for r in entries[most - 1 :])
+    return [*entries[: most - 1], rest]
 
 
 def unified(entries: Sequence[Row | int]) -> list[CodeLine]:
@@ -104,3 +73,16 @@ def unified(entries: Sequence[Row | int]) -> list[CodeLine]:
             case (old, _):
                 lines.append(CodeLine(f"  {old}"))
     return lines
+
+
+def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[CodeLine, ...]]:
+    """Return the old and the new column, aligned; "- " marks removed lines, "+ " added ones."""
+    left, right = list[CodeLine](), list[CodeLine]()
+    for line in unified(entries):
+        if not line.note:  # an equal line: empty lines before it make the columns level
+            empty = len(left) - len(right)
+            left += [CodeLine("")] * -empty
+            right += [CodeLine("")] * empty
+        left += [line] * (line.note != "added")
+        right += [line] * (line.note != "removed")
+    return tuple(left), tuple(right)

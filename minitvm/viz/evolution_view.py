@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -77,25 +76,27 @@ class EvolutionView(Figure):
         scores = np.array([m.score for m in self.members], np.float32)
         limits = np.quantile(scores, QUANTILES)
         self._ranks: list[int] = np.searchsorted(limits, scores, side="right").tolist()
-        found = columns or tune.columns_of(task)
-        self._places, self._shares = components(features(found, self.members), 2)
+        table = columns or tune.columns_of(task)
+        kept = [n for n in range(len(table.names)) if n != table.analytic]  # no analytic estimate
+        features = table.of_candidates([m.candidate for m in self.members])[:, kept]
+        self._places, self._shares = components(features, 2)
         last = len(self._generations) - 1
         slider = Slider("generation", "generation", 0, last, last)
-        self._now = last if generation is None else int(slider.accept(generation))
-        self._map = MAPS[0]
+        self.generation = last if generation is None else slider.accept(generation)
+        self.map = MAPS[0]
         super().__init__()
 
     # --- what is shown ---
 
     def _on_axes(self, n: int) -> tuple[float, float]:
         across, down = self._places[n].tolist()
-        return across, down if self._map == "features" else self.members[n].score
+        return across, down if self.map == "features" else self.members[n].score
 
     def _shown(self) -> tuple[list[int], list[int]]:
         """Return some rows of earlier generations, and some children of the chosen generation."""
         best_first = sorted(range(len(self.members)), key=lambda n: -self.members[n].score)
-        earlier = [n for n in best_first if self.members[n].born < max(1, self._now)]
-        born = [n for n in best_first if self.members[n].born == self._now > 0]
+        earlier = [n for n in best_first if self.members[n].born < max(1, self.generation)]
+        born = [n for n in best_first if self.members[n].born == self.generation > 0]
         half = CHILDREN // 2
         children = [*born[:half], *_evenly(born[half:], CHILDREN - half)]
         parents = [p for n in children if (p := self.members[n].parent) is not None]
@@ -131,10 +132,10 @@ class EvolutionView(Figure):
     def title(self) -> str:
         """Return the number of the generation, and how many rows are drawn."""
         others, children = self._shown()
-        born = sum(m.born == self._now for m in self.members)
-        what = f"{born} children" if self._now else f"the start, {born} rows"
+        born = sum(m.born == self.generation for m in self.members)
+        what = f"{born} children" if self.generation else f"the start, {born} rows"
         drawn = f"{len(others) + len(children)} rows of {len(self.members)} are drawn"
-        return f"generation {self._now}: {what}; {drawn}"
+        return f"generation {self.generation}: {what}; {drawn}"
 
     def body(self) -> Box:
         """Draw the map of the chosen generation."""
@@ -143,7 +144,7 @@ class EvolutionView(Figure):
         x = Axis.around(
             (x for x, _ in places), f"first principal component of the features, {first}"
         )
-        title = "score" if self._map == "score" else f"second component, {second}"
+        title = "score" if self.map == "score" else f"second component, {second}"
         y = Axis.around((y for _, y in places), title)
         others, children = self._shown()
         samples = {f"{kind} dot": words for kind, _, words in CLASSES}
@@ -175,8 +176,8 @@ class EvolutionView(Figure):
         n = index_in(self.selected, "row", len(self.members))
         return Layout(
             controls=(
-                Slider("generation", "generation", 0, last, self._now),
-                Select("map", "second axis", MAPS, self._map),
+                Slider("generation", "generation", 0, last, self.generation),
+                Select("map", "second axis", MAPS, self.map),
             ),
             panels=() if n is None else (Panel(self._words(n), self._knobs(n)),),
             selectable="row:",
@@ -186,29 +187,15 @@ class EvolutionView(Figure):
         """Return the knobs of a row; "+" marks each knob that differs from the parent's."""
         m = self.members[n]
         texts = self._options(m.candidate)
-        if m.parent is None:
-            return tuple(CodeLine(f"  {text}") for text in texts)
-        before = {*self._options(self.members[m.parent].candidate)}
-        new = [text not in before for text in texts]
+        before = texts if m.parent is None else self._options(self.members[m.parent].candidate)
         return tuple(
-            CodeLine(f"{'+' if is_new else ' '} {text}", note="added" if is_new else "")
-            for text, is_new in zip(texts, new, strict=True)
+            CodeLine(f"  {text}") if text in before else CodeLine(f"+ {text}", note="added")
+            for text in texts
         )
 
     def _options(self, candidate: tune.Candidate) -> list[str]:
         sketch = self._task.sketches[candidate.sketch]
         return [f"sketch: {sketch.name}", *sketch.space.text(candidate.row).split(", ")]
-
-    def on(self, name: str, value: Any) -> str | None:
-        """Change the generation or the map, or describe a clicked row."""
-        match name:
-            case "generation":
-                self._now = int(value)
-            case "map":
-                self._map = value
-            case _:
-                return super().on(name, value)
-        return None
 
 
 def _evenly(numbers: Sequence[int], most: int) -> list[int]:
@@ -220,7 +207,7 @@ def _evenly(numbers: Sequence[int], most: int) -> list[int]:
 
 def members(generations: Sequence[tune.Generation]) -> list[Member]:
     """Return all rows of a round of search by generation, each with its score and first parent."""
-    found, number = list[Member](), dict[tune.Candidate, int]()
+    lineage, number = list[Member](), dict[tune.Candidate, int]()
     known = [0] * len(generations[0].populations)  # rows of each sketch in the generation before
     for g in generations:
         parents = dict[tune.Candidate, tune.Candidate]()
@@ -235,17 +222,11 @@ def members(generations: Sequence[tune.Generation]) -> list[Member]:
             for row, score in new:
                 candidate = tune.Candidate(n, tuple(row))
                 parent = parents.get(candidate)
-                number[candidate] = len(found)
+                number[candidate] = len(lineage)
                 before = None if parent is None else number[parent]
-                found.append(Member(candidate, score, g.number, before))
+                lineage.append(Member(candidate, score, g.number, before))
             known[n] = len(population.rows)
-    return found
-
-
-def features(columns: tune.Columns, rows: Sequence[Member]) -> tune.Floats:
-    """Return the features of each row as a table, without the analytic model's estimate."""
-    kept = [n for n in range(len(columns.names)) if n != columns.analytic]
-    return columns.of_candidates([m.candidate for m in rows])[:, kept]
+    return lineage
 
 
 def components(table: tune.Floats, count: int) -> tuple[tune.Floats, list[float]]:

@@ -13,7 +13,10 @@ WIDTH = 788  # pixels: the width of most pictures, without margins
 
 
 class Figure(Visual):
-    """A widget that draws a box: a subclass has title(), body() and ascii()."""
+    """A widget that draws a box: a subclass has title(), body() and ascii().
+
+    Unless a subclass handles its event, a control sets the attribute of the same name.
+    """
 
     def title(self) -> str:
         """Return the title, which screen readers read out."""
@@ -35,6 +38,9 @@ class Figure(Visual):
         return marked(scene, frame.marks)
 
     def on(self, name: str, value: Any) -> str | None:
-        """Return the tip of what was clicked."""
-        shapes = walk_shapes(self.scene().shapes) if name == "click" else ()
+        """Set the attribute that a control is named after; return the tip of what was clicked."""
+        if name != "click":
+            setattr(self, name, value)
+            return None
+        shapes = walk_shapes(self.scene().shapes)
         return next((s.tip for s in shapes if s.key == value and s.tip), None)

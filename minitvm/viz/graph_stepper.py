@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitvm import graph
 from minitvm.base import Target, check_kind
@@ -12,13 +12,13 @@ from .boxes import Box, column, framed, legend, row, text
 from .controls import Layout, Slider, both_ways
 from .diff import folded, unified
 from .figure import WIDTH
-from .graph_rows import Change, Drawn, change, drawn
+from .graph_rows import change, drawn
 from .graph_scene import network, part
 from .kinds import ink
 from .stepper import Stepper, about
 
 HEIGHT, GAP = 660, 10  # pixels: greatest height of the drawn part of a network, between two
-MOST_LINES = 25  # most lines of the text
+MAX_LINES = 25  # most lines of the text
 UNITS = {"bytes": (1e6, "MB moved"), "multiplications": (1e6, "M multiplications")}
 
 
@@ -47,21 +47,13 @@ class GraphPass:
 
     def saved(self) -> list[tuple[str, str, str]]:
         """Return (value before, value after, unit) of each cost, as strings."""
-        found: list[tuple[str, str, str]] = []
+        savings: list[tuple[str, str, str]] = []
         for each in fields(graph.Counts):
             old, new = (getattr(cost, each.name) for cost in self.costs)
             scale, unit = UNITS.get(each.name, (1, each.name))
             texts = [f"{n / scale:,.2f}" if scale > 1 else f"{n:,}" for n in (old, new)]
-            found.append((texts[0], texts[1], unit))
-        return found
-
-
-class _View(NamedTuple):
-    """The networks before and after a pass, arranged for drawing, and their difference."""
-
-    before: Drawn
-    after: Drawn
-    change: Change
+            savings.append((texts[0], texts[1], unit))
+        return savings
 
 
 class GraphStepper(Stepper[GraphPass]):
@@ -109,18 +101,14 @@ class GraphStepper(Stepper[GraphPass]):
     def prepare(self) -> None:
         """Arrange the network before and after the pass."""
         before, after = drawn(self.now.before), drawn(self.now.after)
-        self._view = _View(before, after, change(before, after))
-        self._row = self._first_change()
-
-    def _first_change(self) -> int:
-        """Return the row of the new network just above its first change."""
-        _, after, found = self._view
-        rows = [after.row[node] for node in found.added]
-        if not rows and found.removed:
-            first = next(n for n, (_, b) in enumerate(found.rows) if b is None)
-            kept = sum(b is not None for _, b in found.rows[:first])
-            rows = [after.row[after.nodes[max(0, kept - 1)]]]
-        return max(0, min(rows, default=0) - 1)
+        diff = change(before, after)
+        self._view = before, after, diff
+        rows = [after.row[node] for node in diff.added]
+        if not rows and diff.removed:
+            first = next(n for n, (_, b) in enumerate(diff.rows) if b is None)
+            nodes_above = sum(b is not None for _, b in diff.rows[:first])
+            rows = [after.row[after.nodes[max(0, nodes_above - 1)]]]
+        self._row = max(0, min(rows, default=0) - 1)  # just above the first change
 
     # --- what is shown ---
 
@@ -131,42 +119,32 @@ class GraphStepper(Stepper[GraphPass]):
             "pale_green box +": "added",
             "pale_sky": "as before",
         }
+        saved = self.now.saved()
+        wide = (WIDTH - 8 * (len(saved) - 1)) / len(saved)
         return column(
-            self._savings(),
+            row(*(_cell(old, new, unit, wide) for old, new, unit in saved)),
             legend(samples, WIDTH),
             row(self._side("before"), self._side("after"), gap=GAP),
         )
 
-    def _savings(self) -> Box:
-        """Draw a cell for each cost; cells of changed costs are coloured."""
-        saved = self.now.saved()
-        wide = (WIDTH - 8 * (len(saved) - 1)) / len(saved)
-        return row(*(_cell(old, new, unit, wide) for old, new, unit in saved))
-
     def _side(self, side: str) -> Box:
         """Draw a part of the network "before" or "after" the pass, with its title."""
-        before, after, found = self._view
-        net, version, first, kind, marked = (
-            (before, self.now.before, self._left_row(), "pale_red", found.removed)
-            if side == "before"
-            else (after, self.now.after, self._row, "pale_green", found.added)
-        )
+        before, after, diff = self._view
+        if side == "after":
+            net, version, first = after, self.now.after, self._row
+            kind, changed = "pale_green", diff.added
+        else:  # from beside the first drawn row of the new network
+            back = {new: old for old, new in diff.same.items()}
+            below = (n for n in after.nodes if n in back and after.row[n] >= self._row)
+            first = min((before.row[back[n]] for n in below), default=len(before.rows) - 1)
+            net, version, kind, changed = before, self.now.before, "pale_red", diff.removed
         rows = part(net, first, HEIGHT)
         of = f": rows {rows.start + 1} to {rows.stop} of {len(net.rows)}"
         head = f"{side} {self.now.name}{of if len(rows) < len(net.rows) else ''}"
-        marks, outputs = dict.fromkeys(marked, kind), frozenset(version.outputs)
+        marks, outputs = dict.fromkeys(changed, kind), frozenset(version.outputs)
         wide = (WIDTH - GAP) / 2
         boxes = network(net, rows, wide, marks, side, outputs)
         return column(text(head, bold=True, width=wide), boxes, gap=3)
-
-    def _left_row(self) -> int:
-        """Return the row of the old network to draw beside the first drawn row of the new one."""
-        before, after, found = self._view
-        back = {new: old for old, new in found.same.items()}
-        beside = [
-            before.row[back[n]] for n in after.nodes if n in back and after.row[n] >= self._row
-        ]
-        return min(beside, default=len(before.rows) - 1)
 
     def ascii(self) -> str:
         """Return the effect of the pass in numbers, and the changed calls as in diff -u."""
@@ -174,14 +152,14 @@ class GraphStepper(Stepper[GraphPass]):
         head += [f"{old} -> {new} {what}" for old, new, what in self.now.saved() if old != new]
         if not self.now.changed:
             return "\n".join(head)
-        lines = unified(folded(self._view.change.rows, MOST_LINES - len(head)))
+        lines = unified(folded(self._view[2].rows, MAX_LINES - len(head)))
         return "\n".join([*head, *(line.text for line in lines)])
 
     def layout(self) -> Layout:
         """Return the sliders over the passes and over the rows of the network."""
-        before, after, found = self._view
+        before, after, diff = self._view
         old, new = ({node: n for n, node in enumerate(net.nodes)} for net in (before, after))
-        pairs = ((f"before:{old[a]}", f"after:{new[b]}") for a, b in found.same.items())
+        pairs = ((f"before:{old[a]}", f"after:{new[b]}") for a, b in diff.same.items())
         part = Slider("row", "from row", 1, len(after.rows), self._row + 1)
         return replace(super().layout(), controls=(*self.controls(), part), links=both_ways(pairs))
 

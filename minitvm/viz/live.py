@@ -121,8 +121,8 @@ class Live(Figure):
     def on(self, name: str, value: Any) -> str | None:
         """Start or stop."""
         if name == "start":
-            self.start()
-        elif name == "stop":
+            return self.start()
+        if name == "stop":
             self.stop()
             return "stopping when the programs under way are measured"
         return super().on(name, value)

@@ -68,15 +68,15 @@ class MemoryPlan(Figure):
             raise ArgumentError(what, why)
         self.net = net
         self.plan = Select("plan", "plan", (ALL, *self.names), ALL).accept(plan)
-        self._planned(check_flag("in_place", in_place))
+        self.in_place = check_flag("in_place", in_place)
+        self._planned()
         super().__init__()
 
     names = ("own memory", "pool", "offsets")
     most_calls = 400  # more would be too narrow to see
 
-    def _planned(self, in_place: bool) -> None:
-        self.in_place = in_place
-        net = self.net
+    def _planned(self) -> None:
+        net, in_place = self.net, self.in_place
         self.plans: tuple[graph.Plan, ...] = (
             graph.own_plan(net), graph.pool_plan(net, in_place), graph.offset_plan(net, in_place)
         )  # fmt: skip
@@ -88,7 +88,10 @@ class MemoryPlan(Figure):
                 n,
                 last.get(node, n),
                 tuple(p.offsets[node] for p in self.plans),
-                tuple(_lies_over(node, p) for p in self.plans),
+                tuple(
+                    any(p.offsets.get(source) == p.offsets[node] for source in node.inputs)
+                    for p in self.plans
+                ),
             )
             for n, node in enumerate(net.calls)
             if node in self.plans[0].offsets
@@ -200,17 +203,10 @@ class MemoryPlan(Figure):
 
     def on(self, name: str, value: Any) -> str | None:
         """Choose a plan, or describe the tensor that was clicked."""
-        if name == "plan":
-            self.plan = value
-        elif name == "in_place":
-            self._planned(value)
-        return super().on(name, value)
-
-
-def _lies_over(node: graph.Node, plan: graph.Plan) -> bool:
-    """Return whether the result of `node` has the same offset as one of the inputs of `node`."""
-    at = plan.offsets[node]
-    return any(plan.offsets.get(source) == at for source in node.inputs)
+        message = super().on(name, value)
+        if name == "in_place":
+            self._planned()
+        return message
 
 
 def size_text(size: float) -> str:

@@ -125,20 +125,23 @@ def nodes_of(task: auto_scheduler.SearchTask) -> list[Node]:
         nodes.append(node)
         return len(nodes) - 1
 
+    def number_of(state: auto_scheduler.State) -> int:
+        return number[id(state)] if id(state) in number else add(Node(state))
+
     def watch(
         state: auto_scheduler.State,
         stage: str,
         rule: auto_scheduler.Rule,
         new: auto_scheduler.State,
     ) -> None:
-        parent = number[id(state)] if id(state) in number else add(Node(state))
+        parent = number_of(state)
         if new is not state:
             nodes[parent].children.append(add(Node(new, rule.name, stage, parent)))
 
     dag = task.compute_dag
-    found = auto_scheduler.derived(dag.initial, task.target, task.rules, watch)
-    for n, state in enumerate(found):
-        nodes[number[id(state)] if id(state) in number else add(Node(state))].sketch = n
+    sketches = auto_scheduler.derived(dag.initial, task.target, task.rules, watch)
+    for n, state in enumerate(sketches):
+        nodes[number_of(state)].sketch = n
     return nodes
 
 

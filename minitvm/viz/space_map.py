@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minitvm import tune
 from minitvm.base import ArgumentError
@@ -51,8 +51,8 @@ class SpaceMap(Figure):
         self._task, self._trials, self._batch = task, tuple(trials), batch
         self._knobs = labels_of(task)
         names, first, second = tuple(self._knobs), *_usual(task, self._knobs)
-        self._across = Select("knob", "", names, first).accept(across or first)
-        self._down = Select("knob", "", names, second).accept(down or second)
+        self.across = Select("knob", "", names, first).accept(across or first)
+        self.down = Select("knob", "", names, second).accept(down or second)
         super().__init__()
 
     def _tried(self) -> list[Tried]:
@@ -65,20 +65,20 @@ class SpaceMap(Figure):
                 for knob, option in zip(knobs, trial.candidate.row, strict=True)
                 for name, by_option in parts_of(knob)
             }
-            if self._across in values and self._down in values:
+            if self.across in values and self.down in values:
                 speed = 0.0 if trial.result.error else tune.rate(self._task, trial.seconds)
-                both = values[self._across], values[self._down]
+                both = values[self.across], values[self.down]
                 tried.append(Tried(*both, speed, n // self._batch))
         return tried
 
     def _labels(self) -> tuple[dict[int, str], dict[int, str]]:
-        return self._knobs[self._across], self._knobs[self._down]
+        return self._knobs[self.across], self._knobs[self.down]
 
     # --- what is shown ---
 
     def title(self) -> str:
         """Return the name of the task and both knobs."""
-        return f"{self._task.name}: {self._across} and {self._down}"
+        return f"{self._task.name}: {self.across} and {self.down}"
 
     def body(self) -> Box:
         """Draw a square for each pair of values of both knobs, as large as its best speed.
@@ -86,7 +86,7 @@ class SpaceMap(Figure):
         The side of a square is relative to the best speed of all (a Hinton diagram).
         """
         columns, rows = ([*labels.values()] for labels in self._labels())
-        x, y = Axis(title=self._across, names=columns), Axis(title=self._down, names=rows)
+        x, y = Axis(title=self.across, names=columns), Axis(title=self.down, names=rows)
         best = best_of_cells(self._tried())
         most = max(best.values(), default=0.0)
         side = max(SMALLEST, min(LARGEST, (WIDTH - 90) / len(columns)))
@@ -113,7 +113,7 @@ class SpaceMap(Figure):
                 count, speed = counts[value, other], best.get((value, other), 0.0)
                 outcome = f"best {speed:.4g} GFLOP/s" if speed else "all failed"
                 words = f"{count} trial{'s' * (count > 1)}, {outcome}" if count else "not tried"
-                tip = f"{self._across} {across[value]}, {self._down} {down[other]}: {words}"
+                tip = f"{self.across} {across[value]}, {self.down} {down[other]}: {words}"
                 yield Bar(c, r, c + 1, r + 1, "cell", f"cell:{c}:{r}", tip, inset=1, gap=2)
                 if speed:
                     kind = "orange" if speed == most else "blue"
@@ -127,8 +127,8 @@ class SpaceMap(Figure):
         best, (across, down) = best_of_cells(self._tried()), self._labels()
         most = max(best.values(), default=0.0) or 1.0
         wide = max([4, *map(len, across.values())]) + 1
-        head = max([len(self._down), *map(len, down.values())])
-        lines = [f"{self._down:>{head}} | {self._across}: percent of the best speed"]
+        head = max([len(self.down), *map(len, down.values())])
+        lines = [f"{self.down:>{head}} | {self.across}: percent of the best speed"]
         lines.append(" " * head + " |" + "".join(f"{label:>{wide}}" for label in across.values()))
         for other, label in down.items():
             cells = [
@@ -143,19 +143,12 @@ class SpaceMap(Figure):
         options = tuple(self._knobs)
         return Layout(
             controls=(
-                Select("across", "across", options, self._across),
-                Select("down", "down", options, self._down),
+                Select("across", "across", options, self.across),
+                Select("down", "down", options, self.down),
             ),
             frames=tuple(_frames(self._tried(), self._labels())),
             trail="seen",
         )
-
-    def on(self, name: str, value: Any) -> None:
-        """Change a knob."""
-        if name == "across":
-            self._across = value
-        else:
-            self._down = value
 
 
 def best_of_cells(tried: Sequence[Tried]) -> dict[tuple[int, int], float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from minitvm import accel
 
@@ -37,18 +36,18 @@ class StallWaterfall(Figure):
             True: finished("given", program, self.config),
             False: finished("one unit at a time", accel.serial(program), self.config),
         }
-        self._unit, self._hiding = accel.Unit.COMPUTE, True
+        self.unit, self.hiding = accel.Unit.COMPUTE.value, True
         super().__init__()
 
     @property
     def parts(self) -> dict[str, int]:
         """The cycles of each activity of the unit; they add up to the cycles of the run."""
-        return cycle_parts(self._runs[self._hiding], self._unit)
+        return cycle_parts(self._runs[self.hiding], accel.Unit(self.unit))
 
     def title(self) -> str:
         """Return the unit, the cycles, and how much the units overlap."""
-        run, unit = self._runs[self._hiding], f"the {self._unit.value} unit"
-        if self._hiding:
+        run, unit = self._runs[self.hiding], f"the {self.unit} unit"
+        if self.hiding:
             overlap = f"units overlap in {overlapping(run):.1%} of them"
             return f"{unit}, as it runs: {run.cycles:,} cycles; {overlap}"
         return f"{unit}, the same instructions one unit at a time: {run.cycles:,} cycles"
@@ -83,13 +82,5 @@ class StallWaterfall(Figure):
     def layout(self) -> Layout:
         """Return the controls; the bars can be selected."""
         units = tuple(unit.value for unit in accel.Unit)
-        unit = Select("unit", "unit", units, self._unit.value)
-        return Layout((unit, Toggle("hiding", "latency hiding", self._hiding)), selectable="part:")
-
-    def on(self, name: str, value: Any) -> str | None:
-        """Handle a control, or describe what was clicked."""
-        if name == "unit":
-            self._unit = accel.Unit(value)
-        elif name == "hiding":
-            self._hiding = value
-        return super().on(name, value)
+        unit = Select("unit", "unit", units, self.unit)
+        return Layout((unit, Toggle("hiding", "latency hiding", self.hiding)), selectable="part:")

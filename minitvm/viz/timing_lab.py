@@ -14,7 +14,7 @@ from minitvm.base import ArgumentError
 from .boxes import Box
 from .live import Live
 from .timing_plot import SERIES, timing_box, timing_lines
-from .timings import LEAST_SECONDS, Speedup, TimedRun, checked_records, names_in, runs, verdicts_of
+from .timings import MIN_SECONDS, Speedup, TimedRun, checked_records, names_in, runs, verdicts_of
 
 WATCHED = 4.0  # seconds of a live measurement: it can be watched, disturbed and stopped
 
@@ -68,9 +68,9 @@ class TimingLab(Live):
     @classmethod
     def from_records(cls, records: Iterable[Any], *, seed: int = 0) -> TimingLab:
         """Return a lab that shows runs: TimedRun objects, or rows (name, seconds, warmup)."""
-        given = checked_records(records)
-        lab = cls(dict.fromkeys(names_in(given), _nothing), seed=seed)
-        lab._records, lab.recorded = list(given), True
+        runs = checked_records(records)
+        lab = cls(dict.fromkeys(names_in(runs), lambda *_: None), seed=seed)
+        lab._records, lab.recorded = list(runs), True
         lab.refresh()
         return lab
 
@@ -89,7 +89,7 @@ class TimingLab(Live):
     def start(self) -> None:
         """Discard the runs and measure in the background, unless a measurement is running."""
         rounds = self._repeat + self._warmup
-        self._begin(max(LEAST_SECONDS, WATCHED / rounds / len(self._functions)))
+        self._begin(max(MIN_SECONDS, WATCHED / rounds / len(self._functions)))
 
     def _begin(self, least: float) -> None:
         """Start to measure in runs of at least `least` seconds."""
@@ -110,7 +110,7 @@ class TimingLab(Live):
 
     def run(self) -> tuple[Speedup, ...]:
         """Measure all rounds and return the verdicts; raise MeasureError if a function fails."""
-        self._begin(LEAST_SECONDS)
+        self._begin(MIN_SECONDS)
         self.wait()
         if self.failure is not None:
             raise self.failure
@@ -169,20 +169,16 @@ def held(f: Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
         return f
     names = dict(f.__globals__)
+
+    def copied(g: FunctionType) -> FunctionType:
+        copy = FunctionType(g.__code__, names, g.__name__, g.__defaults__, g.__closure__)
+        copy.__kwdefaults__ = g.__kwdefaults__
+        return copy
+
     for name, value in names.items():
         if isinstance(value, FunctionType) and value.__globals__ is f.__globals__:
-            names[name] = _with_names(value, names)
-    return _with_names(f, names)
-
-
-def _with_names(f: FunctionType, names: dict[str, Any]) -> FunctionType:
-    copy = FunctionType(f.__code__, names, f.__name__, f.__defaults__, f.__closure__)
-    copy.__kwdefaults__ = f.__kwdefaults__
-    return copy
-
-
-def _nothing(*args: Any) -> None:
-    """Do nothing; this replaces a function if only its recorded runs are known."""
+            names[name] = copied(value)
+    return copied(f)
 
 
 def _checked(functions: Any) -> dict[str, Callable[..., Any]]:

@@ -79,13 +79,13 @@ def _points(
 ) -> Iterator[Mark]:
     """Draw the runs of one function and their median; a run above the axis is an arrow up."""
     name, kind = names[series], SERIES[series]
-    own = [(n, r) for n, r in enumerate(records, 1) if r.name == name]
-    counting = [(n, r.seconds) for n, r in own if not r.warmup]
+    runs = [(n, r) for n, r in enumerate(records, 1) if r.name == name]
+    counting = [(n, r.seconds) for n, r in runs if not r.warmup]
     if counting:
         median = float(np.median([t for _, t in counting]))
         ends = (counting[0][0], median), (len(records) + 1, median)
         yield Path(ends, "dashed", f"median:{name}")
-    for n, r in own:
+    for n, r in runs:
         if (n - 1) % every(records) == 0:
             tip = f"run {n}: {name}, {seconds_text(r.seconds)}" + ", warm-up" * r.warmup
             above = r.seconds > seconds.high

@@ -22,9 +22,9 @@ from minitvm.base import ArgumentError, MeasureError
 LEVEL = 0.95  # the confidence level of all intervals together
 RESAMPLES = 2000
 AT_ONCE = 1_000_000  # ratios drawn at a time, so that long records need little memory
-FEWEST = 10  # rounds: with fewer a bootstrap interval of a median is too short
-LEAST_SECONDS = 200e-6  # of one run: shorter functions are called several times in a run
-MOST_CALLS = 100_000
+MIN_ROUNDS = 10  # rounds: with fewer a bootstrap interval of a median is too short
+MIN_SECONDS = 200e-6  # of one run: shorter functions are called several times in a run
+MAX_CALLS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,22 @@ class Speedup:
     @property
     def shown(self) -> bool:
         """Whether the interval shows which of the two functions is faster."""
-        return self.rounds >= FEWEST and not self.low <= 1 <= self.high
+        return self.rounds >= MIN_ROUNDS and not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
-        if self.rounds < FEWEST:
-            least = f"{FEWEST} are the least"
-            return (
-                f"{self.name} against {self.baseline}: {self.rounds} rounds tell nothing, {least}"
-            )
-        where = f"{_ratio(self.low)} to {_ratio(self.high)} over {self.rounds} rounds"
+        both = f"{self.name} against {self.baseline}"
+        if self.rounds < MIN_ROUNDS:
+            return f"{both}: {self.rounds} rounds tell nothing, {MIN_ROUNDS} are the least"
+        slower = self.shown and self.ratio < 1
+        low, high = (1 / self.high, 1 / self.low) if slower else (self.low, self.high)
+        where = f"{_ratio(low)} to {_ratio(high)} over {self.rounds} rounds"
         if not self.shown:
-            return f"{self.name} against {self.baseline}: no difference is shown (ratio {where})"
-        if self.ratio > 1:
-            return f"{self.name} is {self.ratio:.3g} times as fast as {self.baseline} ({where})"
-        times = 1 / self.ratio
-        where = f"{_ratio(1 / self.high)} to {_ratio(1 / self.low)} over {self.rounds} rounds"
-        return f"{self.name} takes {times:.3g} times as long as {self.baseline} ({where})"
+            return f"{both}: no difference is shown (ratio {where})"
+        if slower:
+            times = f"takes {1 / self.ratio:.3g} times as long as"
+        else:
+            times = f"is {self.ratio:.3g} times as fast as"
+        return f"{self.name} {times} {self.baseline} ({where})"
 
 
 def _ratio(value: float) -> str:
@@ -95,7 +95,7 @@ def compare_times(
     interval. Rounds that only one of the two has are ignored.
     """
     n = min(len(baseline), len(other))
-    if n < FEWEST:
+    if n < MIN_ROUNDS:
         return Speedup(names[1], names[0], 0.0, 0.0, 0.0, n)
     ratios = np.log(np.asarray(baseline[:n])) - np.log(np.asarray(other[:n]))
     rng = np.random.default_rng(seed)
@@ -133,20 +133,20 @@ def checked_records(records: Any) -> tuple[TimedRun, ...]:
     """Return runs as TimedRun objects; a run may also be (name, seconds[, warmup])."""
     if not isinstance(records, Iterable):
         raise ArgumentError(f"records: {records!r}", "not a list of runs", "lab.records")
-    found: list[TimedRun] = []
+    runs: list[TimedRun] = []
     for n, row in enumerate(cast("Iterable[Any]", records)):
         parts: Any = row if not isinstance(row, TimedRun) else (row.name, row.seconds, row.warmup)
-        if not isinstance(parts, list | tuple) or not 2 <= len(cast("list[Any]", parts)) <= 3:
-            raise ArgumentError(f"record {n}: {row!r}", "not a run", "(name, seconds, warmup)")
-        name, seconds, warmup = (*cast("list[Any]", parts), False)[:3]
+        name, seconds, warmup = None, None, None
+        if isinstance(parts, list | tuple) and 2 <= len(cast("list[Any]", parts)) <= 3:
+            name, seconds, warmup = (*cast("list[Any]", parts), False)[:3]
         if not isinstance(name, str) or not isinstance(warmup, bool):
             raise ArgumentError(f"record {n}: {row!r}", "not a run", "(name, seconds, warmup)")
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
             raise ArgumentError(f"record {n}: {seconds!r} seconds", "a time is more than 0", "1e-3")
-        found.append(TimedRun(name, float(seconds), warmup))
-    if not found:
+        runs.append(TimedRun(name, float(seconds), warmup))
+    if not runs:
         raise ArgumentError("records", "there are no runs", "lab.records of a lab")
-    return tuple(found)
+    return tuple(runs)
 
 
 # --- measuring ---------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def runs(
     warmup: int,
     seed: int,
     timer: Callable[[], float] = time.perf_counter,
-    least: float = LEAST_SECONDS,
+    least: float = MIN_SECONDS,
 ) -> Iterator[TimedRun]:
     """Yield the runs of `warmup` warm-up rounds, then the runs of `rounds` measured rounds.
 
@@ -179,7 +179,7 @@ def runs(
                 raise MeasureError(name, f"{type(e).__name__}: {e}") from e
             yield TimedRun(name, seconds, n < warmup)
             if n < warmup:
-                calls[name] = min(MOST_CALLS, max(1, math.ceil(least / seconds)))
+                calls[name] = min(MAX_CALLS, max(1, math.ceil(least / seconds)))
 
 
 def _run(
