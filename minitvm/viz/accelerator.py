@@ -17,7 +17,7 @@ from .controls import CodeLine, Layout, Panel, Slider
 from .figure import Figure
 from .gantt import check_config, check_program
 from .gantt_view import LOOKS
-from .scene import Scene
+from .scene import Scene, marked
 
 ACROSS = 64  # characters that show a memory as text
 
@@ -67,8 +67,8 @@ class AcceleratorView(Figure):
             return self.scene()
         lines = self._run.caption(step).split("\n")
         words = column(*(text(line, mono=True, width=WIDTH) for line in lines), gap=2)
-        there = accelerator_box(self._run, self._start, step)
-        return picture(column(there, words), self.title(), self.ascii())
+        scene = picture(column(self.body(), words), self.title(), self.ascii())
+        return marked(scene, accelerator_frames(self._run, self._start)[step - self._start].marks)
 
     def _middle(self) -> int | None:
         """Return a step in the window's second half, a GEMM if possible; None if no step runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -15,7 +15,6 @@ from .accelerator_use import Ints, piece
 from .boxes import Box, column, drawn, text
 from .controls import Frame
 from .gantt_view import appearance
-from .kinds import ink
 from .scene import Group, Line, Rect, Shape, Text, clipped, text_width
 
 WIDTH, TOP = 840, 20  # pixels
@@ -68,7 +67,6 @@ def area_strips(o: Occupancy) -> dict[str, Strip]:
 
 
 HEIGHT = TOP + len(MEMORIES) * ROW + 10
-Marks = Mapping[str, str]
 Point = tuple[float, float]
 
 
@@ -79,22 +77,13 @@ def title(o: Occupancy) -> str:
     return f"{o.config.name}: {count} instructions{end}"
 
 
-def accelerator_box(o: Occupancy, start: int, step: int | None = None) -> Box:
-    """Draw the accelerator as it is after `step`, in the window that begins at step `start`.
+def accelerator_box(o: Occupancy, start: int) -> Box:
+    """Draw the accelerator; the contents and marks of a step are hidden until its frame shows them.
 
-    Without `step`, shapes that differ between steps are invisible until a frame shows them.
+    start   the first step of the window
     """
-    frames = accelerator_frames(o, start)
-    marks = None if step is None or not frames else frames[step - start].marks
-    shapes = (
-        *_heads(),
-        *_areas(o),
-        *_memories(o),
-        *_wires(o, marks or {}),
-        *_units(o, marks or {}),
-        *_written(o, start, marks),
-        *_used(o, start, marks),
-    )
+    constant = (*_heads(), *_areas(o), *_memories(o), *_wires(o), *_units(o))
+    shapes = (*constant, *_written(o, start), *_used(o, start))
     return column(text(title(o), size=13, bold=True), drawn(shapes, WIDTH, HEIGHT))
 
 
@@ -144,7 +133,7 @@ def _memories(o: Occupancy) -> Iterator[Shape]:
         yield Rect(strip.x, strip.y, strip.width, STRIP, "")
 
 
-def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
+def _wires(o: Occupancy) -> Iterator[Shape]:
     """Draw an arrow for each path that data take between DRAM, memories and units."""
     inside, outside, units = memory_strips(o), area_strips(o), _unit_boxes()
     for key in dict.fromkeys(key for n in o.order for key in wires(o, n)):
@@ -160,7 +149,7 @@ def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
             apart = 6 if kind == "write" else -6
             ends = (CHIP + CHIP_WIDE, middle + apart), (UNIT, box.y + box.height / 2 + apart)
         start, end = ends if kind in ("load", "read") else (ends[1], ends[0])
-        yield Line(_shortened(start, end), marks.get(key, "frame"), key, arrow=True)
+        yield Line(_shortened(start, end), "frame", key, arrow=True)
 
 
 def _shortened(start: Point, end: Point) -> tuple[Point, Point]:
@@ -172,25 +161,21 @@ def _shortened(start: Point, end: Point) -> tuple[Point, Point]:
 def _unit_boxes() -> dict[str, Rect]:
     """Return the rectangles of the matrix unit and the ALU."""
     return {
-        "gemm": Rect(UNIT, TOP + 30 + 0.3 * ROW, UNIT_WIDE, 56),
-        "alu": Rect(UNIT, TOP + 30 + 1.9 * ROW, UNIT_WIDE, 44),
+        "gemm": Rect(UNIT, TOP + 30 + 0.3 * ROW, UNIT_WIDE, 56, radius=6),
+        "alu": Rect(UNIT, TOP + 30 + 1.9 * ROW, UNIT_WIDE, 44, radius=6),
     }
 
 
-def _units(o: Occupancy, marks: Marks) -> Iterator[Shape]:
+def _units(o: Occupancy) -> Iterator[Shape]:
     """Draw the matrix unit and the ALU."""
     c = o.config
     size = f"{c.batch}×{c.block_in} · {c.block_in}×{c.block_out}"
     notes = {"gemm": ("matrix unit", size), "alu": ("ALU", f"{c.batch}×{c.block_out} lanes")}
     for name, box in _unit_boxes().items():
-        kind = marks.get(f"unit:{name}", "")
-        rect = Rect(box.x, box.y, box.width, box.height, kind, radius=6)
-        middle = box.x + box.width / 2, box.y + box.height / 2
-        lines = [
-            Text(middle[0], middle[1] - 2, notes[name][0], ink(kind), 13, "middle", bold=True),
-            Text(middle[0], middle[1] + 14, notes[name][1], ink(kind), 12, "middle"),
-        ]
-        yield Group((rect, *lines), f"unit:{name}")
+        x, y = box.x + box.width / 2, box.y + box.height / 2
+        head = Text(x, y - 2, notes[name][0], size=13, anchor="middle", bold=True)
+        note = Text(x, y + 14, notes[name][1], size=12, anchor="middle")
+        yield Group((box, head, note), f"unit:{name}")
 
 
 # --- what changes ---------------------------------------------------------------------------------
@@ -207,22 +192,18 @@ def wires(o: Occupancy, n: int) -> list[str]:
     return reads + [f"write:{name}:{m.name}" for m in use.writes if m is not accel.Memory.OUT]
 
 
-def _written(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
+def _written(o: Occupancy, start: int) -> Iterator[Shape]:
     """Draw the data that are in a memory at any step of the window, grouped by their writer."""
     strips = memory_strips(o)
     for step, memory in sorted(set[tuple[int, accel.Memory]]().union(*_live(o, start))):
-        key = f"w:{step}:{memory.name}"
-        if marks is not None and key not in marks:
-            continue
-        kind = "hidden" if marks is None else marks[key]
         strip, use = strips[memory], o.uses[o.order[step]]
         runs = strip.rects(use.writes[memory])
-        shapes: list[Shape] = [Rect(x, strip.y, wide, STRIP, kind) for x, wide in runs]
+        shapes: list[Shape] = [Rect(x, strip.y, wide, STRIP, "hidden") for x, wide in runs]
         left, widest = max(runs, key=lambda r: r[1])
-        words, look = o.text(step), kind if marks is None else ink(kind)
+        words = o.text(step)
         if text_width(words, 12) < widest - 4:
-            shapes.append(Text(left + widest / 2, strip.y + 17, words, look, 12, "middle"))
-        yield Group(tuple(shapes), key, f"{memory.name}: {words}")
+            shapes.append(Text(left + widest / 2, strip.y + 17, words, "hidden", 12, "middle"))
+        yield Group(tuple(shapes), f"w:{step}:{memory.name}", f"{memory.name}: {words}")
 
 
 def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
@@ -236,7 +217,7 @@ def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
         }
 
 
-def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
+def _used(o: Occupancy, start: int) -> Iterator[Shape]:
     """Draw marks for each step: above the elements it writes, below the elements it reads."""
     inside, outside = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
@@ -244,22 +225,16 @@ def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
         use, moved = o.uses[n], piece(o.program, o.config, n)
         for verb, used in (("read", use.reads), ("write", use.writes)):
             for memory, elements in used.items():
-                yield from _marks(inside[memory], elements, verb, step, marks)
+                yield _marks(inside[memory], elements, verb, step)
         if moved.area in outside:
             verb = "read" if use.writes else "write"
-            yield from _marks(outside[moved.area], moved.elements, verb, step, marks)
+            yield _marks(outside[moved.area], moved.elements, verb, step)
 
 
-def _marks(
-    strip: Strip, elements: Ints, verb: str, step: int, marks: Marks | None
-) -> Iterator[Shape]:
-    key = f"{verb}:{step}"
-    if marks is not None and key not in marks:
-        return
+def _marks(strip: Strip, elements: Ints, verb: str, step: int) -> Group:
     y = strip.y + STRIP + 1 if verb == "read" else strip.y - MARK - 1
-    kind = "hidden" if marks is None else marks[key]
-    rects = [Rect(x, y, wide, MARK, kind) for x, wide in strip.rects(elements)]
-    yield Group(tuple(rects), key)
+    rects = (Rect(x, y, wide, MARK, "hidden") for x, wide in strip.rects(elements))
+    return Group(tuple(rects), f"{verb}:{step}")
 
 
 def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:

@@ -75,8 +75,7 @@ class CacheLens(Figure):
 
     def picture(self) -> Scene:
         """Draw the cache after the access in the middle of the window, with its caption."""
-        half = len(self._frames) // 2
-        return self.stopped(self._frames[half], cache_box(self._window, self._window.start + half))
+        return self.stopped(self._frames[len(self._frames) // 2])
 
     def ascii(self) -> str:
         """Return a table of the cache, the totals, and the footprint of every loop."""

@@ -22,7 +22,6 @@ from .cache_run import (
     totals_table,
 )
 from .controls import Frame
-from .kinds import ink
 from .marks import Bar, Mark, Path, Rule
 from .plot import EDGE, Axis, plot
 from .scene import Scene, clipped
@@ -103,12 +102,9 @@ def title(run: CacheRun) -> str:
     return f"{len(run.trace)} accesses through a cache of {cache_text(run.cache)}"
 
 
-def cache_box(w: AccessRange, at: int | None = None) -> Box:
-    """Draw a window of accesses.
-
-    at   the access after which the cache is drawn; by default its lines are invisible
-    """
-    run, cache = w.run, _cache(w, at)
+def cache_box(w: AccessRange) -> Box:
+    """Draw a window of accesses; the lines in the cache are hidden until a frame shows them."""
+    run, cache = w.run, _cache(w)
     beside = max(cache.width, SETS + 2 * WAY) + APART
     lines = [*totals_table(run), "", *footprint_table(run)]
     tables = column(
@@ -124,9 +120,9 @@ def cache_box(w: AccessRange, at: int | None = None) -> Box:
     )
 
 
-def _cache(w: AccessRange, at: int | None) -> Box:
-    """Draw the sets as rows of ways."""
-    run = w.run
+def _cache(w: AccessRange) -> Box:
+    """Draw the sets as rows of ways, and all lines of the window in them."""
+    run, trace = w.run, w.run.trace
     rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
     sets = (sized(text(f"set {s}", "soft"), SETS, rows * SET) for s in w.sets)
 
@@ -138,9 +134,12 @@ def _cache(w: AccessRange, at: int | None) -> Box:
     grid = cells(((*place(n, k), "", "") for n in range(len(w.sets)) for k in ways), WAY, SET)
     lines = list[tuple[Box, float, float]]()
     for k, t in enumerate(w.cached_lines):
-        if at is None or t.first <= at < t.last:
-            down, across = place(w.sets.index(t.set), t.way)
-            lines.append((_line(w, k, at is None), across * WAY, down * SET))
+        label = text(f"{labels(trace)[t.buffer]} {t.number}", "hidden", width=WAY, anchor="middle")
+        inside = sized(label, WAY, SET, down=0.5)
+        tip = f"line {t.number} of {trace.buffers[t.buffer].name}"
+        line = framed(inside, "hidden", f"t{k}", tip, inset=0, radius=0)
+        down, across = place(w.sets.index(t.set), t.way)
+        lines.append((line, across * WAY, down * SET))
     return column(
         row(text("the cache", bold=True), text(_cache_note(w), "soft"), gap=12),
         row(column(*sets, gap=0), over((grid, 0, 0), *lines), gap=0),
@@ -156,16 +155,6 @@ def _cache_note(w: AccessRange) -> str:
     if run.ways > most:
         notes.append(f"{most} of {run.ways} ways")
     return ", ".join(notes)
-
-
-def _line(w: AccessRange, k: int, hidden: bool) -> Box:
-    """Draw the k-th cached line; if `hidden`, it is invisible until a frame shows it."""
-    t, trace = w.cached_lines[k], w.run.trace
-    kind = "hidden" if hidden else kind_of(t.buffer)
-    words, look = f"{labels(trace)[t.buffer]} {t.number}", kind if hidden else ink(kind)
-    label = text(words, look, width=WAY, anchor="middle")
-    tip = f"line {t.number} of {trace.buffers[t.buffer].name}"
-    return framed(sized(label, WAY, SET, down=0.5), kind, f"t{k}", tip, inset=0, radius=0)
 
 
 def _tensors(w: AccessRange, width: float) -> Box:

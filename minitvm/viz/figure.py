@@ -30,9 +30,9 @@ class Figure(Visual):
         """Draw the body."""
         return picture(self.body(), self.title(), self.ascii())
 
-    def stopped(self, frame: Frame, body: Box | None = None) -> Scene:
+    def stopped(self, frame: Frame) -> Scene:
         """Draw the body as a frame shows it, with the caption of the frame below it."""
-        body = body or self.body()
+        body = self.body()
         words = (paragraph(line, body.width, "soft") for line in frame.caption.split("\n"))
         scene = picture(column(body, column(*words, gap=1)), self.title(), self.ascii())
         return marked(scene, frame.marks)

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from minitvm.base import ArgumentError
 
-from .kinds import KINDS
+from .kinds import KINDS, ink
 
 SMALLEST = 12  # pixels: smaller text is hard to read
 
@@ -141,17 +141,29 @@ def keys_of(scene: Scene) -> list[str]:
 
 
 def marked(scene: Scene, marks: Mapping[str, str]) -> Scene:
-    """Return the scene as a frame shows it: a shape with a key in `marks` gets kind marks[key]."""
-    return replace(scene, shapes=tuple(_mark(s, marks, "") for s in scene.shapes))
+    """Return the scene as a frame shows it: a shape with a key in `marks` gets kind marks[key].
+
+    Shapes that stay hidden are left out.
+    """
+    return replace(scene, shapes=tuple(_marked(scene.shapes, marks, "")))
 
 
-def _mark(s: Shape, marks: Mapping[str, str], around: str) -> Shape:
-    kind = marks.get(s.key, around) if s.key else around
-    if isinstance(s, Group):
-        return replace(s, shapes=tuple(_mark(inner, marks, kind) for inner in s.shapes))
-    if not kind or isinstance(s, Text | Line):
-        return s
-    return replace(s, kind=kind)
+def _marked(every: Iterable[Shape], marks: Mapping[str, str], around: str) -> Iterator[Shape]:
+    for s in every:
+        kind = marks.get(s.key, around) if s.key else around
+        match s:
+            case Group(inside):
+                if shapes := tuple(_marked(inside, marks, kind)):
+                    yield replace(s, shapes=shapes)
+                continue
+            case Text():
+                kind = ink(kind) if kind and s.kind == "hidden" else s.kind
+            case Line():
+                kind = marks.get(s.key, s.kind) if s.key else s.kind
+            case _:
+                kind = kind or s.kind
+        if kind != "hidden":
+            yield replace(s, kind=kind)
 
 
 def shifted(shape: Shape, dx: float, dy: float) -> Shape:
