@@ -53,7 +53,6 @@ class AcceleratorView(Figure):
         return self.window * STEPS
 
     def title(self) -> str:
-        """Return the name of the accelerator, and how many instructions run."""
         return title(self._run)
 
     def body(self) -> Box:
@@ -109,7 +108,6 @@ class AcceleratorView(Figure):
         return [f"{memory.name:5}{letters}  0..{count - 1}"] + ([below] if below else [])
 
     def layout(self) -> Layout:
-        """Return the slider, one frame per step, and the instructions of the window."""
         last = max(0, len(self._run.order) - 1) // STEPS
         return Layout(
             controls=(Slider("window", "window", 0, last, self.window),) if last else (),
@@ -127,7 +125,6 @@ class AcceleratorView(Figure):
         return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}") for n in order)
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose another window, or describe the clicked instruction or data in a memory."""
         if name != "click":
             return super().on(name, value)
         match value.split(":"):  # "w:3:INP" -> "INP: A[0:16], written in step 4"

@@ -39,7 +39,6 @@ class AmdahlBar(Figure):
         super().__init__()
 
     def title(self) -> str:
-        """Return the CPU and the speedup."""
         gain = f"{amdahl(self.works, self.cpu).speedup:.3g} times as fast as alone"
         return f"{self.cpu.name}, {self.cpu.gflops:.3g} GFLOP/s: {gain}"
 
@@ -79,7 +78,6 @@ class AmdahlBar(Figure):
         yield Note(left, n + 0.5, seconds_text(total) + (f", {gain:.3g} times" if n else ""))
 
     def ascii(self) -> str:
-        """Return the chart as text."""
         a = amdahl(self.works, self.cpu)
         limit = "" if math.isinf(a.most) else f", {a.most:.3g} times at most"
         return (
@@ -89,13 +87,11 @@ class AmdahlBar(Figure):
         )
 
     def layout(self) -> Layout:
-        """Return the controls; the parts of the bars can be selected."""
         names = tuple(dict.fromkeys((self._given.name, CORTEX_A9.name, OWN)))
         speed = TextInput("gflops", "GFLOP/s", f"{self.cpu.gflops:g}", 6)
         return Layout((Select("cpu", "CPU", names, self.cpu.name), speed), selectable="work:")
 
     def on(self, name: str, value: Any) -> str | None:
-        """Handle a control, or describe what was clicked."""
         if name == "cpu":
             known = {c.name: c for c in (CORTEX_A9, self._given)}
             self.cpu = known.get(value, Cpu(OWN, self.cpu.gflops))

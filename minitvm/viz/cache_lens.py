@@ -66,7 +66,6 @@ class CacheLens(Figure):
         return self.run.cache
 
     def title(self) -> str:
-        """Return the number of accesses, and the cache."""
         return title(self.run)
 
     def body(self) -> Box:
@@ -83,7 +82,6 @@ class CacheLens(Figure):
         return "\n".join([self.title(), "", *totals_table(run), "", *footprint_table(run)])
 
     def layout(self) -> Layout:
-        """Return the layout: controls for cache and window, the frames, and the program."""
         lines = numbered(str(self.run.trace.program).split("\n"))
         last, controls = (len(self.run.trace) - 1) // WINDOW, self._controls()
         if last:

@@ -87,7 +87,6 @@ class ComputeAtSlider(Figure):
         return self.places[self._now].schedule
 
     def title(self) -> str:
-        """Return the names of the stages."""
         return f"{self._producer} for {self._consumer}"
 
     def scene(self) -> Scene:
@@ -143,7 +142,6 @@ class ComputeAtSlider(Figure):
         return "\n".join([*lines, *refused[:6]])
 
     def layout(self) -> Layout:
-        """Return the slider, and the program with the lines of the producer in bold."""
         nest = nest_of(self.schedule)
         own = {  # the lines of the producer: its loops, and its stores without loops
             n

@@ -130,7 +130,6 @@ class EvolutionView(Figure):
         return f"{name}: score {m.score:.4g}, {born}, measured: {speed}"
 
     def title(self) -> str:
-        """Return the number of the generation, and how many rows are drawn."""
         others, children = self._shown()
         born = sum(m.born == self.generation for m in self.members)
         what = f"{born} children" if self.generation else f"the start, {born} rows"
@@ -138,7 +137,6 @@ class EvolutionView(Figure):
         return f"generation {self.generation}: {what}; {drawn}"
 
     def body(self) -> Box:
-        """Draw the map of the chosen generation."""
         first, second = (f"{100 * s:.0f} % of the variance" for s in self._shares)
         places = [self._on_axes(n) for n in range(len(self.members))]
         x = Axis.around(
@@ -171,7 +169,6 @@ class EvolutionView(Figure):
         return "\n".join(lines[:25])
 
     def layout(self) -> Layout:
-        """Return the slider, the choice of the second axis, and the knobs of the selected row."""
         last = len(self._generations) - 1
         n = index_in(self.selected, "row", len(self.members))
         return Layout(

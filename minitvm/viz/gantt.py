@@ -136,7 +136,6 @@ class TokenGantt(Visual):
         return "\n".join([title(view), view.note, "", *lanes, "", keys, "", *below])
 
     def layout(self) -> Layout:
-        """Return the controls, the frames, the instructions and the verdict."""
         view = self._view()
         shown = self._shown(view)
         links = both_ways((f"line:{n}", f"i:{n}") for n in shown)

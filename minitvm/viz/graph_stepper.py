@@ -156,7 +156,6 @@ class GraphStepper(Stepper[GraphPass]):
         return "\n".join([*head, *(line.text for line in lines)])
 
     def layout(self) -> Layout:
-        """Return the sliders over the passes and over the rows of the network."""
         before, after, diff = self._view
         old, new = ({node: n for n, node in enumerate(net.nodes)} for net in (before, after))
         pairs = ((f"before:{old[a]}", f"after:{new[b]}") for a, b in diff.same.items())
@@ -164,7 +163,6 @@ class GraphStepper(Stepper[GraphPass]):
         return replace(super().layout(), controls=(*self.controls(), part), links=both_ways(pairs))
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose another pass, or another part of the network."""
         if name == "row":
             self._row = value - 1
         return super().on(name, value)

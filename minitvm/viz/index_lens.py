@@ -116,11 +116,9 @@ class IndexLens(Figure):
     # --- what is shown ---
 
     def title(self) -> str:
-        """Return what the picture shows."""
         return f"what the elements of {self._panes[0].name} read"
 
     def body(self) -> Box:
-        """Draw the formula, the tensor, and its inputs."""
         across = min(3, len(self._panes))
         width = (WIDTH - BETWEEN * (across - 1)) / across
         notes = max(len(pane.notes()) for pane in self._panes)
@@ -142,7 +140,6 @@ class IndexLens(Figure):
         return "\n".join([*head, *rows])
 
     def layout(self) -> Layout:
-        """Return text fields for formula and shape, sliders, and a frame for each shown element."""
         out = self._panes[0]
         axes = cast("tensor.ComputeOp", self.tensor.op).axis
         moving = zip(axes, out.low, out.cells, out.shape, strict=True)
@@ -160,7 +157,6 @@ class IndexLens(Figure):
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Change the formula, the shape or the window."""
         if name == "formula":
             self._take(value, ())
         elif name == "shape":

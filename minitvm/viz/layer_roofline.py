@@ -51,7 +51,6 @@ class LayerRoofline(Figure):
         return 2 * self.config.macs_per_cycle * self.config.clock_hz / 1e9
 
     def title(self) -> str:
-        """Return the name of the accelerator and its two peak rates."""
         return f"layers under two roofs, {self._rates}"
 
     def body(self) -> Box:
@@ -104,7 +103,6 @@ class LayerRoofline(Figure):
         yield Name(r.intensity, r.roof, r.name, bold=False, aside=14, optional=True)
 
     def ascii(self) -> str:
-        """Return the chart as text."""
         both = f"{'op/byte':>9}{'baseline':>10}{'op/byte':>9}{'as it runs':>12}"
         head = f"{'':14}{both}{'DRAM roof':>11}{'own roof':>10}"
         against = f"baseline: {named_baseline(self.rows)}"
@@ -124,7 +122,6 @@ class LayerRoofline(Figure):
         return f"{short(r.name, 13):14}{before}{after}{roofs}"
 
     def layout(self) -> Layout:
-        """Return a frame for each layer, the table of layers, and what can be selected."""
         head, *rows, mean, against = self.ascii().split("\n")
         listed = (CodeLine(head), *numbered(rows, "row"), CodeLine(mean), CodeLine(against))
         return Layout(

@@ -119,7 +119,6 @@ class Live(Figure):
         return Layout((start, Button("stop", "stop", self.running, tip)))
 
     def on(self, name: str, value: Any) -> str | None:
-        """Start or stop."""
         if name == "start":
             return self.start()
         if name == "stop":

@@ -66,7 +66,6 @@ class Dot(Mark):
     form: str = "disc"
 
     def draw(self, p: Plane) -> Iterator[Shape]:
-        """Draw the point."""
         (x, y), r = p.at(self.x, self.y), self.radius
         look = self.kind, self.key, self.tip
         match self.form:
@@ -85,7 +84,6 @@ class Dot(Mark):
                 yield outline(form, x, y, r, *look)
 
     def keep_clear(self, labels: Labels, p: Plane) -> None:
-        """Make names avoid the point."""
         labels.avoid(around(*p.at(self.x, self.y), self.radius), END)
 
 
@@ -110,7 +108,6 @@ class Bar(Mark):
     gap: float = 0
 
     def draw(self, p: Plane) -> Iterator[Shape]:
-        """Draw the rectangle and its texts."""
         (left, right), (top, bottom) = _span(p.x, self.x0, self.x1), _span(p.y, self.y0, self.y1)
         wide, y = max(1, right - left - self.gap), top + self.inset
         tall = max(1, bottom - top - 2 * self.inset)
@@ -146,7 +143,6 @@ class Path(Mark):
     filled: bool = False
 
     def draw(self, p: Plane) -> Iterator[Shape]:
-        """Draw the line or, if it is filled, the area inside."""
         at = self._pixels(p)
         if self.filled:
             yield Polygon(at, self.kind, self.key, self.tip)
@@ -175,11 +171,9 @@ class Together(Mark):
     tip: str = ""
 
     def draw(self, p: Plane) -> Iterator[Shape]:
-        """Draw all marks as a group."""
         yield Group(tuple(s for m in self.marks for s in m.draw(p)), self.key, self.tip)
 
     def keep_clear(self, labels: Labels, p: Plane) -> None:
-        """Make names avoid all marks."""
         for m in self.marks:
             m.keep_clear(labels, p)
 
@@ -194,7 +188,6 @@ class Note(Mark):
     bold: bool = False
 
     def draw(self, p: Plane) -> Iterator[Shape]:
-        """Draw the text."""
         x, y = p.at(self.x, self.y)
         yield Text(x + 8, y + 4, self.text, "text" if self.bold else "soft", SIZE, bold=self.bold)
 
@@ -253,7 +246,6 @@ class Rule(Mark):
     kind: str = "dashed"
 
     def draw(self, p: Plane) -> Iterator[Shape]:
-        """Draw the line."""
         (left, top, right, bottom), (x, y) = p.area, p.at(self.x, self.y)
         ends = ((x, top), (x, bottom)) if self.y is None else ((left, y), (right, y))
         yield Line(ends, self.kind, self.key)

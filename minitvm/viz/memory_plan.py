@@ -100,7 +100,6 @@ class MemoryPlan(Figure):
     # --- what is shown ---
 
     def title(self) -> str:
-        """Return the sizes of the three plans, and the most memory in use at once."""
         each = ", ".join(
             f"{name} {size_text(p.bytes)}" for name, p in zip(self.names, self.plans, strict=True)
         )
@@ -177,7 +176,6 @@ class MemoryPlan(Figure):
         return "\n".join([*lines, *([f"... {left} more"] if left > 0 else [])])
 
     def layout(self) -> Layout:
-        """Return the choice of the plan, and a frame for each call."""
         return Layout(
             controls=(
                 Select("plan", "plan", (ALL, *self.names), self.plan),
@@ -202,7 +200,6 @@ class MemoryPlan(Figure):
         return Frame(marks, f"{text}; {len(marks)} tensors, {kept} kept, {size_text(used)}")
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose a plan, or describe the tensor that was clicked."""
         message = super().on(name, value)
         if name == "in_place":
             self._planned()

@@ -45,11 +45,9 @@ class OverlapBars(Figure):
         super().__init__()
 
     def title(self) -> str:
-        """Return the title."""
         return "which units work at the same time"
 
     def body(self) -> Box:
-        """Draw a bar for each layer."""
         names = Axis(names=[r.name for r in self.rows])
         bars = [m for n, r in enumerate(self.rows) for m in _bar(n, r)]
         note = f"times as fast as {named_baseline(self.rows)}, whose time is the mark"
@@ -66,11 +64,9 @@ class OverlapBars(Figure):
         )
 
     def ascii(self) -> str:
-        """Return the chart as text."""
         return "\n".join(_describe(r) for r in self.rows[:24])
 
     def layout(self) -> Layout:
-        """Return a layout in which the bars can be selected."""
         return Layout(selectable="layer:")
 
 

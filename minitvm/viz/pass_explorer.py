@@ -138,7 +138,6 @@ class PassExplorer(Stepper[PassResult]):
         return "\n".join([*head, *lines])
 
     def layout(self) -> Layout:
-        """Return the controls, and the code before and after the pass."""
         left, right = sides(folded(self._rows, MOST_ROWS))
         took = f"{self.now.seconds * 1e3:.2f} ms"
         earlier = f"after {self.stages[self.number - 2].name}"

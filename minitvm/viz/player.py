@@ -144,13 +144,11 @@ class NestPlayer(Figure):
         return self.stopped(replace(frames[half], marks={**seen, **frames[half].marks}))
 
     def ascii(self) -> str:
-        """Return the step and the nest as text."""
         now = self._now
         body = now.error if now.nest is None else nest_ascii(now.nest, 22)
         return "\n".join(part for part in (self.title(), body, now.note) if part)
 
     def layout(self) -> Layout:
-        """Return the controls, the frames, the code and the steps."""
         now = self._now
         code = () if now.nest is None else (Panel("loops", numbered(now.nest.lines)),)
         return Layout(

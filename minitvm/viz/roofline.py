@@ -130,11 +130,9 @@ class RooflineDot(Figure):
         self.refresh()
 
     def title(self) -> str:
-        """Return the name of the machine and its two peak rates."""
         return f"roofline of {self._rates()}"
 
     def body(self) -> Box:
-        """Draw the roof, and the dots under it."""
         m = self.machine
         points = [
             Point(
@@ -161,7 +159,6 @@ class RooflineDot(Figure):
         )
 
     def layout(self) -> Layout:
-        """Return the button, one frame per schedule, and the table of schedules."""
         _, _, _, head, *rows = self.ascii().split("\n")
         return Layout(
             controls=(Button("measure", "measure here", tip="this machine and all schedules"),),
@@ -179,7 +176,6 @@ class RooflineDot(Figure):
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Measure, or describe a clicked dot."""
         if name == "measure":
             self.measure()
             return f"measured: {self._rates()}"

@@ -52,12 +52,10 @@ class SketchTree(Figure):
     # --- what is shown ---
 
     def title(self) -> str:
-        """Return the outputs, and the numbers of states and sketches."""
         sketches = sum(n.sketch is not None for n in self.nodes)
         return f"{self._name}: {len(self.nodes)} states, {sketches} of them sketches"
 
     def body(self) -> Box:
-        """Draw the tree from left to right."""
         edges = (
             Edge(f"node:{node.parent}", f"node:{n}", node.rule, f"at {node.stage}")
             for n, node in enumerate(self.nodes)
@@ -101,7 +99,6 @@ class SketchTree(Figure):
             yield from self._lines(child, depth + 1)
 
     def layout(self) -> Layout:
-        """Return the loops of the selected state, with the changes by its rule marked."""
         node = self.nodes[self._now]
         after = str(node.state).splitlines()
         before = after if node.parent is None else str(self.nodes[node.parent].state).splitlines()
@@ -110,7 +107,6 @@ class SketchTree(Figure):
         return Layout(panels=(Panel(title, tuple(lines)),), selectable="node:")
 
     def on(self, name: str, value: Any) -> None:
-        """Select a state."""
         n = index_in(value, "node", len(self.nodes))
         self._now = self._now if n is None else n
 

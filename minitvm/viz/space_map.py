@@ -77,7 +77,6 @@ class SpaceMap(Figure):
     # --- what is shown ---
 
     def title(self) -> str:
-        """Return the name of the task and both knobs."""
         return f"{self._task.name}: {self.across} and {self.down}"
 
     def body(self) -> Box:
@@ -139,7 +138,6 @@ class SpaceMap(Figure):
         return "\n".join(lines[:25])
 
     def layout(self) -> Layout:
-        """Return the choice of both knobs, and a frame for each batch."""
         options = tuple(self._knobs)
         return Layout(
             controls=(

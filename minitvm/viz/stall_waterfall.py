@@ -45,7 +45,6 @@ class StallWaterfall(Figure):
         return cycle_parts(self._runs[self.hiding], accel.Unit(self.unit))
 
     def title(self) -> str:
-        """Return the unit, the cycles, and how much the units overlap."""
         run, unit = self._runs[self.hiding], f"the {self.unit} unit"
         if self.hiding:
             overlap = f"units overlap in {overlapping(run):.1%} of them"
@@ -74,13 +73,11 @@ class StallWaterfall(Figure):
             yield Note(left, n + 1.5, f"{cycles:,}, {share}")
 
     def ascii(self) -> str:
-        """Return the chart as text."""
         total = max(1, sum(self.parts.values()))
         lines = (f"{name:22}{n:>12,}{n / total:>8.1%}" for name, n in self.parts.items())
         return "\n".join([self.title(), *lines])
 
     def layout(self) -> Layout:
-        """Return the controls; the bars can be selected."""
         units = tuple(unit.value for unit in accel.Unit)
         unit = Select("unit", "unit", units, self.unit)
         return Layout((unit, Toggle("hiding", "latency hiding", self.hiding)), selectable="part:")

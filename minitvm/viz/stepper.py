@@ -129,7 +129,6 @@ class Stepper(Figure, Generic[S]):
         return Layout(self.controls(), selectable="pass:")
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose another pass: by slider, by click, or by a button for the next change."""
         if name == "pass":
             self._show(value)
         elif name == "click" and value.startswith("pass:"):

@@ -73,12 +73,10 @@ class TaskAllocation(Live):
     # --- the thread ---
 
     def can_start(self) -> bool | None:
-        """Return whether tuning has not begun; None without a scheduler."""
         idle = not (self.running or self._outcome or self.failure)
         return None if self._scheduler is None else idle
 
     def start(self) -> None:
-        """Start tuning."""
         if self.can_start():
             self.run_in_thread(self._tune)
 
@@ -91,7 +89,6 @@ class TaskAllocation(Live):
             raise
 
     def stop(self) -> None:
-        """End tuning when the programs under way are measured."""
         self._halt.set()
 
     def wait(self, seconds: float | None = None) -> auto_scheduler.TasksOutcome:
@@ -106,19 +103,15 @@ class TaskAllocation(Live):
     # --- what is shown ---
 
     def title(self) -> str:
-        """Return what the picture shows."""
         return "rounds of tasks" if self.recorded else self.plan()[0]
 
     def body(self) -> Box:
-        """Draw all rounds so far."""
         return self._progress.box()
 
     def lines(self) -> list[str]:
-        """Return a line of text for each task."""
         return self._progress.lines()
 
     def plan(self) -> list[str]:
-        """Say what appears here while tuning runs."""
         return [
             "rounds of a task scheduler",
             "live tuning: its rounds appear here while it runs, and Stop ends it",

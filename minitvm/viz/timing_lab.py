@@ -137,7 +137,6 @@ class TimingLab(Live):
         return f"{count} of {total} runs measured" if count else f"{total} runs to measure"
 
     def title(self) -> str:
-        """Return what the picture shows."""
         return "times of rival functions"
 
     def body(self) -> Box:
@@ -147,7 +146,6 @@ class TimingLab(Live):
         return self.plan_box()
 
     def plan(self) -> list[str]:
-        """Say what will be measured."""
         names = ", ".join(self._functions)
         return [
             f"time of a call: {names}",
@@ -156,11 +154,9 @@ class TimingLab(Live):
         ]
 
     def lines(self) -> list[str]:
-        """Return the histograms of the runs and the verdicts."""
         return timing_lines(self.records, self._seed) if self._records else self.plan()
 
     def can_start(self) -> bool | None:
-        """Return whether no measurement is running; None for recorded runs."""
         return None if self.recorded else not self.running
 
 

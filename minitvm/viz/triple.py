@@ -78,12 +78,10 @@ class TripleView(Figure):
         return picture(parts, "formula, loops, code", self.ascii())
 
     def ascii(self) -> str:
-        """Return the formula and the loops as text."""
         formula = [t.text for t in self._formula][:8]
         return "\n".join([*formula, nest_ascii(self._nest, 24 - len(formula))])
 
     def layout(self) -> Layout:
-        """Return the control that chooses the code, the links, and panels of formula and code."""
         lines = numbered(self._lines, "code")
         return Layout(
             controls=(Select("code", "code", CODES, self._code),),

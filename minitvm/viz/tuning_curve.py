@@ -124,15 +124,12 @@ class TuningCurve(Live):
         return f"{event.number} of {self._planned} trials, {best}, about {left:.0f} s left"
 
     def can_start(self) -> bool | None:
-        """Return whether the search has not begun; None for recorded trials."""
         return None if self.recorded else not self.running and not self._ended
 
     def start(self) -> None:
-        """Start the search."""
         self._search.start()
 
     def stop(self) -> None:
-        """End the search when the programs under way are measured."""
         self._search.stop()
 
     # --- what is shown ---
@@ -148,11 +145,9 @@ class TuningCurve(Live):
         return f"{kinds.total()} failed: {each}" if kinds else ""
 
     def title(self) -> str:
-        """Return the name of the task with its workload."""
         return " ".join(["tuning of", self._task.name, *map(str, self._task.workload)])
 
     def plan(self) -> list[str]:
-        """Say what appears here while the search runs."""
         return [
             self.title(),
             "a live search: its trials appear here while it runs, and Stop ends it",
@@ -160,7 +155,6 @@ class TuningCurve(Live):
         ]
 
     def body(self) -> Box:
-        """Draw all trials so far."""
         top = 1.08 * (max([*self._levels.values(), *self._best()]) or 1)
         trials = Axis(0, max(self._planned, len(self._trials), 1), "trials", ticks=8, whole=True)
         speeds = Axis(0, top, "GFLOP/s", ticks=5, grid=True)
