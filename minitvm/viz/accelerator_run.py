@@ -102,12 +102,12 @@ def runs(elements: Ints) -> list[tuple[int, int]]:
 
 def span(elements: Ints) -> str:
     """Return indices as a short string: "0:16", "7, 9", "2:15:4" or "0:64 (12 of them)"."""
-    found, steps = runs(elements), np.diff(elements)
-    if len(found) > 3 and (steps == steps[0]).all():
-        return f"{found[0][0]}:{found[-1][1]}:{steps[0]}"
-    if len(found) > 3:
-        return f"{found[0][0]}:{found[-1][1]} ({len(elements)} of them)"
-    return ", ".join(str(a) if b == a + 1 else f"{a}:{b}" for a, b in found)
+    ranges, steps = runs(elements), np.diff(elements)
+    if len(ranges) > 3 and (steps == steps[0]).all():
+        return f"{ranges[0][0]}:{ranges[-1][1]}:{steps[0]}"
+    if len(ranges) > 3:
+        return f"{ranges[0][0]}:{ranges[-1][1]} ({len(elements)} of them)"
+    return ", ".join(str(a) if b == a + 1 else f"{a}:{b}" for a, b in ranges)
 
 
 def engine(program: accel.Program, n: int) -> str:

@@ -22,7 +22,7 @@ DRAM, DRAM_WIDE = 0, 190  # pixels: left edge and width of a column
 CHIP, CHIP_WIDE = 244, 420
 UNIT, UNIT_WIDE = 726, 112
 ROW, STRIP, MARK = 70, 26, 7  # pixels: height of a memory, its strip, marks of accessed elements
-MOST_AREAS = 5
+MAX_AREAS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def memory_strips(o: Occupancy) -> dict[accel.Memory, Strip]:
 
 def area_strips(o: Occupancy) -> dict[str, Strip]:
     """Map the names of the first DRAM areas, and "uops" for micro-operations, to their strips."""
-    sizes = {a.name: prod(a.shape) for a in o.program.areas[: MOST_AREAS - 1]}
+    sizes = {a.name: prod(a.shape) for a in o.program.areas[: MAX_AREAS - 1]}
     if o.program.uops:
         sizes["uops"] = len(o.program.uops)
     return {

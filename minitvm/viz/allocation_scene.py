@@ -20,7 +20,7 @@ from .scene import clipped
 
 NAME, ROUNDS, NUMBER, GRADIENT = 222, 364, 62, 68  # pixels: the widths of the columns
 HEIGHT, LANE, INSET = 156, 34, 4  # pixels: of the curve, of a lane, above and below its rounds
-MOST_LANES = 20
+MAX_LANES = 20
 LAST = 1e-3  # a gradient of at most this share of the largest one is drawn in grey
 KINDS = {"turn": "grey", "gradient": "pale_sky", "random": "unroll"}
 REASONS = {
@@ -79,10 +79,10 @@ class Progress:
         return [max(0.0, -g / most) for g in now] if most > 0 else [0.0] * len(self.lanes)
 
     def slowest(self) -> list[int]:
-        """Return, in increasing order, the numbers of the MOST_LANES tasks that take most time."""
+        """Return, in increasing order, the numbers of the MAX_LANES tasks that take most time."""
         now = self.rounds[-1].latencies if self.rounds else (0.0,) * len(self.lanes)
         taken = [lane.calls * each for lane, each in zip(self.lanes, now, strict=True)]
-        return sorted(sorted(range(len(taken)), key=lambda n: -taken[n])[:MOST_LANES])
+        return sorted(sorted(range(len(taken)), key=lambda n: -taken[n])[:MAX_LANES])
 
     # --- as a picture ---
 
@@ -159,7 +159,7 @@ class Progress:
         for slot in slots:
             key = f"round:{slot.round.number}"
             kind = KINDS[why(slot.round)]
-            yield Bar(slot.start, at, slot.end, at + 1, kind, key, told(slot), inset=INSET)
+            yield Bar(slot.start, at, slot.end, at + 1, kind, key, _tip(slot), inset=INSET)
         latencies = [(slot.end, slot.round.latencies[n]) for slot in slots]
         known = [(end, t) for end, t in latencies if math.isfinite(t)]
         if known and known[0][1]:
@@ -197,7 +197,7 @@ def why(each: auto_scheduler.TaskRound) -> str:
     return "gradient" if each.gradients[each.task] == min(each.gradients) else "random"
 
 
-def told(slot: Slot) -> str:
+def _tip(slot: Slot) -> str:
     """Describe what a round did, and why its task was chosen."""
     each = slot.round
     changed = seconds_text(each.latencies[each.task], 4)

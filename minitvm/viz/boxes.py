@@ -230,7 +230,7 @@ def paragraph(
     return column(*(text(line, kind, size, bold=bold) for line in lines), gap=1) if lines else None
 
 
-MOST_PARTS = 4  # most lines for a long line of code
+MAX_PARTS = 4  # most lines for a long line of code
 GROUNDS = {"removed": "pale_red", "added": "pale_green"}
 
 
@@ -240,7 +240,7 @@ def code(lines: Iterable[CodeLine], width: float) -> Box:
 
 
 def _code_line(line: CodeLine, width: float) -> Box:
-    parts = folded_code(line.text, width - 8, MOST_PARTS) or [""]
+    parts = folded_code(line.text, width - 8, MAX_PARTS) or [""]
     tip = line.text.strip() if parts[-1].endswith("…") else ""
     ground = GROUNDS.get(line.note)
     kind = ink(ground) if ground else "soft" if line.note == "later" else "text"

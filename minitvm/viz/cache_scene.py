@@ -29,8 +29,8 @@ from .scene import Scene, clipped
 WIDTH, HISTOGRAM = 880, 368  # pixels: of the picture, without margins; of the histogram
 WAY, SET, SIDE = 44, 21, 14  # pixels: width and height of a way; side of a tensor's line
 SETS, APART = 52, 40  # pixels: for the names of the sets, from the cache to the tensors
-MOST_COLUMNS, MOST_ROWS = 8, 16  # ways per row; rows
-MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # lines per tensor; tensors; lines per row
+MAX_COLUMNS, MAX_ROWS = 8, 16  # ways per row; rows
+MAX_LINES, MAX_BUFFERS, ACROSS = 128, 6, 16  # lines per tensor; tensors; lines per row
 WINDOW, BINS = 200, 200  # accesses per window; bins of the whole run
 STRIP, TALLEST, WIDEST = 26, 20, 10  # pixels: a row of bars, the highest bar, the widest bar
 NAMES = 56  # pixels: longer names of tensors beside the bars are cut
@@ -60,10 +60,10 @@ def window(run: CacheRun, start: int) -> AccessRange:
     """Return the window of at most WINDOW accesses that begins at access `start` of a run."""
     stop = min(start + WINDOW, len(run.trace))
     used = sorted({int(x) % run.cache.sets for x in run.lines[start:stop]})
-    rows = max(1, MOST_ROWS // -(-run.ways // MOST_COLUMNS))
+    rows = max(1, MAX_ROWS // -(-run.ways // MAX_COLUMNS))
     sets = tuple(range(run.cache.sets) if run.cache.sets <= rows else used[:rows])
     drawn = [t for t in cached_lines(run, start, stop) if t.set in sets]
-    ways = MOST_ROWS * MOST_COLUMNS
+    ways = MAX_ROWS * MAX_COLUMNS
     shown = tuple(_shown(run, n, start, stop) for n in range(len(run.trace.buffers)))
     return AccessRange(run, start, stop, tuple(t for t in drawn if t.way < ways), sets, shown)
 
@@ -72,10 +72,10 @@ def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
     """Return the lines of the n-th tensor to draw: all or, if many, the accessed lines."""
     b = run.trace.buffers[n]
     count = lines_of(run, n)
-    if count <= MOST_LINES:
+    if count <= MAX_LINES:
         return tuple(range(count))
     here = run.lines[start:stop][run.trace.buffer[start:stop] == n]
-    return tuple((np.unique(here) - b.base // run.cache.line).tolist())[:MOST_LINES]
+    return tuple((np.unique(here) - b.base // run.cache.line).tolist())[:MAX_LINES]
 
 
 def lines_of(run: CacheRun, n: int) -> int:
@@ -123,14 +123,14 @@ def cache_box(w: AccessRange) -> Box:
 def _cache(w: AccessRange) -> Box:
     """Draw the sets as rows of ways, and all lines of the window in them."""
     run, trace = w.run, w.run.trace
-    rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
+    rows = -(-min(run.ways, MAX_ROWS * MAX_COLUMNS) // MAX_COLUMNS)
     sets = (sized(text(f"set {s}", "soft"), SETS, rows * SET) for s in w.sets)
 
     def place(n: int, way: int) -> tuple[int, int]:
-        down, across = divmod(way, MOST_COLUMNS)
+        down, across = divmod(way, MAX_COLUMNS)
         return n * rows + down, across
 
-    ways = range(min(run.ways, rows * MOST_COLUMNS))
+    ways = range(min(run.ways, rows * MAX_COLUMNS))
     grid = cells(((*place(n, k), "", "") for n in range(len(w.sets)) for k in ways), WAY, SET)
     lines = list[tuple[Box, float, float]]()
     for k, t in enumerate(w.cached_lines):
@@ -148,7 +148,7 @@ def _cache(w: AccessRange) -> Box:
 
 
 def _cache_note(w: AccessRange) -> str:
-    run, most = w.run, MOST_ROWS * MOST_COLUMNS
+    run, most = w.run, MAX_ROWS * MAX_COLUMNS
     notes: list[str] = []
     if len(w.sets) < run.cache.sets:
         notes.append(f"{len(w.sets)} of {run.cache.sets} sets, used in this window")
@@ -159,8 +159,8 @@ def _cache_note(w: AccessRange) -> str:
 
 def _tensors(w: AccessRange, width: float) -> Box:
     """Draw the tensors as grids of cache lines."""
-    left = len(w.shown) - MOST_BUFFERS
-    tensors = [_tensor(w, n) for n in range(min(len(w.shown), MOST_BUFFERS))]
+    left = len(w.shown) - MAX_BUFFERS
+    tensors = [_tensor(w, n) for n in range(min(len(w.shown), MAX_BUFFERS))]
     more = text(f"and {left} more tensors", "soft") if left > 0 else None
     return column(flow(tensors, width, between=10), more)
 
@@ -191,7 +191,7 @@ def _columns(w: AccessRange, n: int) -> int:
     row = b.shape[-1] * b.itemsize if b.shape else 0
     if count == lines_of(w.run, n) and row and row % line == 0:
         each = row // line
-        if each <= ACROSS and count // each <= MOST_ROWS:
+        if each <= ACROSS and count // each <= MAX_ROWS:
             return each
     return min(ACROSS, max(1, count))
 
@@ -206,7 +206,7 @@ def _elements(run: CacheRun, n: int, line: int) -> str:
 
 def _rows(trace: AccessTrace) -> Axis:
     """Return an axis with a row for each tensor."""
-    names = [clipped(name, NAMES) for name in titles(trace)[:MOST_BUFFERS]]
+    names = [clipped(name, NAMES) for name in titles(trace)[:MAX_BUFFERS]]
     return Axis(names=names, icons=[kind_of(n) for n in range(len(names))])
 
 
@@ -269,13 +269,15 @@ def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]
     """Return (buffer, bin, accesses, misses by kind) for each bin of the run that has misses."""
     edges = np.arange(BINS) * len(run.trace) // BINS
     kinds = [run.replay.outcome == n for n in range(len(LOOKS))]
-    found: list[tuple[int, int, int, list[int]]] = []
+    shares: list[tuple[int, int, int, list[int]]] = []
     for lane in range(buffers):
-        mine = run.trace.buffer == lane
-        counts = [np.add.reduceat(mine & kind, edges, dtype=np.int64).tolist() for kind in kinds]
+        accessed = run.trace.buffer == lane
+        counts = [
+            np.add.reduceat(accessed & kind, edges, dtype=np.int64).tolist() for kind in kinds
+        ]
         parts = enumerate(zip(*counts, strict=True))
-        found += [(lane, k, hits + sum(m), m) for k, (hits, *m) in parts if any(m)]
-    return found
+        shares += [(lane, k, hits + sum(m), m) for k, (hits, *m) in parts if any(m)]
+    return shares
 
 
 def _histogram(run: CacheRun) -> Box:

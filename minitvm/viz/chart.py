@@ -55,14 +55,14 @@ class Scale:
         if self.log and self.high / self.low > 8:
             decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             leads = (1, 2, 5) if self.high / self.low < 200 else (1,)
-            found = [lead * 10.0**e for e in decades for lead in leads]
+            values = [lead * 10.0**e for e in decades for lead in leads]
         else:
             rough = max(least, (self.high - self.low) / max(1, most))
             power = 10.0 ** math.floor(math.log10(rough))
             step = next(power * k for k in (1, 2, 5, 10) if power * k >= rough)
             first, last = math.ceil(self.low / step), math.floor(self.high / step)
-            found = [n * step for n in range(first, last + 1)]
-        return [value for value in found if self.low <= value <= self.high]
+            values = [n * step for n in range(first, last + 1)]
+        return [value for value in values if self.low <= value <= self.high]
 
 
 # --- labels --------------------------------------------------------------------------------------

@@ -183,8 +183,8 @@ def index_in(key: Any, prefix: str, count: int) -> int | None:
 
 def both_ways(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     """Link each pair of keys in both directions."""
-    found = list(pairs)
-    return {a: (b,) for a, b in found} | {b: (a,) for a, b in found}
+    pairs = list(pairs)
+    return {a: (b,) for a, b in pairs} | {b: (a,) for a, b in pairs}
 
 
 def numbered(lines: Iterable[str], prefix: str = "line") -> tuple[CodeLine, ...]:

@@ -65,20 +65,20 @@ class EvolutionView(Figure):
         columns: tune.Columns | None = None,
         generation: int | None = None,
     ) -> None:
-        given = list(generations)
-        starts = [n for n, g in enumerate(given) if g.number == 0]
+        generations = list(generations)
+        starts = [n for n, g in enumerate(generations) if g.number == 0]
         if not starts:
             fix = "tune.GuidedPolicy(task, rng, watch=generations.append)"
             raise ArgumentError("EvolutionView", "there is no first generation", fix)
-        self._task, self._generations = task, given[starts[-1] :]
+        self._task, self._generations = task, generations[starts[-1] :]
         self._tried = {t.candidate: t for t in trials}
         self.members = members(self._generations)
         scores = np.array([m.score for m in self.members], np.float32)
         limits = np.quantile(scores, QUANTILES)
         self._ranks: list[int] = np.searchsorted(limits, scores, side="right").tolist()
         table = columns or tune.columns_of(task)
-        kept = [n for n in range(len(table.names)) if n != table.analytic]  # no analytic estimate
-        features = table.of_candidates([m.candidate for m in self.members])[:, kept]
+        columns_used = [n for n in range(len(table.names)) if n != table.analytic]
+        features = table.of_candidates([m.candidate for m in self.members])[:, columns_used]
         self._places, self._shares = components(features, 2)
         last = len(self._generations) - 1
         slider = Slider("generation", "generation", 0, last, last)
@@ -232,8 +232,9 @@ def components(table: tune.Floats, count: int) -> tuple[tune.Floats, list[float]
     Columns are standardised. The coefficients of a component have a sum of at least 0.
     """
     spread = table.std(axis=0, dtype=np.float64)
-    kept = spread > 1e-6
-    scaled = (table[:, kept] - table[:, kept].mean(axis=0, dtype=np.float64)) / spread[kept]
+    varies = spread > 1e-6
+    table, spread = table[:, varies], spread[varies]
+    scaled = (table - table.mean(axis=0, dtype=np.float64)) / spread
     scaled = np.pad(scaled, ((0, 0), (0, max(0, count - scaled.shape[1]))))
     variances, vectors = np.linalg.eigh(scaled.T @ scaled / len(scaled))
     best = vectors[:, ::-1][:, :count]

@@ -115,10 +115,10 @@ class TokenGantt(Visual):
                 f"{ours.cycles:,} cycles, "
                 f"the matrix unit used {ours.utilisation:.1%}"
             )
-        own = f"the same instructions one unit at a time: {slow.cycles:,} cycles"
+        alone = f"the same instructions one unit at a time: {slow.cycles:,} cycles"
         if ours.blocked or not ours.cycles:
-            return own
-        return f"{own}; as it runs {slow.cycles / ours.cycles:.2f} times as fast"
+            return alone
+        return f"{alone}; as it runs {slow.cycles / ours.cycles:.2f} times as fast"
 
     def scene(self) -> Scene:
         """Draw the lanes, queues and legend of the shown part of the run, and the verdict."""
@@ -296,8 +296,8 @@ class TokenGantt(Visual):
 
 def check_config(config: accel.Config | None) -> accel.Config:
     """Return `config`, or vta_pynq for None; raise ArgumentError if it is not a Config."""
-    given = accel.vta_pynq if config is None else config
-    return check_kind("config", given, accel.Config, fix="accel.vta_pynq")
+    config = accel.vta_pynq if config is None else config
+    return check_kind("config", config, accel.Config, fix="accel.vta_pynq")
 
 
 def check_program(who: str, program: accel.Program) -> None:

@@ -25,7 +25,7 @@ from .gantt_view import (
 from .kinds import KINDS, ink
 from .scene import Polygon, Rect, Shape, Text
 
-LEAST = 0.5 / LANE  # the smallest visible share: half a pixel
+MIN_SHARE = 0.5 / LANE  # the smallest visible share: half a pixel
 LETTER = 13  # pixels that a letter needs in both directions
 
 
@@ -70,7 +70,7 @@ def _area(
     only rectangles are hatched.
     """
     bottom = lane(unit) + LANE
-    for first, after in _runs(high - low >= LEAST):
+    for first, after in _runs(high - low >= MIN_SHARE):
         if KINDS[kind].hatch:
             yield from _hatched(view, bottom, kind, first, low[first:after], high[first:after])
         else:

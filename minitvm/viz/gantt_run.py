@@ -188,8 +188,8 @@ class Look:
 
     def done(self, unit: accel.Unit) -> int:
         """Return the cycle after which a unit only idles or waits for ever."""
-        mine = self.table["unit"] == UNITS.index(unit)
-        return int((self.table["end"] + self.table["room"])[mine].max(initial=0))
+        of_unit = self.table["unit"] == UNITS.index(unit)
+        return int((self.table["end"] + self.table["room"])[of_unit].max(initial=0))
 
     @cached_property
     def cuts(self) -> list[int]:
@@ -240,11 +240,11 @@ def virtual_threads(each: Sequence[Use]) -> tuple[int, ...]:
     names = {group: k for k, group in enumerate(dict.fromkeys(g for g in linked if g >= 0))}
     if not 1 < len(names) <= MAX_THREADS:
         return (-1,) * len(each)
-    own = threads = [names.get(group, -1) for group in linked]
+    first = threads = [names.get(group, -1) for group in linked]
     for memory in (accel.Memory.OUT, accel.Memory.WGT):
         sets = [use.elements(memory) for use in each]
         keys, owner = [elements.tobytes() for elements in sets], _unowned(sets)
-        for key, t in dict.fromkeys((key, t) for key, t in zip(keys, own, strict=True) if t >= 0):
+        for key, t in dict.fromkeys((key, t) for key, t in zip(keys, first, strict=True) if t >= 0):
             elements = np.frombuffer(key, np.int64)
             other = (owner[elements] >= 0) & (owner[elements] != t)
             owner[elements] = np.where(other, SEVERAL, t)

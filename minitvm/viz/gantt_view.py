@@ -202,9 +202,9 @@ def gantt_frames(view: ProgramWindow) -> tuple[Frame, ...]:
 
 def _doing(view: ProgramWindow, unit: accel.Unit, t: int) -> Segment | None:
     """Return the segment of a unit that contains cycle `t`, or begins and ends at it, or None."""
-    own = [s for s in view.segments if s.unit is unit]
-    running = (s for s in own if s.begin <= t < s.end)
-    return next(running, next((s for s in own if s.begin == s.end == t), None))
+    segments = [s for s in view.segments if s.unit is unit]
+    running = (s for s in segments if s.begin <= t < s.end)
+    return next(running, next((s for s in segments if s.begin == s.end == t), None))
 
 
 def _doing_text(view: ProgramWindow, s: Segment | None) -> str:

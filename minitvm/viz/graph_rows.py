@@ -80,13 +80,13 @@ def _in_order(
 ) -> list[tuple[Slot, ...]]:
     """Sort each row by the mean position of the slots above each slot, so that few lines cross."""
     at: dict[Slot, float] = {}
-    found: list[tuple[Slot, ...]] = []
+    sorted_rows: list[tuple[Slot, ...]] = []
     for slots in rows:
-        wanted = {s: fmean(at[a] for a in above[s]) if s in above else 0.0 for s in slots}
-        order = sorted(slots, key=wanted.__getitem__)
+        means = {s: fmean(at[a] for a in above[s]) if s in above else 0.0 for s in slots}
+        order = sorted(slots, key=means.__getitem__)
         at |= {slot: k - (len(order) - 1) / 2 for k, slot in enumerate(order)}
-        found.append(tuple(order))
-    return found
+        sorted_rows.append(tuple(order))
+    return sorted_rows
 
 
 # --- what a pass changed -------------------------------------------------------------------------

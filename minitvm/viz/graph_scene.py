@@ -81,11 +81,11 @@ def _across(row: Iterable[Slot], left: float, width: float) -> list[tuple[Slot, 
     wide = min(WIDEST, free / max(1, boxes))
     sizes = [PASSING if slot.passing else wide for slot in slots]
     x = left + (width - sum(sizes) - (len(slots) - 1) * GAP) / 2
-    found: list[tuple[Slot, float, float]] = []
+    placed: list[tuple[Slot, float, float]] = []
     for slot, size in zip(slots, sizes, strict=True):
-        found.append((slot, x, size))
+        placed.append((slot, x, size))
         x += size + GAP
-    return found
+    return placed
 
 
 def _box(
@@ -117,19 +117,19 @@ def _box(
 
 def _lines(net: Drawn, ends: Mapping[Slot, tuple[Point, Point]]) -> list[Shape]:
     """Draw a line for each tensor; short dashed lines lead to rows that are not shown."""
-    found: list[Shape] = []
+    lines: list[Shape] = []
     heads: list[Shape] = []  # drawn last, because lines would cover them
     for a, b in net.lines:
         if a in ends and b in ends:
             way = ends[a][1], ends[b][0]
-            found.append(Line(way, "arrow"))
+            lines.append(Line(way, "arrow"))
             if not b.passing:
                 heads.append(Polygon(arrow_head(way), "start"))
         elif b in ends:
             x, y = ends[b][0]
-            found.append(Line(((x, y - BETWEEN + 3), (x, y)), "dashed"))
+            lines.append(Line(((x, y - BETWEEN + 3), (x, y)), "dashed"))
         elif a in ends:
             x, y = ends[a][1]
-            found.append(Line(((x, y), (x, y + BETWEEN - 3)), "dashed"))
-    found += [Line(way, "arrow") for slot, way in ends.items() if slot.passing]
-    return [*found, *heads]
+            lines.append(Line(((x, y), (x, y + BETWEEN - 3)), "dashed"))
+    lines += [Line(way, "arrow") for slot, way in ends.items() if slot.passing]
+    return [*lines, *heads]

@@ -15,8 +15,8 @@ from .marks import Dot, Mark, Path
 from .order import Element, Order
 from .plot import Axis, plot
 
-MOST_CELLS = 32  # per row or column; in a larger tensor a cell stands for several elements
-MOST_GRIDS = 4
+MAX_CELLS = 32  # per row or column; in a larger tensor a cell stands for several elements
+MAX_GRIDS = 4
 SIDE, SMALL, LARGE = 176, 5, 20  # pixels: the largest grid, the smallest and the largest cell
 BETWEEN = 16
 
@@ -53,17 +53,17 @@ def grids_of(order: Order) -> list[Grid]:
     for t in reversed(order.ticks):
         for b, at in (*t.writes, *t.reads):
             places.setdefault(b, {})[at] = None
-    return [_grid(b, list(at), not order.cut) for b, at in places.items()][:MOST_GRIDS]
+    return [_grid(b, list(at), not order.cut) for b, at in places.items()][:MAX_GRIDS]
 
 
 def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
     """Return a grid of the accessed elements; if `whole`, of all elements of a small tensor."""
     axes = [sorted(set(axis)) for axis in zip(*touched, strict=True)] or [[0]]
     sizes = [n for n in b.shape if isinstance(n, int)]
-    if whole and len(sizes) == len(axes) and all(n <= MOST_CELLS for n in sizes):
+    if whole and len(sizes) == len(axes) and all(n <= MAX_CELLS for n in sizes):
         axes = [list(range(n)) for n in sizes]
     rows, columns = list(product(*axes[:-1])), axes[-1]
-    down, right = -(-len(rows) // MOST_CELLS), -(-len(columns) // MOST_CELLS)
+    down, right = -(-len(rows) // MAX_CELLS), -(-len(columns) // MAX_CELLS)
     cells = {
         (*row, column) if b.shape else (): (r // down, c // right)
         for r, row in enumerate(rows)

@@ -137,8 +137,8 @@ class LayerRoofline(Figure):
     def _describe(self, r: LayerRow) -> str:
         """Describe a layer: its utilisation, its speedup, and what limits it."""
         before, after = (r.utilisation(self.config, hiding) for hiding in (False, True))
-        own = r.roof < r.dram_roof(self.config)
-        limit = "resets and ALU operations" if own else "the bandwidth of DRAM"
+        other_work = r.roof < r.dram_roof(self.config)
+        limit = "resets and ALU operations" if other_work else "the bandwidth of DRAM"
         limit = "the peak" if r.bound(self.config) == 1 else limit
         gain = f"{r.speedup:.2f} times as fast as {r.against}"
         return (

@@ -16,7 +16,7 @@ from .plot import EDGE, Axis, plot
 
 GAP, HEIGHT = 22, 270  # pixels: gap between two plans, height of a plan
 ALL = "all three"
-TOLD = 15  # most tensors in the text
+MAX_TOLD = 15  # most tensors in the text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +135,7 @@ class MemoryPlan(Figure):
                 tensor.offsets[n] + tensor.node.type.bytes,
                 "bind" if tensor.over[n] else "pale_sky",
                 f"tensor:{number}",
-                self._told(tensor),
+                self._tip(tensor),
                 str(tensor.first),
             )
             for number, tensor in enumerate(self.tensors)
@@ -149,7 +149,7 @@ class MemoryPlan(Figure):
             gap=4,
         )
 
-    def _told(self, tensor: PlannedTensor) -> str:
+    def _tip(self, tensor: PlannedTensor) -> str:
         """Describe a tensor: its call, type, lifetime and offsets."""
         at = ", ".join(
             f"{name} at {offset:,}" for name, offset in zip(self.names, tensor.offsets, strict=True)
@@ -167,12 +167,12 @@ class MemoryPlan(Figure):
             lines.append(f"{name:10} {plan.bytes:12,} bytes{times}")
         lines.append(f"{'in use':10} {self.bound:12,} bytes at most: no plan needs less")
         lines.append(f"{'calls':>9} {'bytes':>11} {'own memory':>11} {'pool':>11} {'offsets':>11}")
-        for t in self.tensors[:TOLD]:
+        for t in self.tensors[:MAX_TOLD]:
             offsets = " ".join(f"{offset:11,}" for offset in t.offsets)
             lines.append(
                 f"{f'{t.first}-{t.last}':>9} {t.node.type.bytes:11,} {offsets}  {called(t.node)}"
             )
-        left = len(self.tensors) - TOLD
+        left = len(self.tensors) - MAX_TOLD
         return "\n".join([*lines, *([f"... {left} more"] if left > 0 else [])])
 
     def layout(self) -> Layout:
@@ -195,9 +195,9 @@ class MemoryPlan(Figure):
                 read = tensor.node in node.inputs
                 kind = "now" if tensor.node is node else "read" if read else "done"
                 marks[f"tensor:{number}"] = kind
-        kept = sum(kind == "done" for kind in marks.values())
+        waiting = sum(kind == "done" for kind in marks.values())
         text = f"call {n}: {called(node)} (blue: read, yellow: written, orange: kept)"
-        return Frame(marks, f"{text}; {len(marks)} tensors, {kept} kept, {size_text(used)}")
+        return Frame(marks, f"{text}; {len(marks)} tensors, {waiting} kept, {size_text(used)}")
 
     def on(self, name: str, value: Any) -> str | None:
         message = super().on(name, value)

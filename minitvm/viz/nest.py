@@ -21,8 +21,8 @@ FILLS = {  # the fill of a loop's block; the badge on its left has the hatch
     "tensorize": "pale_red",
     "bind": "pale_sky",
 }
-MOST_LINES = 24
-MOST_LABEL = 3  # most lines of a statement's label
+MAX_LINES = 24
+MAX_LABEL = 3  # most lines of a statement's label
 
 
 def nest_scene(
@@ -71,10 +71,10 @@ def _before(b: Block) -> float:
 def _label(b: Block, width: float) -> list[str]:
     """Fold a bar's label into lines that fit its width; the label of a loop is one line."""
     room = width - _before(b) - 10 - (text_width(b.note, 12) + 10 if b.note else 0)
-    return folded_code(b.label, room, 1 if b.kind in FILLS else MOST_LABEL)
+    return folded_code(b.label, room, 1 if b.kind in FILLS else MAX_LABEL)
 
 
-def nest_ascii(nest: Nest, most: int = MOST_LINES) -> str:
+def nest_ascii(nest: Nest, most: int = MAX_LINES) -> str:
     """Return the nest as text, with the letter of each loop that is not serial: P, V, U, ..."""
     lines = list(_rows(nest.blocks, 0))
     if len(lines) > most:

@@ -19,7 +19,7 @@ from .figure import WIDTH
 from .scene import Scene
 from .stepper import Stepper, about
 
-MOST_ROWS, MOST_DRAWN, MOST_LINES = 400, 26, 25  # most lines in the widget, the picture, the text
+MAX_ROWS, MAX_DRAWN, MAX_LINES = 400, 26, 25  # most lines in the widget, the picture, the text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +73,9 @@ def _timed(p: lowering.Pass, spent: list[float]) -> lowering.Pass:
     @wraps(p)
     def run(s: tir.Stmt) -> tir.Stmt:
         start = time.perf_counter()
-        made = p(s)
+        after = p(s)
         spent.append(time.perf_counter() - start)
-        return made
+        return after
 
     return run
 
@@ -115,8 +115,8 @@ class PassExplorer(Stepper[PassResult]):
         check_schedule("PassExplorer", s)
         to = Target(target)
         chosen = driver.TARGETS[to.kind].passes if passes is None else passes
-        given = arguments(s.state) if args is None else args
-        super().__init__(stages_of(s, given, to, chosen), at)
+        args = arguments(s.state) if args is None else args
+        super().__init__(stages_of(s, args, to, chosen), at)
 
     def prepare(self) -> None:
         """Align the lines of the program before and after the pass."""
@@ -126,7 +126,7 @@ class PassExplorer(Stepper[PassResult]):
 
     def picture(self) -> Scene:
         """Draw the passes with the code below them; removed and added lines are marked."""
-        lines = code(unified(folded(self._rows, MOST_DRAWN)), WIDTH)
+        lines = code(unified(folded(self._rows, MAX_DRAWN)), WIDTH)
         return picture(column(self.body(), lines), self.title(), self.ascii())
 
     def ascii(self) -> str:
@@ -134,11 +134,11 @@ class PassExplorer(Stepper[PassResult]):
         head = self.head()
         if not self.now.changed:
             return "\n".join(head)
-        lines = [line.text for line in unified(folded(self._rows, MOST_LINES - len(head)))]
+        lines = [line.text for line in unified(folded(self._rows, MAX_LINES - len(head)))]
         return "\n".join([*head, *lines])
 
     def layout(self) -> Layout:
-        left, right = sides(folded(self._rows, MOST_ROWS))
+        left, right = sides(folded(self._rows, MAX_ROWS))
         took = f"{self.now.seconds * 1e3:.2f} ms"
         earlier = f"after {self.stages[self.number - 2].name}"
         panels = (

@@ -84,8 +84,8 @@ def _scaled(box: Ends) -> Ends:
 
 
 def _colour(name: str) -> str | None:
-    found = COLOURS[name]
-    return None if found == "none" else found
+    colour = COLOURS[name]
+    return None if colour == "none" else colour
 
 
 def _fill(s: Rect | Circle | Polygon) -> str | None:

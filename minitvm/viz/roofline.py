@@ -225,18 +225,18 @@ def named(s: Any) -> dict[str, Any]:
 
 
 def speeds(
-    names: Sequence[str], given: Mapping[str, float] | Sequence[float] | None
+    names: Sequence[str], gflops: Mapping[str, float] | Sequence[float] | None
 ) -> dict[str, float]:
-    """Map names to known GFLOP/s; raise ArgumentError if `given` does not match the names."""
-    if given is None:
+    """Map names to known GFLOP/s; raise ArgumentError if `gflops` does not match the names."""
+    if gflops is None:
         return {}
-    if isinstance(given, Mapping):
-        known = dict(given)
-    elif isinstance(given, Sequence) and len(given) == len(names):  # pyright: ignore[reportUnnecessaryIsInstance]
-        known = dict(zip(names, given, strict=True))
+    if isinstance(gflops, Mapping):
+        known = dict(gflops)
+    elif isinstance(gflops, Sequence) and len(gflops) == len(names):  # pyright: ignore[reportUnnecessaryIsInstance]
+        known = dict(zip(names, gflops, strict=True))
     else:
         raise ArgumentError(
-            f"gflops={given!r}", f"one number for each of {', '.join(names)} is needed"
+            f"gflops={gflops!r}", f"one number for each of {', '.join(names)} is needed"
         )
     for name, speed in known.items():
         if name not in names:

@@ -15,8 +15,8 @@ from .figure import Figure
 from .kinds import ink
 
 ACROSS, DOWN, BEND = 144, 20, 10  # pixels: between states, and from a state to where edges bend
-WIDE, LEAST = 112, 410  # pixels: the width of a state, and of a picture
-MOST = 60  # most lines of a program in the panel
+WIDE, MIN_WIDTH = 112, 410  # pixels: the width of a state, and of a picture
+MAX_LINES = 60  # most lines of a program in the panel
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +70,7 @@ class SketchTree(Figure):
         return column(
             text(self.title(), size=13, bold=True),
             tree,
-            legend(samples, max(tree.width, LEAST)),
+            legend(samples, max(tree.width, MIN_WIDTH)),
             gap=10,
         )
 
@@ -103,7 +103,7 @@ class SketchTree(Figure):
         after = str(node.state).splitlines()
         before = after if node.parent is None else str(self.nodes[node.parent].state).splitlines()
         title = f"{node.rule} at {node.stage}" if node.rule else "the computation without steps"
-        lines = unified(folded(rows_of(before, after), MOST))
+        lines = unified(folded(rows_of(before, after), MAX_LINES))
         return Layout(panels=(Panel(title, tuple(lines)),), selectable="node:")
 
     def on(self, name: str, value: Any) -> None:

@@ -50,7 +50,7 @@ class TimingLab(Live):
         warmup: int = 3,
         seed: int = 0,
     ) -> None:
-        self._functions = {name: held(f) for name, f in _checked(functions).items()}
+        self._functions = {name: with_own_globals(f) for name, f in _checked(functions).items()}
         if not isinstance(args, list | tuple):
             raise ArgumentError(
                 f"TimingLab(..., {type(args).__name__})", "args is not a list", "[a, b, c]"
@@ -160,7 +160,7 @@ class TimingLab(Live):
         return None if self.recorded else not self.running
 
 
-def held(f: Callable[..., Any]) -> Callable[..., Any]:
+def with_own_globals(f: Callable[..., Any]) -> Callable[..., Any]:
     """Copy a function of the notebook, with its current globals; return other callables as is."""
     if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
         return f

@@ -17,7 +17,7 @@ from .timings import TimedRun, names_in, seconds_of, verdicts_of
 
 RUNS, GAP, HEIGHT = 424, 14, 230  # pixels: width of the runs, between histograms, height of both
 BINS = 30
-MOST_POINTS = 800
+MAX_POINTS = 800
 SERIES = ("blue", "orange", "green", "pink", "sky", "red")
 FORMS = ("disc", "square", "triangle", "rhombus", "dash", "wedge")  # of the points of each series
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -70,8 +70,8 @@ def method(count: int) -> str:
 
 
 def every(records: Sequence[TimedRun]) -> int:
-    """Return n, where every n-th run is drawn; n is 1 for up to MOST_POINTS runs."""
-    return -(-len(records) // MOST_POINTS)
+    """Return n, where every n-th run is drawn; n is 1 for up to MAX_POINTS runs."""
+    return -(-len(records) // MAX_POINTS)
 
 
 def _points(

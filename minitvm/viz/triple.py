@@ -18,7 +18,7 @@ from .nest import nest_ascii, nest_box
 from .scene import Scene
 
 NEST, CODE = 400, 470  # pixels: widths
-MOST_LINES = 32  # most lines of code in the picture; the widget shows all
+MAX_LINES = 32  # most lines of code in the picture; the widget shows all
 CODES = ("python", "loops", "llvm")
 HEADER = re.compile(r"( *)for \w+ in ")
 LABEL = re.compile(r"[\w.]+?\.(loop|done)(?:\.\d+)?:")  # of LLVM: i_outer.loop:
@@ -70,7 +70,7 @@ class TripleView(Figure):
 
     def picture(self) -> Scene:
         """Draw the formula, the loops and the code, without panels."""
-        shown, left = list(self._lines[:MOST_LINES]), len(self._lines) - MOST_LINES
+        shown, left = list(self._lines[:MAX_LINES]), len(self._lines) - MAX_LINES
         shown += [f"… {left} more lines"] * (left > 0)
         loops = column(text("loops", size=13, bold=True), self.body())
         formula = _listing("formula", [line.text for line in self._formula], NEST)

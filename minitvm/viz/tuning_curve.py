@@ -17,7 +17,7 @@ from .marks import Bar, Dot, Mark, Path, Rule
 from .plot import Axis, plot
 
 BATCH = 16  # trials per batch if the batches are not given
-MOST = 1200  # most drawn trials; if there are more, every second, third, ... is drawn
+MAX_TRIALS = 1200  # most drawn trials; if there are more, every second, third, ... is drawn
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -175,7 +175,7 @@ class TuningCurve(Live):
             if batch % 2:
                 yield Bar(start, None, end, None, "faint")
             start = end
-        for n in range(0, len(self._trials), -(-len(self._trials) // MOST) or 1):
+        for n in range(0, len(self._trials), -(-len(self._trials) // MAX_TRIALS) or 1):
             t, key = self._trials[n], f"trial:{n}"
             tip = f"trial {n + 1}: {t.error or f'{t.speed:.4g} GFLOP/s'}"
             tip = ", ".join(filter(None, [tip, t.about]))
