@@ -65,9 +65,8 @@ from .accelerator import AcceleratorView
 from .amdahl_bar import AmdahlBar
 from .blocks import Block, Nest, nest_of
 from .cache_lens import CacheLens
-from .cache_run import CachedLine, CacheRun, cache_run, cached_lines, contents, totals
-from .cache_scene import AccessRange, cache_frames, cache_scene, window
-from .compute_at import ComputeAtSlider, PlaceCosts, Refusal, places
+from .cache_run import CacheRun, cache_run, cached_lines, totals
+from .compute_at import ComputeAtSlider
 from .controls import (
     Button,
     CodeLine,

@@ -99,4 +99,6 @@ def piece(program: accel.Program, config: accel.Config, n: int) -> Piece:
                 begin, end = area.byte_range(config)
                 if begin <= move.dram * size < end:
                     return Piece(area.name, elements - begin // size)
+        case _:
+            pass
     return Piece()

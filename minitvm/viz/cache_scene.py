@@ -9,7 +9,7 @@ import numpy as np
 from minitvm import cachesim
 from minitvm.accesses import AccessTrace
 
-from .boxes import Box, block, cells, column, flow, framed, legend, over, picture, row, sized, text
+from .boxes import Box, block, cells, column, flow, framed, legend, over, row, sized, text
 from .cache_run import (
     USED,
     CachedLine,
@@ -24,7 +24,7 @@ from .cache_run import (
 from .controls import Frame
 from .marks import Bar, Mark, Path, Rule
 from .plot import EDGE, Axis, plot
-from .scene import Scene, clipped
+from .scene import clipped
 
 WIDTH, HISTOGRAM = 880, 368  # pixels: of the picture, without margins; of the histogram
 WAY, SET, SIDE = 44, 21, 14  # pixels: width and height of a way; side of a tensor's line
@@ -90,11 +90,6 @@ def kind_of(buffer: int) -> str:
 
 
 # --- the picture ---------------------------------------------------------------------------------
-
-
-def cache_scene(w: AccessRange) -> Scene:
-    """Draw the cache, the tensors, the accesses, the reuse distances and the footprints."""
-    return picture(cache_box(w), title(w.run), str(w.run.replay))
 
 
 def title(run: CacheRun) -> str:

@@ -48,11 +48,13 @@ def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
     near = {m for n in changed for m in range(n - CONTEXT, n + CONTEXT + 1)}
     entries: list[Row | int] = []
     for n, row in enumerate(rows):
+        last = entries[-1] if entries else None
         if len(rows) <= LONG or n in near:
             entries.append(row)
+        elif isinstance(last, int):
+            entries[-1] = last + 1
         else:
-            omitted = entries.pop() if entries and isinstance(entries[-1], int) else 0
-            entries.append(omitted + 1)
+            entries.append(1)
     if len(entries) <= most:
         return entries
     rest = sum(r if isinstance(r, int) else 1 for r in entries[most - 1 :])

@@ -41,9 +41,10 @@ def png(scene: Scene) -> bytes:
 
 def _palette(scene: Scene) -> Image.Image:
     """Return a palette of the scene's colours and of the shades between adjacent colours."""
-    used = {s.kind: KINDS[s.kind] for s in walk_shapes(scene.shapes) if not isinstance(s, Group)}
     pairs = [("paper", "ink"), ("panel", "ink"), ("paper", "soft")]
-    for k in used.values():
+    shapes = walk_shapes(scene.shapes)
+    used = dict.fromkeys(s.kind for s in shapes if not isinstance(s, Group))  # in order
+    for k in map(KINDS.__getitem__, used):
         pairs += [(k.fill, k.ink), (k.fill, k.stroke), ("paper", k.fill), ("paper", k.stroke)]
     mixes = [_mixed(b, a, s) for a, b in pairs for s in (*SHADES, 1.0) if "none" not in (a, b)]
     colours = list(dict.fromkeys(mixes))[:256]

@@ -135,6 +135,11 @@ def walk_shapes(shapes: Iterable[Shape]) -> Iterator[Shape]:
             yield from walk_shapes(s.shapes)
 
 
+def kinds_in(scene: Scene) -> set[str]:
+    """Return the kinds of all shapes of a scene."""
+    return {s.kind for s in walk_shapes(scene.shapes) if not isinstance(s, Group)}
+
+
 def keys_of(scene: Scene) -> list[str]:
     """Return all keys of a scene in drawing order, once each."""
     return list(dict.fromkeys(s.key for s in walk_shapes(scene.shapes) if s.key))
@@ -220,8 +225,7 @@ def hatch_lines(
     if not hatch:
         return []
     if hatch == "x":
-        both = [hatch_lines(x, y, width, height, one, gap) for one in "/\\"]
-        return both[0] + both[1]
+        return [line for one in "/\\" for line in hatch_lines(x, y, width, height, one, gap)]
     if hatch == "-":
         rows = range(1, int((height - 1) / gap) + 1)
         return [(x, y + r * gap, x + width, y + r * gap) for r in rows]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from html import escape
 
 from .kinds import COLOURS, KINDS, Kind
-from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, hatch_lines, walk_shapes
+from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, hatch_lines, kinds_in
 
 SANS = "var(--jp-ui-font-family,'DejaVu Sans',Verdana,sans-serif)"
 MONO = "'DejaVu Sans Mono',Menlo,Consolas,monospace"
@@ -27,7 +27,7 @@ def svg(scene: Scene, style: bool = True) -> str:
         f'aria-label="{escape(scene.title)}" style="max-width:100%;height:auto">',
         f"<title>{escape(scene.title)}</title>",
         f"<desc>{escape(scene.description)}</desc>",
-        *([f"<style>{BASE}{''.join(_rules(scene))}</style>"] if style else []),
+        *([f"<style>{kinds_css(kinds_in(scene) | {'paper'})}</style>"] if style else []),
         f'<rect class="k-paper" {size}/>',
         *_elements(scene.shapes),
         "</svg>",
@@ -38,13 +38,6 @@ def svg(scene: Scene, style: bool = True) -> str:
 def num(x: float) -> str:
     """Return a coordinate with at most one digit after the point: 3.14 -> 3.1, 2.0 -> 2"""
     return f"{round(x, 1) + 0.0:g}" if abs(x) < 1e5 else str(round(x))
-
-
-def _rules(scene: Scene) -> Iterator[str]:
-    used = {s.kind for s in walk_shapes(scene.shapes) if not isinstance(s, Group)} | {"paper"}
-    for name, kind in KINDS.items():
-        if name in used:
-            yield f".mtvm .{class_of(name)}{{{declarations(kind)}}}"
 
 
 def class_of(kind: str) -> str:
@@ -59,13 +52,13 @@ def declarations(kind: Kind) -> str:
     return text + (f";stroke-dasharray:{','.join(map(str, kind.dash))}" if kind.dash else "")
 
 
-def kinds_css() -> str:
-    """Return the style of all kinds, for a page that shows many pictures.
+def kinds_css(kinds: Collection[str] = KINDS) -> str:
+    """Return the style of some kinds; of all, for a page that shows many pictures.
 
     A style inside each picture would be part of the page, too: with each new picture, the browser
     would compute the styles of the whole notebook again.
     """
-    rules = (f".mtvm .{class_of(name)}{{{declarations(kind)}}}" for name, kind in KINDS.items())
+    rules = (f".mtvm .{class_of(k)}{{{declarations(KINDS[k])}}}" for k in KINDS if k in kinds)
     return BASE + "".join(rules)
 
 
@@ -107,7 +100,10 @@ def _element(s: Rect | Circle | Line | Polygon | Text) -> str:
             return f'<circle{look}" {at}>{_tip(s)}</circle>'
         case Line(points):
             line = f'<path{look}" style="fill:none" d="{_path(points)}">{_tip(s)}</path>'
-            return line + (_head(s, look) if s.arrow and len(points) > 1 else "")
+            if not s.arrow or len(points) < 2:
+                return line
+            style = f"fill:{COLOURS[KINDS[s.kind].stroke]};stroke-dasharray:none"
+            return f'{line}<path{look}" style="{style}" d="{_path(arrow_head(points))}Z"/>'
         case Polygon(points):
             return f'<path{look}" d="{_path(points)}Z">{_tip(s)}</path>'
         case Text():
@@ -126,12 +122,6 @@ def _rect(s: Rect, look: str) -> str:
 
 def _path(points: tuple[tuple[float, float], ...]) -> str:
     return "M" + "L".join(f"{num(x)} {num(y)}" for x, y in points)
-
-
-def _head(s: Line, look: str) -> str:
-    corners = arrow_head(s.points)
-    colour = COLOURS[KINDS[s.kind].stroke]
-    return f'<path{look}" style="fill:{colour};stroke-dasharray:none" d="{_path(corners)}Z"/>'
 
 
 def arrow_head(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:

@@ -35,8 +35,8 @@ def said(view: viz.CacheLens) -> list[str]:
 
 
 def test_the_whole_run_shows_misses_in_the_colours_of_their_kinds() -> None:
-    run = run_of(*matmul(16), Cache(512, 64, 2))
-    shapes = viz.cache_scene(viz.window(run, 0)).shapes
+    view = viz.CacheLens(*matmul(16), Cache(512, 64, 2))
+    run, shapes = view.run, view.scene().shapes
     high = dict.fromkeys(("blue", "orange", "red"), 0.0)
     for s in shapes:
         if s.key.startswith("bin:") and isinstance(s, viz.Rect) and s.kind in high:
