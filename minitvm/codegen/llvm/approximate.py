@@ -14,30 +14,12 @@ atan 2.6, log10 2.9, tan 3.1. See J.-M. Muller, Elementary Functions (3rd ed. 20
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from minitvm.base import FLOAT32, FLOAT64
 
-from .code import Code, Value
-from .coefficients import ATAN, COS, ERF_FAR, ERF_NEAR, EXP, LOG, SIN, SINH
-from .number import (
-    Number,
-    Operand,
-    absolute,
-    at_least,
-    at_most,
-    bits,
-    flip,
-    fma,
-    from_bits,
-    polynomial,
-    sign,
-    square_root,
-    where,
-)
-from .range_reduction import quarter_turns, with_distant
+from .coefficients import ERF_FAR, ERF_NEAR, EXP, LOG, SINH
+from .number import Number, Operand, fma, polynomial, where
 
 LOG2_E, LOG10_E, LN2 = 1 / math.log(2), 1 / math.log(10), math.log(2)
 INF, NAN = math.inf, math.nan
@@ -58,7 +40,6 @@ class FloatFormat:
     tiny: float  # the smallest normal number
     ln2: tuple[float, float]
     log10_2: tuple[float, float]
-    half_pi: tuple[float, float]
 
     @property
     def shift(self) -> float:
@@ -80,13 +61,11 @@ FORMATS = {
         fraction=23, bias=127, one=0x3F800000, sqrt_half=0x3F3504F3, tiny=2.0**-126,
         ln2=(float.fromhex("0x1.62e4p-1"), float.fromhex("0x1.7f7d1cf79abcap-20")),
         log10_2=(float.fromhex("0x1.344p-2"), float.fromhex("0x1.3509f79fef312p-18")),
-        half_pi=(1.5707963705062866, -4.3711390001862426e-08),
     ),
     FLOAT64: FloatFormat(
         fraction=52, bias=1023, one=0x3FF << 52, sqrt_half=0x3FE6A09E667F3BCD, tiny=2.0**-1022,
         ln2=(float.fromhex("0x1.62e42fefa3p-1"), float.fromhex("0x1.3de6af278ece6p-42")),
         log10_2=(float.fromhex("0x1.34413509f7p-2"), float.fromhex("0x1.3fde623e2566bp-43")),
-        half_pi=(1.5707963267948966, float.fromhex("0x1.1a62633145c07p-54")),
     ),
 }  # fmt: skip
 
@@ -107,9 +86,9 @@ def scale(p: Number, shifted: Number, change: int = 0) -> Number:
     2**(n - n/2). The results reach from denormal numbers to inf.
     """
     form = FORMATS[p.dtype]
-    n = bits(shifted) - (form.shift_bits - 2 * form.bias - change)  # biased twice: positive
+    n = shifted.bits() - (form.shift_bits - 2 * form.bias - change)  # biased twice: positive
     half = n >> 1
-    return p * from_bits(half << form.fraction) * from_bits((n - half) << form.fraction)
+    return p * (half << form.fraction).from_bits() * ((n - half) << form.fraction).from_bits()
 
 
 def exp_reduced(x: Number) -> tuple[Number, Number]:
@@ -129,7 +108,7 @@ def clamped(x: Number, base: float = 2.0) -> Number:
     form = FORMATS[x.dtype]
     unit = math.log(2, base)
     top, bottom = (form.bias + 3) * unit, -(form.bias + form.fraction + 3) * unit
-    return at_least(at_most(x, top), bottom)
+    return x.at_most(top).at_least(bottom)
 
 
 def exp_inside(x: Number, change: int = 0) -> Number:
@@ -160,31 +139,31 @@ def half_exp(x: Number) -> Number:
 
 def sinh(x: Number) -> Number:
     """Return (e^x - e^-x) / 2; for |x| < 1, where the difference cancels, use a polynomial."""
-    a = absolute(x)
+    a = abs(x)
     z = a * a
     near = fma(a * z, polynomial(z, SINH[x.dtype]), a)
     half = half_exp(a)
-    return flip(where(a < 1.0, near, half - 0.25 / half), sign(x))
+    return where(a < 1.0, near, half - 0.25 / half).flip(x.sign())
 
 
 def cosh(x: Number) -> Number:
     """Return (e^x + e^-x) / 2."""
-    half = half_exp(absolute(x))
+    half = half_exp(abs(x))
     return half + 0.25 / half
 
 
 def tanh(x: Number) -> Number:
     """Return tanh x: |t / (t + 2)| with the sign of x, where t = e^(-2|x|) - 1."""
     form = FORMATS[x.dtype]
-    shifted, r = exp_reduced(at_least(absolute(x) * -2.0, -2.0 * form.fraction))
-    power = from_bits((bits(shifted) - (form.shift_bits - form.bias)) << form.fraction)
+    shifted, r = exp_reduced((abs(x) * -2.0).at_least(-2.0 * form.fraction))
+    power = ((shifted.bits() - (form.shift_bits - form.bias)) << form.fraction).from_bits()
     t = fma(power, expm1_polynomial(r), power - 1.0)
-    return flip(absolute(t / (t + 2.0)), sign(x))
+    return abs(t / (t + 2.0)).flip(x.sign())
 
 
 def sigmoid(x: Number) -> Number:
     """Return 1 / (1 + e^-x), computed from e^-|x| because e^-x can overflow."""
-    e = exp(-absolute(x))
+    e = exp(-abs(x))
     return where(x > 0.0, 1.0, e) / (e + 1.0)
 
 
@@ -193,11 +172,11 @@ def erf(x: Number) -> Number:
 
     The result is x + x p(x^2) for |x| < 1, else 1 - exp(-q(|x| - 1)) with the sign of x.
     """
-    a = absolute(x)
+    a = abs(x)
     near = fma(a, polynomial(a * a, ERF_NEAR[x.dtype]), a)
-    t = at_most(a, 4.0 if x.dtype is FLOAT32 else 6.0) - 1.0
+    t = a.at_most(4.0 if x.dtype is FLOAT32 else 6.0) - 1.0
     far = 1.0 - exp_inside(-polynomial(t, ERF_FAR[x.dtype]))
-    return flip(where(a < 1.0, near, far), sign(x))
+    return where(a < 1.0, near, far).flip(x.sign())
 
 
 # --- logarithms ----------------------------------------------------------------------------------
@@ -207,13 +186,13 @@ def mantissa(x: Number) -> tuple[Number, Number]:
     """Return the exact e and f such that x = 2^e (1 + f) and sqrt(0.5) <= 1 + f < sqrt(2)."""
     form, up = FORMATS[x.dtype], FORMATS[x.dtype].fraction + 1
     denormal = x < form.tiny
-    pattern = bits(where(denormal, x * 2.0**up, x))
+    pattern = where(denormal, x * 2.0**up, x).bits()
     biased = pattern + (form.one - form.sqrt_half)
     exponent = biased >> form.fraction
     big = 2.0**form.fraction  # the low bits of big + e are e
-    shifted = from_bits(exponent | ((form.fraction + form.bias) << form.fraction))
+    shifted = (exponent | ((form.fraction + form.bias) << form.fraction)).from_bits()
     e = shifted - (big + form.bias)
-    f = from_bits((biased & ((1 << form.fraction) - 1)) + form.sqrt_half) - 1.0
+    f = ((biased & ((1 << form.fraction) - 1)) + form.sqrt_half).from_bits() - 1.0
     return where(denormal, e - float(up), e), f
 
 
@@ -259,100 +238,6 @@ def log10(x: Number) -> Number:
     return log_special(x, fma(e, high, fma(f - (h - c), LOG10_E, e * low)))
 
 
-# --- trigonometry --------------------------------------------------------------------------------
-
-
-def sine_cosine(r: Number, low: Number | None) -> tuple[Number, Number]:
-    """Return sin(r + low) and cos(r) for |r| <= pi / 4; `low` is a small correction or None."""
-    z = r * r
-    tail = r * z * polynomial(z, SIN[r.dtype])
-    s = r + (tail if low is None else tail + low)
-    c = fma(z, fma(z, polynomial(z, COS[r.dtype]), -0.5), 1.0)
-    return s, c
-
-
-def sin(x: Number) -> Number:
-    """Return sin x, computed as sin |x| with the sign of x.
-
-    With |x| = n pi / 2 + r, sin |x| is sin r, cos r, -sin r or -cos r, depending on n modulo 4.
-    """
-    n, r, low = quarter_turns(absolute(x))
-    s, c = sine_cosine(r, low)
-    return flip(where(odd(n), c, s), half_turn(n) ^ sign(x))
-
-
-def cos(x: Number) -> Number:
-    """Return cos x, computed as sin(|x| + pi / 2)."""
-    n, r, low = quarter_turns(absolute(x))
-    s, c = sine_cosine(r, low)
-    return flip(where(odd(n), s, c), half_turn(n + 1))
-
-
-def tan(x: Number) -> Number:
-    """Return tan x; with |x| = n pi / 2 + r, tan |x| is tan r, or -1 / tan r if n is odd."""
-    n, r, low = quarter_turns(absolute(x))
-    s, c = sine_cosine(r, low)
-    turned = odd(n)
-    return flip(where(turned, -c, s) / where(turned, s, c), sign(x))
-
-
-def odd(n: Number) -> Number:
-    """Return whether the integer n is odd."""
-    return (n & 1).differs(0)
-
-
-def half_turn(n: Number) -> Number:
-    """Return a sign bit that is set if n quarter turns reverse the sign. It is bit 1 of n."""
-    return (n & 2) << (n.dtype.bits - 2)
-
-
-def atan(x: Number) -> Number:
-    """Return atan x, computed as atan |x| with the sign of x.
-
-    atan t is t + t z p(z) with z = t^2 and a polynomial p. It is computed for t = |x| if |x| <= 1,
-    otherwise for t = -1 / |x|, and pi / 2 is added.
-    """
-    high, low = FORMATS[x.dtype].half_pi
-    a = absolute(x)
-    large = a > 1.0
-    t = where(large, -1.0 / a, a)
-    z = t * t
-    tail = t * z * polynomial(z, ATAN[x.dtype])
-    start, correction = (where(large, t.same(part), 0.0) for part in (high, low))
-    return flip(start + (t + (tail + correction)), sign(x))
-
-
-def asin(x: Number) -> Number:
-    """Return asin x = atan(x / sqrt((1 - x) (1 + x))), more precise than with 1 - x^2."""
-    return atan(x / square_root((1.0 - x) * (1.0 + x)))
-
-
-def acos(x: Number) -> Number:
-    """Return acos x: pi / 2 - asin(x) for |x| < 0.5, else 2 atan(sqrt((1 - x) / (1 + x)))."""
-    high, low = FORMATS[x.dtype].half_pi
-    far = atan(square_root((1.0 - x) / (1.0 + x))) * 2.0
-    return where(absolute(x) < 0.5, high - (asin(x) - low), far)
-
-
-def atan2(y: Number, x: Number) -> Number:
-    """Return the angle of the point (x, y), in radians from the positive x-axis.
-
-    With t = atan(b / a), where a is the larger of |x| and |y| and b the smaller, the angle is t,
-    pi / 2 - t, pi / 2 + t or pi - t, depending on the octant. It has the sign of y.
-    """
-    high, low = FORMATS[x.dtype].half_pi
-    p, q = absolute(x), absolute(y)
-    steep, left = q > p, sign(x).differs(0)
-    slope = where(steep, p, q) / where(steep, q, p)
-    slope = where(p.equals(q), where(p.equals(0.0), p, 1.0), slope)  # 0 / 0 and inf / inf
-    t = atan(slope)
-    turns = where(
-        steep, t.same(1.0), where(left, t.same(2.0), 0.0)
-    )  # quarter turns, to which t is added
-    angle = turns * high + (where(steep ^ left, -t, t) + turns * low)
-    return flip(angle, sign(y))
-
-
 def log1p(x: Number) -> Number:
     """Return log(1 + x) as log(u) x / (u - 1), where u is 1 + x rounded.
 
@@ -368,31 +253,12 @@ def log1p(x: Number) -> Number:
 
 def hypot(x: Number, y: Number) -> Number:
     """Return sqrt(x^2 + y^2) as a * sqrt(1 + (b / a)^2), a = max(|x|, |y|), b = min(|x|, |y|)."""
-    p, q = absolute(x), absolute(y)
+    p, q = abs(x), abs(y)
     a, b = where(p > q, p, q), where(p > q, q, p)
     ratio = where(a.equals(0.0), a.same(0.0), b / a)
-    result = a * square_root(fma(ratio, ratio, 1.0))
+    result = a * fma(ratio, ratio, 1.0).sqrt()
     infinite = p.equals(INF) | q.equals(INF)
     return where(infinite, INF, where(p.differs(p), p, result))
 
 
-PAIRS: dict[str, Callable[[Number, Number], Number]] = {"atan2": atan2, "hypot": hypot}
-APPROXIMATIONS: dict[str, Callable[[Number], Number]] = {
-    "exp": exp, "exp2": exp2, "log": log, "log2": log2, "log10": log10,
-    "sinh": sinh, "cosh": cosh, "tanh": tanh, "sigmoid": sigmoid, "erf": erf, "atan": atan,
-    "asin": asin, "acos": acos, "log1p": log1p,
-    "sin": partial(with_distant, "sin", sin),
-    "cos": partial(with_distant, "cos", cos),
-    "tan": partial(with_distant, "tan", tan),
-}  # fmt: skip
-
-
-def approximate(c: Code, x: Value, name: str) -> Value:
-    """Emit the function `name`, a key of APPROXIMATIONS, and return its value at x."""
-    return APPROXIMATIONS[name](Number(c, x)).value
-
-
-def approximate_pair(c: Code, x: Value, y: Value, name: str) -> Value:
-    """Emit the function `name`, a key of PAIRS, and return its value at (x, y)."""
-    x, y = c.broadcast(x, y)
-    return PAIRS[name](Number(c, x), Number(c, y)).value
+APPROXIMATIONS = (exp, exp2, log, log2, log10, log1p, sinh, cosh, tanh, sigmoid, erf)

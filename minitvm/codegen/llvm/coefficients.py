@@ -1,4 +1,4 @@
-"""The polynomials of approximate.py: coefficients of 1, x, x^2, ... for every float type.
+"""The polynomials of elementary functions: coefficients of 1, x, x^2, ... for every float type.
 
 benchmarks/_minimax.py computed them by a Remez exchange in 60 digits, and documents what each
 polynomial approximates. The comments give the largest relative error in the function's result,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import partial
 
 from minitvm import tir
 from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, BuildError, DType
 
-from .approximate import APPROXIMATIONS, PAIRS, approximate, approximate_pair
+from .approximate import APPROXIMATIONS, hypot
 from .code import Code, Value, constant, suffix_of, type_of
-from .number import Number, absolute, bits, converted, from_bits, where
+from .number import Number, where
 from .power import power
+from .trigonometry import acos, asin, atan, atan2, cos, sin, tan
 
 FLOAT_OPS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 INTEGER_OPS = {"add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor": "or", "bitxor": "xor"}  # fmt: skip  # noqa: E501
@@ -23,10 +24,8 @@ def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
     divisor = int(b.text) if b.text.isdigit() else 0
     if op in ("floordiv", "floormod") and divisor > 0 and divisor & (divisor - 1) == 0:
         return divide_by_power(c, op, a, divisor)
-    if op == "pow" and a.dtype is FLOAT16:
-        return cast(c, power(c, cast(c, a, FLOAT32), cast(c, b, FLOAT32)), FLOAT16)
     if op == "pow" and a.dtype.is_float:
-        return power(c, a, b)
+        return intrinsic(c, "pow", [a, b])
     a, b = c.broadcast(a, b)
     if op in ("and", "or"):
         return c.op(f"{op} {a}, {b.text}", BOOL, a.lanes)
@@ -179,84 +178,57 @@ def _to_odd(c: Code, v: Value) -> Value:
     Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums".
     """
     x = Number(c, v)
-    near = converted(x, "fptrunc", FLOAT32)
-    back = converted(near, "fpext", FLOAT64)
+    near = x.converted("fptrunc", FLOAT32)
+    back = near.converted("fpext", FLOAT64)
     below, above = back < x, back > x  # both false for NaN, which is kept
-    pattern = bits(near)
-    step = where(absolute(back) < absolute(x), pattern.same(1), pattern.same(-1))
+    pattern = near.bits()
+    step = where(abs(back) < abs(x), pattern.same(1), pattern.same(-1))
     even = (pattern & 1).equals(0)
-    return from_bits(where((below | above) & even, pattern + step, pattern)).value
+    return where((below | above) & even, pattern + step, pattern).from_bits().value
 
 
 # --- intrinsics ----------------------------------------------------------------------------------
 
 
-def _llvm(name: str) -> Callable[[Code, Value], Value]:
-    """Return a function that emits the LLVM intrinsic `name`, an instruction of most CPUs."""
-    return lambda c, x: c.intrinsic(name, x)
-
-
-def _rsqrt(c: Code, x: Value) -> Value:
-    return binary(c, "div", _like(x, 1.0), c.intrinsic("sqrt", x))
-
-
-def _abs(c: Code, x: Value) -> Value:
+def _abs(x: Number) -> Number:
     if x.dtype.is_float:
-        return c.intrinsic("fabs", x)
-    return x if x.dtype.kind == "uint" else c.intrinsic("abs", x, ("i1", "false"))
+        return abs(x)
+    return x if x.dtype.kind == "uint" else _of_integer("abs", x)
 
 
-def _clz(c: Code, x: Value) -> Value:
-    return cast(c, c.intrinsic("ctlz", x, ("i1", "false")), INT32)
+def _of_integer(name: str, x: Number) -> Number:
+    """Return LLVM's intrinsic `name` of an integer; with "false" it is defined for every x."""
+    return Number(x.code, x.code.intrinsic(name, x.value, ("i1", "false")))
 
 
-def _copysign(c: Code, x: Value, y: Value) -> Value:
-    return c.intrinsic("copysign", *c.broadcast(x, y))
+def _clz(x: Number) -> Number:
+    return Number(x.code, cast(x.code, _of_integer("ctlz", x).value, INT32))
 
 
-def _fmod(c: Code, x: Value, y: Value) -> Value:
-    x, y = c.broadcast(x, y)
-    return c.op(f"frem {x}, {y.text}", x.dtype, x.lanes)
-
-
-def _isnan(c: Code, x: Value) -> Value:
-    return c.op(f"fcmp uno {x}, {x.text}", BOOL, x.lanes)
-
-
-def _isfinite(c: Code, x: Value) -> Value:
-    return compare(c, "<", _abs(c, x), _like(x, float("inf")))
-
-
-def _isinf(c: Code, x: Value) -> Value:
-    return compare(c, "==", _abs(c, x), _like(x, float("inf")))
-
-
-INTRINSICS: dict[str, Callable[..., Value]] = {
-    **{name: partial(approximate, name=name) for name in APPROXIMATIONS},
-    **{name: partial(approximate_pair, name=name) for name in PAIRS},
-    "sqrt": _llvm("sqrt"),
-    "rsqrt": _rsqrt,
-    "floor": _llvm("floor"),
-    "ceil": _llvm("ceil"),
-    "trunc": _llvm("trunc"),
-    "round": _llvm("roundeven"),
-    "abs": _abs,
-    "clz": _clz,
-    "fmod": _fmod,
-    "copysign": _copysign,
-    "isnan": _isnan,
-    "isfinite": _isfinite,
-    "isinf": _isinf,
-}
+UNARY: dict[str, Callable[[Number], Number]] = {
+    **{f.__name__: f for f in APPROXIMATIONS},
+    "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan,
+    "sqrt": Number.sqrt, "rsqrt": lambda x: 1.0 / x.sqrt(),
+    "floor": lambda x: x.intrinsic("floor"), "ceil": lambda x: x.intrinsic("ceil"),
+    "trunc": lambda x: x.intrinsic("trunc"), "round": lambda x: x.intrinsic("roundeven"),
+    "abs": _abs, "clz": _clz,
+    "isnan": lambda x: x.differs(x), "isfinite": lambda x: abs(x) < math.inf,
+    "isinf": lambda x: abs(x).equals(math.inf),
+}  # fmt: skip
+BINARY: dict[str, Callable[[Number, Number], Number]] = {
+    "pow": power, "atan2": atan2, "hypot": hypot,
+    "fmod": lambda x, y: x.op(f"frem {x.value}, {y.value.text}", x.dtype),
+    "copysign": lambda x, y: x.intrinsic("copysign", y),
+}  # fmt: skip
+INTRINSICS: dict[str, Callable[..., Number]] = {**UNARY, **BINARY}
 
 
 def intrinsic(c: Code, name: str, args: list[Value]) -> Value:
     """Emit `name(*args)`; raise BuildError for a function the LLVM target does not have."""
-    known = INTRINSICS.get(name)
-    if known is None:
+    if name not in INTRINSICS:
         fix = f"one of {', '.join(INTRINSICS)}"
         raise BuildError(f"{name}(...)", "the LLVM target has no such function", fix)
-    if not any(a.dtype is FLOAT16 for a in args):
-        return known(c, *args)
-    made = known(c, *(cast(c, a, FLOAT32) for a in args))
-    return cast(c, made, FLOAT16) if made.dtype is FLOAT32 else made
+    narrow = args[0].dtype is FLOAT16
+    operands = c.broadcast(*(cast(c, a, FLOAT32) if narrow else a for a in args))
+    result = INTRINSICS[name](*(Number(c, a) for a in operands)).value
+    return cast(c, result, FLOAT16) if narrow and result.dtype is FLOAT32 else result

@@ -24,7 +24,7 @@ def _operator(sign: str) -> Callable[[Number, Operand], Number]:
 
     def method(self: Number, other: Operand) -> Number:
         names = FLOATS if self.dtype.is_float else INTEGERS
-        return self.made(f"{names[sign]} {self.value}, {self.same(other).value.text}", self.dtype)
+        return self.op(f"{names[sign]} {self.value}, {self.same(other).value.text}", self.dtype)
 
     return method
 
@@ -51,7 +51,7 @@ class Number:
     def dtype(self) -> DType:
         return self.value.dtype
 
-    def made(self, text: str, dtype: DType) -> Number:
+    def op(self, text: str, dtype: DType) -> Number:
         """Emit the instruction `text` and return its result, with as many lanes as self."""
         return Number(self.code, self.code.op(text, dtype, self.value.lanes))
 
@@ -62,17 +62,39 @@ class Number:
         one = constant(other, self.dtype)
         return Number(self.code, self.code.splat(one, self.value.lanes))
 
+    def intrinsic(self, name: str, *others: Operand) -> Number:
+        """Return the result of LLVM's intrinsic `name` for self and the other operands."""
+        operands = (self.same(other).value for other in others)
+        return Number(self.code, self.code.intrinsic(name, self.value, *operands))
+
     __add__, __sub__, __mul__, __truediv__ = map(_operator, "+-*/")
     __radd__, __rsub__, __rmul__, __rtruediv__ = map(_reflected, "+-*/")
     __lshift__, __rshift__ = _operator("<<"), _operator(">>")
     __and__, __or__, __xor__ = map(_operator, "&|^")
 
     def __neg__(self) -> Number:
-        return self.made(f"fneg {self.value}", self.dtype)
+        return self.op(f"fneg {self.value}", self.dtype)
+
+    def __abs__(self) -> Number:
+        return self.intrinsic("fabs")
+
+    def sqrt(self) -> Number:
+        """Return the square root."""
+        return self.intrinsic("sqrt")
+
+    def at_most(self, limit: float) -> Number:
+        """Return min(self, limit); NaN stays NaN."""
+        return where(self > limit, limit, self)
+
+    def at_least(self, limit: float) -> Number:
+        """Return max(self, limit); NaN stays NaN."""
+        return where(self < limit, limit, self)
+
+    # --- comparisons ---
 
     def _test(self, name: str, other: Operand) -> Number:
         test = f"fcmp {name}" if self.dtype.is_float else f"icmp {name[1:]}"
-        return self.made(f"{test} {self.value}, {self.same(other).value.text}", BOOL)
+        return self.op(f"{test} {self.value}, {self.same(other).value.text}", BOOL)
 
     def __lt__(self, other: Operand) -> Number:
         return self._test("olt", other)
@@ -88,22 +110,43 @@ class Number:
         """Return self != other; true if one of them is NaN."""
         return self._test("une", other)
 
+    # --- conversions and bit patterns ---
+
+    def converted(self, how: str, to: DType) -> Number:
+        """Convert self to `to` by the instruction `how`: "bitcast", "fpext", "fptrunc", "trunc"."""
+        return self.op(f"{how} {self.value} to {type_of(to, self.value.lanes)}", to)
+
+    def bits(self) -> Number:
+        """Return the bit pattern of a float."""
+        return self.converted("bitcast", BITS[self.dtype])
+
+    def from_bits(self) -> Number:
+        """Return the float with the bit pattern self."""
+        return self.converted("bitcast", FROM_BITS[self.dtype])
+
+    def sign(self) -> Number:
+        """Return the bit pattern of 0.0 with the sign of self: all bits but the sign are 0."""
+        return self.bits() & -(1 << (self.dtype.bits - 1))
+
+    def flip(self, signs: Operand) -> Number:
+        """Return -self where the pattern `signs` has its sign bit set, else self."""
+        return (self.bits() ^ signs).from_bits()
+
 
 Operand: TypeAlias = Number | float
 
 
 def fma(a: Number, b: Operand, c: Operand) -> Number:
     """Return a * b + c, rounded once if the CPU has an instruction for it, else twice."""
-    return _three("fmuladd", a, b, c)
+    return a.intrinsic("fmuladd", b, c)
 
 
-def exact_fma(a: Number, b: Operand, c: Operand) -> Number:
-    """Return a * b + c, rounded once on every CPU; slow on a CPU without the instruction."""
-    return _three("fma", a, b, c)
-
-
-def _three(name: str, a: Number, b: Operand, c: Operand) -> Number:
-    return Number(a.code, a.code.intrinsic(name, a.value, a.same(b).value, a.same(c).value))
+def where(cond: Number, a: Operand, b: Operand) -> Number:
+    """Return `a` where `cond` is true, else `b`. At least one of a and b must be a Number."""
+    like = a if isinstance(a, Number) else b
+    assert isinstance(like, Number)
+    x, y = like.same(a), like.same(b)
+    return like.op(f"select {cond.value}, {x.value}, {y.value}", like.dtype)
 
 
 def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
@@ -122,61 +165,28 @@ def _horner(x: Number, coefficients: tuple[float, ...]) -> Number:
     return total
 
 
-def where(cond: Number, a: Operand, b: Operand) -> Number:
-    """Return `a` where `cond` is true, else `b`. At least one of a and b must be a Number."""
-    like = a if isinstance(a, Number) else b
-    assert isinstance(like, Number)
-    x, y = like.same(a), like.same(b)
-    return like.made(f"select {cond.value}, {x.value}, {y.value}", like.dtype)
+# --- exact sums and products ---------------------------------------------------------------------
 
 
-def at_most(x: Number, limit: float) -> Number:
-    """Return min(x, limit); NaN stays NaN."""
-    return where(x > limit, limit, x)
+def product(a: Number, b: Number) -> tuple[Number, Number]:
+    """Return p, the rounded product a b, and its error e, so that p + e = a b exactly."""
+    p = a * b
+    return p, exact_fma(a, b, -p)
 
 
-def at_least(x: Number, limit: float) -> Number:
-    """Return max(x, limit); NaN stays NaN."""
-    return where(x < limit, limit, x)
+def exact_fma(a: Number, b: Operand, c: Operand) -> Number:
+    """Return a * b + c, rounded once on every CPU; slow on a CPU without the instruction."""
+    return a.intrinsic("fma", b, c)
 
 
-def bits(x: Number) -> Number:
-    """Return the bit pattern of a float."""
-    to = BITS[x.dtype]
-    return x.made(f"bitcast {x.value} to {type_of(to, x.value.lanes)}", to)
+def difference(a: Number, b: Number) -> tuple[Number, Number]:
+    """Return s = a - b rounded, and e such that s + e = a - b exactly (Knuth's TwoSum)."""
+    s = a - b
+    v = a - s
+    return s, (v - b) + (a - (s + v))
 
 
-def from_bits(x: Number) -> Number:
-    """Return the float with the bit pattern x."""
-    to = FROM_BITS[x.dtype]
-    return x.made(f"bitcast {x.value} to {type_of(to, x.value.lanes)}", to)
-
-
-def sign(x: Number) -> Number:
-    """Return the bit pattern of 0.0 with the sign of x: all bits but the sign are 0."""
-    return bits(x) & -(1 << (x.dtype.bits - 1))
-
-
-def flip(x: Number, signs: Number) -> Number:
-    """Return -x where the pattern `signs` has its sign bit set, else x."""
-    return from_bits(bits(x) ^ signs)
-
-
-def absolute(x: Number) -> Number:
-    """Return |x|."""
-    return Number(x.code, x.code.intrinsic("fabs", x.value))
-
-
-def floor(x: Number) -> Number:
-    """Return x rounded down."""
-    return Number(x.code, x.code.intrinsic("floor", x.value))
-
-
-def square_root(x: Number) -> Number:
-    """Return the square root of x."""
-    return Number(x.code, x.code.intrinsic("sqrt", x.value))
-
-
-def converted(x: Number, how: str, to: DType) -> Number:
-    """Convert x to `to` by the instruction `how`: "fpext", "fptrunc" or "trunc"."""
-    return x.made(f"{how} {x.value} to {type_of(to, x.value.lanes)}", to)
+def sum_of(a: Number, b: Number) -> tuple[Number, Number]:
+    """Return s = a + b rounded, and e: s + e = a + b exactly, if |a| >= |b| (FastTwoSum)."""
+    s = a + b
+    return s, b - (s - a)

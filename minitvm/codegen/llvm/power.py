@@ -11,22 +11,8 @@ from __future__ import annotations
 from minitvm.base import FLOAT32, FLOAT64
 
 from .approximate import INF, NAN, exp2, log_special, mantissa
-from .code import Code, Value
 from .coefficients import LOG_TAIL
-from .number import (
-    Number,
-    absolute,
-    at_least,
-    exact_fma,
-    flip,
-    floor,
-    fma,
-    polynomial,
-    sign,
-    square_root,
-    where,
-)
-from .range_reduction import sum_of
+from .number import Number, exact_fma, fma, polynomial, product, sum_of, where
 
 # 2 / ln 2 and a third of it, each as a sum of two floats
 SCALE = {
@@ -39,19 +25,10 @@ THIRD = {
 }
 
 
-def power(c: Code, x: Value, y: Value) -> Value:
-    """Emit x ** y for floats of one type, like C's pow; for a few literals y, emit products."""
-    known = _multiplied(Number(c, x), y)
-    if known is not None:
-        return known.value
-    base, exponent = (Number(c, v) for v in c.broadcast(x, y))
-    return _special(base, exponent, _size(absolute(base), exponent)).value
-
-
-def product(a: Number, b: Number) -> tuple[Number, Number]:
-    """Return p, the rounded product a b, and its error e, so that p + e = a b exactly."""
-    p = a * b
-    return p, exact_fma(a, b, -p)
+def power(x: Number, y: Number) -> Number:
+    """Return x ** y for floats, like C's pow; for a few literals y, by products."""
+    simple = _multiplied(x, y)
+    return _special(x, y, _size(abs(x), y)) if simple is None else simple
 
 
 def _size(a: Number, y: Number) -> Number:
@@ -60,7 +37,7 @@ def _size(a: Number, y: Number) -> Number:
     p, rest = product(y, high)
     rest = fma(y, low, rest)
     rest = where(rest < 1.0, rest, 1.0)  # p may be infinite, and rest then nan
-    return exp2(p, at_least(rest, -1.0))
+    return exp2(p, rest.at_least(-1.0))
 
 
 def log2_in_two(a: Number) -> tuple[Number, Number]:
@@ -93,21 +70,21 @@ def log2_in_two(a: Number) -> tuple[Number, Number]:
 def _special(x: Number, y: Number, size: Number) -> Number:
     """Return x ** y, given `size` = |x| ** y, by C's rules for signs, 0, 1, infinity and NaN."""
     half = y * 0.5
-    odd = floor(y).equals(y) & floor(half).differs(half)
-    size = where(y.equals(0.0) | absolute(x).equals(1.0), 1.0, size)
-    signed = flip(size, where(odd, sign(x), 0))
-    result = where((x < 0.0) & floor(y).differs(y), NAN, signed)
+    odd = y.intrinsic("floor").equals(y) & half.intrinsic("floor").differs(half)
+    size = where(y.equals(0.0) | abs(x).equals(1.0), 1.0, size)
+    signed = size.flip(where(odd, x.sign(), 0))
+    result = where((x < 0.0) & y.intrinsic("floor").differs(y), NAN, signed)
     return where(x.equals(-INF), signed, result)
 
 
-def _multiplied(x: Number, y: Value) -> Number | None:
+def _multiplied(x: Number, y: Number) -> Number | None:
     """Return x ** y for a literal y if a few products or a square root suffice, else None."""
     try:
-        exponent = float(y.text)
+        exponent = float(y.value.text.rpartition(" ")[2].rstrip(")"))  # 2.0 or splat (float 2.0)
     except ValueError:  # a name, or a literal with many digits
         return None
     if exponent in (0.5, -0.5):
-        root = square_root(x) + 0.0  # (-0.0) ** 0.5 = 0.0
+        root = x.sqrt() + 0.0  # (-0.0) ** 0.5 = 0.0
         root = where(x.equals(-INF), INF, root)
         return root if exponent > 0 else 1.0 / root
     match exponent:
