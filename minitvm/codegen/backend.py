@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -51,23 +51,11 @@ class Backend(Generic[Emitted]):
 def python_function(request: BuildRequest, text: str, run: runtime.Run) -> runtime.Function:
     """Return the function of a program, where `run` calls the code compiled from `text`."""
     debug(5, text)
-    sources = {"tir": lambda: str(request.func), "python": lambda: text}
-    return runtime.Function(
-        request.func,
-        run,
-        sources,
-        lambda: packaged(request, text.encode(), sources),
-        prepack=request.prepack,
-    )
+    func = request.func
+    sources = {"tir": lambda: str(func), "python": lambda: text}
 
+    def package() -> runtime.Package:
+        texts = {"tir": str(func), "python": text}
+        return runtime.Package(func, request.target, text.encode(), texts)
 
-def packaged(
-    request: BuildRequest,
-    code: bytes,
-    sources: Mapping[str, Callable[[], str]],
-    entry: str = "",
-    calls: tuple[str, ...] = (),
-) -> runtime.Package:
-    """Return the package that `export` writes to a file; Package explains its fields."""
-    texts = {kind: make() for kind, make in sources.items()}
-    return runtime.Package(request.func, request.target, code, texts, entry, calls)
+    return runtime.Function(func, run, sources, package, prepack=request.prepack)

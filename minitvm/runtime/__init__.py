@@ -5,7 +5,7 @@
 from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
 from .bench import Argument, Job, Outcome
-from .export import ForeignFileError, Package
+from .export import ForeignFileError, Package, machine_for
 from .function import Function, Times, load
 from .jit import NativeCode, compile_ir, compile_object, declared, load_object
 from .loading import LAUNCH, Run, load_native, load_python, not_runnable

@@ -267,8 +267,8 @@ def _bound(
     kept   other arrays to keep in memory as long as the returned function exists
     """
     kinds = [ctypes.c_int64 if isinstance(v, int) else ctypes.c_void_p for v in values]
-    function: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(code.address(entry))
-    function.keep = (code, values, kept)  # the code and the arrays stay in memory
+    function = code.function(entry, *kinds)
+    function.arrays = (values, kept)  # they stay in memory
     return partial(function, *[v if isinstance(v, int) else v.ctypes.data for v in values])
 
 

@@ -27,7 +27,8 @@ def packing(func: tir.PrimFunc, prepack: Run, main: Run) -> Run:
     constant = [i for i, p in enumerate(func.params) if func.is_constant(p)]
 
     def run(args: list[Any]) -> None:
-        main([*args[:n], *_packed(func, prepack, [args[i] for i in constant]), *args[n:]])
+        packed = pack_constants(func, prepack, [args[i] for i in constant])
+        main([*args[:n], *packed, *args[n:]])
 
     return run
 
@@ -43,7 +44,7 @@ def bound(
     only = replace(func, params=func.constants, outputs=(), sizes=(), needs=(), prepack=None)
     arrays = Arguments(only).checked(tuple(given[b.name] for b in func.constants))
     fixed = {id(b): a for b, a in zip(func.constants, arrays, strict=True)}
-    packed = [] if prepack is None else _packed(func, prepack, arrays)
+    packed = [] if prepack is None else pack_constants(func, prepack, arrays)
     left = tuple(p for p in func.params if id(p) not in fixed)
 
     def run(args: list[Any]) -> None:
@@ -54,15 +55,19 @@ def bound(
     return replace(func, params=left, constants=()), run
 
 
-def _packed(func: tir.PrimFunc, prepack: Run, constants: list[Any]) -> list[Array]:
+def pack_constants(func: tir.PrimFunc, prepack: Run, constants: list[Any]) -> list[Array]:
     """Compute the buffers func.packed with `prepack` from the arrays of the constants."""
-    packed: list[Array] = []
-    for b in func.packed:
-        size = tir.elements(b)
-        assert isinstance(size, int)  # constants have constant shapes
-        packed.append(empty_aligned((size,), b.dtype.numpy))
+    packed = [empty_aligned((constant_size(b),), b.dtype.numpy) for b in func.packed]
     prepack([*constants, *packed])
     return packed
+
+
+def constant_size(b: object) -> int:
+    """Return the number of elements of a buffer whose shape is constant."""
+    assert isinstance(b, tir.Buffer)
+    size = tir.elements(b)
+    assert isinstance(size, int)
+    return size
 
 
 def _about_names(func: tir.PrimFunc, given: Mapping[str, Any]) -> Iterator[Reason]:

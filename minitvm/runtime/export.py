@@ -2,7 +2,7 @@
 
 A file consists of three lines of text and the code:
 
-    minitvm function 4                   format and its version
+    minitvm function 5                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
     {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
     ...                                  machine code (an object file) or Python source text, and
@@ -17,29 +17,29 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host, processor
 
-MAGIC, FORMAT = b"minitvm function", 4
+from .jit import load_object
+from .loading import NativeRun, Run, load_python, provided
+from .numba_load import load_numba
+
+MAGIC, FORMAT = b"minitvm function", 5
 EXPORTED = "a file that f.export(path) has written"
 AGAIN = "build the function on this machine, and export it again"
 MANY = "generic" if platform.machine().lower() in ("arm64", "aarch64") else "x86-64-v3"
 PORTABLE = f"build it on this machine, or for many CPUs: target='llvm -mcpu={MANY}'"
-PAIRS: dict[str, Callable[[tir.Index, tir.Index], tir.Index]] = {
-    "*": tir.mul,
-    "//": tir.floordiv,
-    "%": tir.floormod,
-    "min": tir.minimum,
-    "max": tir.maximum,
-}
 OTHERS_WRITE = 0o022  # the mode bits that let the group, or everybody, change a file
+UNREADABLE = (  # what reading a header without meaning may raise
+    ArithmeticError, LookupError, NameError, RecursionError, SyntaxError, TypeError, ValueError
+)  # fmt: skip
 File: TypeAlias = str | PathLike[str]
 Json: TypeAlias = Any
 T = TypeVar("T")
@@ -60,8 +60,9 @@ class Package:
     entry     the name of the function in the object file
     calls     the functions of the process that the object file calls
     made_by   the version of minitvm that built it
-    machine   the machine that it needs: {"system": "Linux", "machine": "x86_64", "cpu": "znver4",
-              "features": ["avx2", ...]}; cpu is "" if all CPUs with these features can run it
+    machine   the machine that machine code needs: {"system": "Linux", "machine": "x86_64",
+              "cpu": "znver4", "features": ["avx2", ...]}; cpu is "" if all CPUs with these features
+              can run it
     prepack   the package of the program that packs constants, func.prepack
     """
 
@@ -130,12 +131,11 @@ def _path(given: File, verb: str) -> Path:
 
 def pack(package: Package) -> bytes:
     """Return the bytes of the file that stores `package`."""
-    native = package.target.kind == "llvm"
     header = {
         **_signature(package.func),
         "target": str(package.target),
         "minitvm": package.made_by or _version(),
-        "machine": dict(package.machine) or (_machine(package.target) if native else {}),
+        "machine": dict(package.machine),
         "entry": package.entry,
         "calls": package.calls,
         "sources": dict(package.sources),
@@ -168,12 +168,12 @@ def opened(
     damaged, or `made` cannot read it. Errors begin with `what`.
     """
     head, _, rest = data.partition(b"\n")
-    found, _, version_found = head.rpartition(b" ")
-    if found != magic:
-        kind = magic.decode().removeprefix("minitvm ")
-        raise ArgumentError(what, f"it is not an exported {kind}", EXPORTED)
-    if version_found != b"%d" % number:
-        shown = version_found.decode(errors="replace")
+    kind, _, stored = head.rpartition(b" ")
+    if kind != magic:
+        why = f"it is not an exported {magic.decode().removeprefix('minitvm ')}"
+        raise ArgumentError(what, why, EXPORTED)
+    if stored != b"%d" % number:
+        shown = stored.decode(errors="replace")
         why = f"it has format {shown}, this minitvm reads format {number}"
         raise BuildError(what, why, AGAIN)
     checksum, _, body = rest.partition(b"\n")
@@ -182,7 +182,7 @@ def opened(
     header, _, after = body.partition(b"\n")
     try:
         return made(json.loads(header), after)
-    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as e:
+    except UNREADABLE as e:
         why = f"its header cannot be read ({type(e).__name__}: {e})"
         raise BuildError(what, why, AGAIN) from e
 
@@ -210,10 +210,39 @@ def _version() -> str:
         return "unknown"
 
 
+# --- the code ------------------------------------------------------------------------------------
+
+
+def run_of(package: Package, what: str) -> Run:
+    """Load the code of a package and return its function; errors begin with `what`.
+
+    Raises BuildError if the code was made for another CPU or operating system.
+    """
+    kind = package.target.kind
+    if kind not in LOADERS:
+        raise BuildError(what, f"functions of target {kind} cannot be stored")
+    if package.machine:
+        check_machine(package.machine, what)
+    return LOADERS[kind](package)
+
+
+def _native(package: Package) -> Run:
+    calls = package.calls
+    machine = load_object(package.code, symbols=provided(calls), calls=calls)
+    return NativeRun(package.func, machine, package.entry)
+
+
+LOADERS: dict[str, Callable[[Package], Run]] = {  # by the kind of target
+    "llvm": _native,
+    "numba": lambda package: load_numba(package.code.decode(), package.target.num_cores),
+    "python": lambda package: load_python(package.code.decode()),
+}
+
+
 # --- the machine ---------------------------------------------------------------------------------
 
 
-def _machine(target: Target) -> dict[str, Json]:
+def machine_for(target: Target) -> dict[str, Json]:
     """Return the description (Package.machine) of the machines that can run code for `target`."""
     known = processor.features(target.mcpu, target.mattr)
     return {
@@ -241,119 +270,80 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
 # --- the signature -------------------------------------------------------------------------------
 
 
+class _Shown(tir.Printer):
+    """Prints indices as text that Python can evaluate, with names v0, v1, ... of variables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: dict[tir.Var, str] = {}
+
+    def name(self, x: tir.Var | tir.Buffer) -> str:
+        assert isinstance(x, tir.Var)
+        return self.variables.setdefault(x, f"v{len(self.variables)}")
+
+    def index(self, e: tir.Index) -> str:
+        if isinstance(e, tir.Expr) and any(isinstance(n, tir.AsIndex) for n in tir.walk(e)):
+            why = "it depends on data, not on sizes alone"
+            raise BuildError(f"export: extent {tir.text(e)}", why)
+        return self.expr(e)
+
+
 def _signature(f: tir.PrimFunc) -> dict[str, Json]:
     """Return a function's parameters, outputs, sizes and symbolic temporaries as JSON values."""
-    number: dict[tir.Var, int] = {}  # filled by the lines below
+    shown = _Shown()
+
+    def parameter(p: tir.Buffer | tir.Var) -> Json:
+        if isinstance(p, tir.Var):
+            return shown.index(p)
+        return {
+            "name": p.name,
+            "dtype": p.dtype,
+            "shape": [shown.index(n) for n in p.shape],
+            "strides": [shown.index(n) for n in p.strides],
+            "output": any(p is b for b in f.outputs),
+            "constant": any(p is b for b in f.constants),
+            "scratch": any(p is b for b in f.scratch),
+        }
+
     signature = {
         "name": f.name,
-        "params": [_parameter(p, f, number) for p in f.params],
-        "sizes": [_index(v, number) for v in f.sizes],
-        "temporaries": [_parameter(b, f, number) for b in tir.symbolic_buffers(f)],
-        "needs": [_index(n, number) for n in f.needs],
+        "params": [parameter(p) for p in f.params],
+        "sizes": [shown.index(v) for v in f.sizes],
+        "temporaries": [parameter(b) for b in tir.symbolic_buffers(f)],
+        "needs": [shown.index(n) for n in f.needs],
     }
-    return signature | {"variables": [_variable(v) for v in number]}
-
-
-def _parameter(p: tir.Buffer | tir.Var, f: tir.PrimFunc, number: dict[tir.Var, int]) -> Json:
-    if isinstance(p, tir.Var):
-        return _index(p, number)
-    return {
-        "name": p.name,
-        "dtype": p.dtype,
-        "shape": [_index(n, number) for n in p.shape],
-        "strides": [_index(n, number) for n in p.strides],
-        "output": any(p is b for b in f.outputs),
-        "constant": any(p is b for b in f.constants),
-        "scratch": any(p is b for b in f.scratch),
-    }
-
-
-def _variable(v: tir.Var) -> Json:
-    bounds = [None if n in (tir.INF, -tir.INF) else n for n in (v.low, v.high)]
-    return [v.name, v.dtype, *bounds]
-
-
-def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
-    """Return an index as nested lists, with `number` giving a number to each variable.
-
-    For example, n*4 + 1 is ["sum", 1, [4, ["var", 0]]].
-    """
-    match e:
-        case int():
-            return e
-        case tir.Var():
-            return ["var", number.setdefault(e, len(number))]
-        case tir.Linear(terms, const):
-            return ["sum", const, *([c, _index(a, number)] for a, c in terms)]
-        case tir.Product(a, b):
-            return ["*", _index(a, number), _index(b, number)]
-        case tir.FloorDiv(a, b):
-            return ["//", _index(a, number), _index(b, number)]
-        case tir.FloorMod(a, b):
-            return ["%", _index(a, number), _index(b, number)]
-        case tir.Extremum(op, a, b):
-            return [op, _index(a, number), _index(b, number)]
-        case _:
-            raise BuildError(
-                f"export: extent {tir.text(e)}", "it depends on data, not on sizes alone"
-            )
+    variables = [
+        [v.name, v.dtype, *(n if abs(n) < tir.INF else None for n in (v.low, v.high))]
+        for v in shown.variables
+    ]
+    return {**signature, "variables": variables}
 
 
 def _function(header: dict[str, Json]) -> tir.PrimFunc:
-    """Return the function that a header describes; its body only allocates temporaries."""
-    variables = [_known_variable(*v) for v in header["variables"]]
-    params = tuple(_known_parameter(p, variables) for p in header["params"])
-    marked = list(zip(params, header["params"], strict=True))
-    outputs = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["output"])
-    constants = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["constant"])
-    scratch = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["scratch"])
-    sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
-    needs = tuple(_known_index(n, variables) for n in header["needs"])
+    """Return the function of a header; its body only allocates temporaries."""
+    scope: dict[str, Any] = {"min": tir.minimum, "max": tir.maximum}
+    for n, (name, kind, low, high) in enumerate(header["variables"]):
+        least, most = -tir.INF if low is None else int(low), tir.INF if high is None else int(high)
+        scope[f"v{n}"] = tir.Var(str(name), least, most, dtype=dtype(kind))
+
+    def index(text: Json) -> Any:
+        return eval(text, {"__builtins__": {}}, scope)  # no risk is added: loading runs the code
+
+    def buffer(p: Json) -> tir.Buffer:
+        shape, strides = (tuple(map(index, p[key])) for key in ("shape", "strides"))
+        return tir.Buffer(str(p["name"]), shape, dtype(p["dtype"]), strides=strides)
+
+    params = tuple(index(p) if isinstance(p, str) else buffer(p) for p in header["params"])
+    pairs = zip(params, header["params"], strict=True)
+    buffers = [(b, p) for b, p in pairs if not isinstance(p, str)]
+    outputs, constants, scratch = (
+        tuple(b for b, p in buffers if p[key]) for key in ("output", "constant", "scratch")
+    )
+    sizes, needs = (tuple(map(index, header[key])) for key in ("sizes", "needs"))
     body: tir.Stmt = tir.NOTHING
     for b in header["temporaries"]:
-        body = tir.Allocate(_known_buffer(b, variables), body)
+        body = tir.Allocate(buffer(b), body)
     name = str(header["name"])
     return tir.PrimFunc(
         name, params, body, outputs, sizes, needs, constants=constants, scratch=scratch
     )
-
-
-def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> tir.Var:
-    lowest, highest = -tir.INF if low is None else int(low), tir.INF if high is None else int(high)
-    return tir.Var(str(name), lowest, highest, dtype=dtype(type_))
-
-
-def _known_parameter(p: Json, variables: list[tir.Var]) -> tir.Buffer | tir.Var:
-    if isinstance(p, list):
-        (v,) = _only_variables([_known_index(p, variables)])
-        return v
-    return _known_buffer(p, variables)
-
-
-def _known_buffer(p: Json, variables: list[tir.Var]) -> tir.Buffer:
-    shape, strides = (tuple(_known_index(n, variables) for n in p[k]) for k in ("shape", "strides"))
-    return tir.Buffer(str(p["name"]), shape, dtype(p["dtype"]), strides=strides)
-
-
-def _only_variables(found: Iterable[tir.Index]) -> Iterable[tir.Var]:
-    for v in found:
-        if not isinstance(v, tir.Var):
-            raise ValueError(f"expected a variable, found {v}")
-        yield v
-
-
-def _known_index(e: Json, variables: list[tir.Var]) -> tir.Index:
-    if isinstance(e, int):
-        return e
-    known = cast("list[Any]", e)
-    kind, parts = str(known[0]), known[1:]
-    if kind == "var":
-        return variables[int(parts[0])]
-    if kind == "sum":
-        const, *terms = parts
-        total: tir.Index = int(const)
-        for c, a in cast("list[tuple[int, Any]]", terms):
-            total = tir.add(total, tir.mul(int(c), _known_index(a, variables)))
-        return total
-    a, b = (_known_index(n, variables) for n in parts)
-    return PAIRS[kind](a, b)

@@ -15,9 +15,8 @@ from minitvm.base import ArgumentError, BuildError, MeasureError, Target
 
 from .arguments import Arguments
 from .constants import bound, packing
-from .export import AGAIN, File, Package, pack, read, unpack, write
+from .export import AGAIN, File, Package, pack, read, run_of, unpack, write
 from .loading import NativeRun, Run
-from .reload import run_of
 
 LONGEST_MS = 24 * 3600 * 1000  # a day, the largest min_repeat_ms
 MANY, SHORTEST = 10**6, 1e-8  # a million calls below 10 ns each mean that the timer stands still

@@ -43,10 +43,16 @@ class NativeCode:
     def address(self, name: str) -> int:
         """Return the address of the function `name`."""
         with _lock:
-            found = int(self._engine.get_function_address(name))
-        if not found:
+            address = int(self._engine.get_function_address(name))
+        if not address:
             raise BuildError(f"function {name!r}", "the compiled code does not define it")
-        return found
+        return address
+
+    def function(self, name: str, *kinds: Any, result: Any = ctypes.c_int32) -> Any:
+        """Return the function `name` as one that Python can call; it keeps this object alive."""
+        call: Any = ctypes.CFUNCTYPE(result, *kinds)(self.address(name))
+        call.code = self
+        return call
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -160,8 +166,8 @@ def _emitted(module: Any, target: Any, form: Form) -> bytes:
 
 def declared(text: str) -> tuple[str, ...]:
     """Return the functions that IR text declares but does not define, except LLVM's intrinsics."""
-    found = re.findall(r"^declare [^@\n]*@([\w.$]+)", text, re.MULTILINE)
-    return tuple(name for name in found if not name.startswith("llvm."))
+    names = re.findall(r"^declare [^@\n]*@([\w.$]+)", text, re.MULTILINE)
+    return tuple(name for name in names if not name.startswith("llvm."))
 
 
 def compile_ir(

@@ -65,18 +65,11 @@ class NativeRun:
     """
 
     def __init__(self, func: tir.PrimFunc, machine: NativeCode, entry: str) -> None:
-        kinds = [
-            *(
-                ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64
-                for p in func.params
-            ),
-            *(ctypes.c_void_p for _ in func.packed),
-            *(ctypes.c_int64 for _ in func.sizes),
-        ]
+        params = (*func.params, *func.packed, *func.sizes)
+        kinds = [ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64 for p in params]
         self.address = machine.address(entry)
-        self._call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(self.address)
+        self._call = machine.function(entry, *kinds)
         self._name = func.name
-        self._machine = machine  # keeps the code in memory
 
     def __call__(self, args: list[Any]) -> None:
         if self._call(*[a if isinstance(a, int) else address(a) for a in args]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from minitvm import tir
 from minitvm.base import BuildError, DType, brief
 
 from .aligned import CACHE_LINE
+from .constants import constant_size
 from .function import Function, address_of
 
 Space: TypeAlias = Literal["arena", "input", "output", "param", "constant"]
@@ -105,25 +106,16 @@ class Library:
         return all(address_of(f) is not None for f in self.kernels)
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """The packed constants that one kernel computes from some parameters of the network.
-
-    params   the numbers of the parameters that are packed
-    first    the number of the first packed constant; the others have the numbers after it
-    """
-
-    kernel: int
-    params: tuple[int, ...]
-    first: int
+Packing: TypeAlias = tuple[int, tuple[int, ...]]  # a kernel, and the parameters that it packs
 
 
-def packings(plan: NetworkPlan, lib: Library) -> tuple[tuple[Packing, ...], tuple[Call, ...]]:
+def packings(plan: NetworkPlan, lib: Library) -> tuple[dict[Packing, int], tuple[Call, ...]]:
     """Return the packings of a plan, and its calls with packed constants as last arguments.
 
-    Calls of one kernel with the same parameters share the packed constants.
+    The number of a packing is that of its first packed constant; the others have the numbers after
+    it. Calls of one kernel with the same parameters share the packed constants.
     """
-    found: dict[tuple[int, tuple[int, ...]], Packing] = {}
+    first: dict[Packing, int] = {}
     calls: list[Call] = []
     count = 0
     for call in plan.calls:
@@ -131,20 +123,17 @@ def packings(plan: NetworkPlan, lib: Library) -> tuple[tuple[Packing, ...], tupl
         pairs = zip(func.params, call.args, strict=True)
         params = tuple(place.at for p, place in pairs if func.is_constant(p))
         key = call.kernel, params
-        if func.packed and key not in found:
-            found[key] = Packing(call.kernel, params, count)
+        if func.packed and key not in first:
+            first[key] = count
             count += len(func.packed)
-        more = (Place("constant", found[key].first + n) for n in range(len(func.packed)))
-        calls.append(Call(call.kernel, (*call.args, *more), call.name, call.operations))
-    return tuple(found.values()), tuple(calls)
+        more = (Place("constant", first[key] + n) for n in range(len(func.packed)))
+        calls.append(replace(call, args=(*call.args, *more)))
+    return first, tuple(calls)
 
 
-def elements(b: object) -> int:
-    """Return the number of elements of a kernel's buffer, all of which have constant shapes."""
-    assert isinstance(b, tir.Buffer)
-    n = tir.elements(b)
-    assert isinstance(n, int)
-    return n
+def byte_size(b: tir.Buffer | tir.Var) -> int:
+    """Return the number of bytes of a kernel's buffer, all of which have constant shapes."""
+    return constant_size(b) * b.dtype.bytes
 
 
 # --- checks --------------------------------------------------------------------------------------
@@ -209,14 +198,10 @@ def _about_place(
         yield f"{p.name} is {place.space} {place.at}, which does not exist"
         return
     spec = tensors[place.space][place.at]
-    if spec.dtype is not p.dtype or spec.bytes != _size(p):
+    if spec.dtype is not p.dtype or spec.bytes != byte_size(p):
         yield f"{p.name} of {p.dtype}[{', '.join(map(str, p.shape))}] is given {spec}"
 
 
 def _range(p: tir.Buffer, place: Place) -> tuple[int, int]:
     """Return (begin, end) of a place: bytes in the arena, or elsewhere numbers of tensors."""
-    return place.at, place.at + (_size(p) if place.space == "arena" else 1)
-
-
-def _size(p: tir.Buffer) -> int:
-    return elements(p) * p.dtype.bytes
+    return place.at, place.at + (byte_size(p) if place.space == "arena" else 1)

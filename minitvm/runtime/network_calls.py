@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,11 @@ from .aligned import Array
 from .function import address_of, code_of
 from .jit import compile_ir
 from .loading import address, failed
-from .network import Call, Library, Place, elements
-from .network_code import CLOCK, network_ir
+from .network import Call, Library, Place, byte_size
+
+TABLES = "ptr %kernels, ptr %arena, ptr %input, ptr %output, ptr %param, ptr %constant"
+CLOCK = getattr(time, "CLOCK_MONOTONIC", None)  # not on Windows
+STAMP_BYTES = 16  # bytes that clock_gettime writes for one time: seconds and nanoseconds
 
 
 class CompiledCalls:
@@ -25,7 +28,7 @@ class CompiledCalls:
         self._calls, self._lib, self._arena = calls, lib, arena
         self._kernels = _table(address_of(f) or 0 for f in lib.kernels)
         self._where = address(arena)
-        self._run = _entry(network_ir(calls), 6)
+        self._run = _compiled(run_ir(calls), 6)
         self.know((), ())
 
     def know(self, params: Sequence[Array], constants: Sequence[Array]) -> None:
@@ -51,7 +54,7 @@ class CompiledCalls:
 
     @cached_property
     def _stamped(self) -> Callable[..., int]:
-        return _entry(network_ir(self._calls, stamps=True), 7)
+        return _compiled(run_ir(self._calls, stamps=True), 7)
 
     def _addresses(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> tuple[Any, ...]:
         tables = _table(map(address, inputs)), _table(map(address, outputs))
@@ -96,26 +99,78 @@ class PythonCalls:
 def _arguments(call: Call, lib: Library, arena: Array) -> list[Array | Place]:
     """Return the arguments of a call: arrays in the arena, and the places of all others."""
     func = lib.kernels[call.kernel].func
-    found: list[Array | Place] = []
-    for b, place in zip((*func.params, *func.packed), call.args, strict=True):
-        if place.space == "arena":
-            end = place.at + elements(b) * b.dtype.bytes
-            found.append(arena[place.at : end].view(b.dtype.numpy))
-        else:
-            found.append(place)
-    return found
+    return [
+        arena[place.at : place.at + byte_size(b)].view(b.dtype.numpy)
+        if place.space == "arena"
+        else place
+        for b, place in zip((*func.params, *func.packed), call.args, strict=True)
+    ]
 
 
 def _table(addresses: Iterable[int]) -> Any:
-    found = list(addresses)
-    return (ctypes.c_void_p * len(found))(*found)
+    listed = list(addresses)
+    return (ctypes.c_void_p * len(listed))(*listed)
 
 
-def _entry(text: str, parameters: int) -> Callable[..., int]:
+# --- the calls as one function in LLVM IR --------------------------------------------------------
+
+
+def _compiled(text: str, parameters: int) -> Callable[..., int]:
     """Compile `text` and return its function `run`, which takes `parameters` addresses."""
     code = compile_ir(text, opt=0)  # straight-line code; four times as fast to compile as opt=1
-    call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * parameters)(
-        code.address("run")
-    )
-    call.code = code  # keeps the code in memory
-    return call
+    return code.function("run", *[ctypes.c_void_p] * parameters)
+
+
+def run_ir(calls: Sequence[Call], *, stamps: bool = False) -> str:
+    """Return LLVM IR that defines `i32 @run(tables...)`, which makes the calls in order.
+
+    It returns 0, or n if the nth call failed; the calls after that are not made. The tables hold
+    the addresses of kernels, inputs, outputs, parameters and packed constants; another parameter is
+    the address of the arena. So the code contains no addresses, and any process can use it.
+
+    stamps   whether `run` has one more parameter, an array for the time before the first call and
+             after each call, as clock_gettime stores it
+    """
+    tail = ", ptr %stamps" if stamps else ""
+    lines = [f"define i32 @run({TABLES}{tail}) nounwind {{", "entry:"]
+    lines += _stamp(0) if stamps else []
+    for n, call in enumerate(calls, 1):
+        lines += _call(n, call)
+        lines += _stamp(n) if stamps else []
+    lines += ["  ret i32 0"]
+    if calls:
+        sources = ", ".join(f"[ {n}, %call.{n} ]" for n in range(1, len(calls) + 1))
+        lines += ["failed:", f"  %number = phi i32 {sources}", "  ret i32 %number"]
+    declared = ["declare i32 @clock_gettime(i32, ptr)"] if stamps else []
+    return "\n".join([*declared, *lines, "}"]) + "\n"
+
+
+def _call(n: int, call: Call) -> Iterator[str]:
+    """Yield the lines of one call: a basic block %call.n that continues at %then.n."""
+    yield f"  br label %call.{n}"
+    yield f"call.{n}:"
+    yield from _loaded(f"%kernel.{n}", "kernels", call.kernel)
+    for k, place in enumerate(call.args):
+        yield from _argument(f"%arg.{n}.{k}", place)
+    args = ", ".join(f"ptr %arg.{n}.{k}" for k in range(len(call.args)))
+    yield f"  %status.{n} = call i32 %kernel.{n}({args})"
+    yield f"  %fine.{n} = icmp eq i32 %status.{n}, 0"
+    yield f"  br i1 %fine.{n}, label %then.{n}, label %failed"
+    yield f"then.{n}:"
+
+
+def _argument(name: str, place: Place) -> Iterator[str]:
+    if place.space == "arena":
+        yield f"  {name} = getelementptr i8, ptr %arena, i64 {place.at}"
+    else:
+        yield from _loaded(name, place.space, place.at)
+
+
+def _loaded(name: str, table: str, n: int) -> Iterator[str]:
+    yield f"  {name}.at = getelementptr ptr, ptr %{table}, i64 {n}"
+    yield f"  {name} = load ptr, ptr {name}.at"
+
+
+def _stamp(n: int) -> Iterator[str]:
+    yield f"  %stamp.{n} = getelementptr i8, ptr %stamps, i64 {STAMP_BYTES * n}"
+    yield f"  %clock.{n} = call i32 @clock_gettime(i32 {CLOCK}, ptr %stamp.{n})"

@@ -13,23 +13,19 @@ from minitvm.base import ArgumentError
 
 from .aligned import CACHE_LINE, Array, empty_aligned
 from .arguments import as_array
+from .constants import pack_constants
 from .export import File
 from .function import code_of
 from .loading import NotRunnable, address
 from .nd import Device, NDArray
-from .network import Library, NetworkPlan, TensorSpec, check_plan, elements, packings
+from .network import Library, NetworkPlan, TensorSpec, check_plan, packings
 from .network_calls import CompiledCalls, PythonCalls
 from .network_file import read_network, write_network
 from .network_profile import Profile, profile_of
 
 
-def create(
-    plan: NetworkPlan, lib: Library, device: Device | None = None, *, compiled: bool = True
-) -> NetworkModule:
+def create(plan: NetworkPlan, lib: Library, device: Device | None = None) -> NetworkModule:
     """Return a module that runs the network `plan` with the kernels of `lib`.
-
-    compiled   whether compiled code makes the calls, if all kernels are machine code; otherwise
-               Python makes the calls one by one
 
     Raises BuildError if the plan does not fit the kernels.
     """
@@ -38,7 +34,7 @@ def create(
     if not isinstance(plan, NetworkPlan) or not isinstance(lib, Library):  # pyright: ignore[reportUnnecessaryIsInstance]
         what = f"create({type(plan).__name__}, {type(lib).__name__})"
         raise ArgumentError(what, "not a plan and its kernels", "what compiler.build returns")
-    return NetworkModule(plan, lib, compiled=compiled)
+    return NetworkModule(plan, lib)
 
 
 def load_network(path: File) -> NetworkModule:
@@ -59,20 +55,18 @@ class NetworkModule:
     Calls from several threads wait for each other; modules of the same plan run at the same time.
     """
 
-    def __init__(self, plan: NetworkPlan, lib: Library, *, compiled: bool = True) -> None:
+    def __init__(self, plan: NetworkPlan, lib: Library) -> None:
         check_plan(plan, lib)
         self.plan, self.lib = plan, lib
         self._lock = threading.Lock()
         self._packings, calls = packings(plan, lib)
         arena = empty_aligned((plan.arena_bytes,), np.dtype(np.uint8))
-        kind = CompiledCalls if compiled and lib.is_native else PythonCalls
+        kind = CompiledCalls if lib.is_native else PythonCalls
         self._calls = kind(calls, lib, arena)
         self._inputs = [_empty(spec) for spec in plan.inputs]
         self._outputs = [_empty(spec) for spec in plan.outputs]
         self._params = [_NOTHING for _ in plan.params]
-        self._constants = [
-            _NOTHING for p in self._packings for _ in lib.kernels[p.kernel].func.packed
-        ]
+        self._constants = [_NOTHING for k, _ in self._packings for _ in lib.kernels[k].func.packed]
         tensors = ((plan.inputs, False), (plan.params, True))
         self._named = {
             s.name: (s, n, is_param) for specs, is_param in tensors for n, s in enumerate(specs)
@@ -92,12 +86,13 @@ class NetworkModule:
         not change afterwards. Numbers are converted to the element type of the tensor, but not
         from float to int. Raises ArgumentError for unknown names and arrays that do not fit.
         """
-        given = dict(values) if key is None else {self._name(key): value, **values}
-        checked = {name: _checked(self._found(name)[0], a) for name, a in given.items()}
+        if key is not None:
+            values = {self._name(key): value, **values}
+        checked = {name: _checked(self._tensor(name)[0], a) for name, a in values.items()}
         with self._lock:
             changed: set[int] = set()
             for name, a in checked.items():
-                spec, number, is_param = self._found(name)
+                spec, number, is_param = self._tensor(name)
                 if is_param:
                     self._params[number] = _aligned(spec, a)
                     changed.add(number)
@@ -118,14 +113,14 @@ class NetworkModule:
     def get_output(self, index: int, out: Any = None) -> Array:
         """Return a copy of an output of the last run: a new array, or `out` if it is given."""
         spec = _at(self.plan.outputs, index, "output")
-        found = self._outputs[index]
+        output = self._outputs[index]
         if out is None:
-            return found.copy().view(NDArray)
+            return output.copy().view(NDArray)
         place = as_array("out", out)
         if place.shape != spec.shape or place.dtype != spec.dtype.numpy:
             why = f"has shape {place.shape} and dtype {place.dtype}"
             raise ArgumentError(f"get_output({index}): out", why, f"nd.empty({spec.shape})")
-        np.copyto(place, found)
+        np.copyto(place, output)
         return out
 
     def get_num_outputs(self) -> int:
@@ -142,8 +137,8 @@ class NetworkModule:
         outputs = [_empty(spec) for spec in self.plan.outputs]
         with self._lock:
             self._calls.run(ready, outputs)
-        found = tuple(a.view(NDArray) for a in outputs)
-        return found[0] if len(found) == 1 else found
+        results = tuple(a.view(NDArray) for a in outputs)
+        return results[0] if len(results) == 1 else results
 
     def profile(self, *inputs: Any, number: int = 10) -> Profile:
         """Run the network `number` times and return the time that each kernel takes."""
@@ -168,7 +163,7 @@ class NetworkModule:
         if len(inputs) != len(specs):
             why = f"takes {len(specs)} inputs, {len(inputs)} given"
             raise ArgumentError(f"{self.plan.name}({', '.join(map(str, specs))})", why)
-        self._check_ready(name for name in self._missing if self._found(name)[2])
+        self._check_ready(name for name in self._missing if self._tensor(name)[2])
         return [_aligned(s, _checked(s, a)) for s, a in zip(specs, inputs, strict=True)]
 
     def _check_ready(self, missing: Iterable[str]) -> None:
@@ -178,24 +173,22 @@ class NetworkModule:
 
     def _pack(self, changed: set[int]) -> None:
         """Pack the constants that depend on the parameters whose numbers are in `changed`."""
-        for packing in self._packings:
-            names = (self.plan.params[n].name for n in packing.params)
-            if changed.isdisjoint(packing.params) or any(n in self._missing for n in names):
+        for (number, params), first in self._packings.items():
+            names = (self.plan.params[n].name for n in params)
+            if changed.isdisjoint(params) or any(n in self._missing for n in names):
                 continue
-            kernel = self.lib.kernels[packing.kernel]
-            _, prepack = code_of(kernel)
+            kernel = self.lib.kernels[number]
+            prepack = code_of(kernel)[1]
             assert prepack is not None
-            if isinstance(prepack, NotRunnable):  # the first run says so
-                continue
-            packed = [empty_aligned((elements(b),), b.dtype.numpy) for b in kernel.func.packed]
-            prepack([*(self._params[n] for n in packing.params), *packed])
-            self._constants[packing.first : packing.first + len(packed)] = packed
+            if not isinstance(prepack, NotRunnable):  # the first run says so
+                packed = pack_constants(kernel.func, prepack, [self._params[n] for n in params])
+                self._constants[first : first + len(packed)] = packed
         self._calls.know(self._params, self._constants)
 
     def _name(self, key: str | int) -> str:
         return key if isinstance(key, str) else _at(self.plan.inputs, key, "input").name
 
-    def _found(self, name: str) -> tuple[TensorSpec, int, bool]:
+    def _tensor(self, name: str) -> tuple[TensorSpec, int, bool]:
         """Return the input or parameter `name`, its number, and whether it is a parameter."""
         if name not in self._named:
             known = ", ".join(spec.name for spec in self.plan.inputs)

@@ -11,7 +11,7 @@ from minitvm import tir
 from minitvm.base import MeasureError
 
 from .function import is_count
-from .network import Call, Library, NetworkPlan, elements
+from .network import Call, Library, NetworkPlan, byte_size
 
 COLUMNS = f"{'call':32} {'us':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"
 
@@ -139,20 +139,17 @@ def _moved(call: Call, lib: Library) -> tuple[int, int]:
     inputs = [
         b for b in func.params if not _among(b, func.outputs) and not _among(b, func.constants)
     ]
-    return _bytes((*inputs, *constants)), _bytes(outputs)
+    return sum(map(byte_size, (*inputs, *constants))), sum(map(byte_size, outputs))
 
 
 def _temporary(call: Call, lib: Library) -> int:
     """Return the bytes that a call writes to the arena."""
     func = lib.kernels[call.kernel].func
     pairs = zip(func.params, call.args, strict=True)
-    arena = [b for b, place in pairs if place.space == "arena" and _among(b, func.outputs)]
-    return _bytes(arena)
+    return sum(
+        byte_size(b) for b, place in pairs if place.space == "arena" and _among(b, func.outputs)
+    )
 
 
 def _among(b: object, buffers: Iterable[tir.Buffer]) -> bool:
     return any(b is other for other in buffers)
-
-
-def _bytes(buffers: Iterable[tir.Buffer | tir.Var]) -> int:
-    return sum(elements(b) * b.dtype.bytes for b in buffers)

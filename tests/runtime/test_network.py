@@ -11,7 +11,16 @@ import pytest
 import minitvm as tvm
 from minitvm import codegen, driver, runtime, te, tir
 from minitvm.base import FLOAT32, ArgumentError, BuildError, MeasureError, Target
-from minitvm.runtime import Call, Library, NetworkModule, NetworkPlan, Place, TensorSpec
+from minitvm.runtime import (
+    Call,
+    Library,
+    NetworkModule,
+    NetworkPlan,
+    Place,
+    TensorSpec,
+    network_module,
+)
+from minitvm.runtime.network_calls import PythonCalls
 
 N = 64
 TARGETS = ["llvm -num-cores=1", "llvm -num-cores=2", "numba", "python"]
@@ -116,8 +125,11 @@ def test_the_talks_lines_run_a_network(target: str) -> None:
     assert module.get_num_outputs() == 1
 
 
-def test_python_makes_the_same_calls(native: tuple[NetworkPlan, Library]) -> None:
-    module = runtime.create(*native, compiled=False)
+def test_python_makes_the_same_calls(
+    native: tuple[NetworkPlan, Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_module, "CompiledCalls", PythonCalls)
+    module = runtime.create(*native)
     module.set_input(**values())
     x = numbers((N, N), 9)
     np.testing.assert_array_equal(module(x), expected(x, values()))

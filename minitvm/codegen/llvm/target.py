@@ -5,7 +5,7 @@ from __future__ import annotations
 from minitvm import lowering, runtime, tir
 from minitvm.base import Target, debug
 
-from ..backend import Backend, BuildRequest, packaged
+from ..backend import Backend, BuildRequest
 from ..common import clean
 from ..python import emit_python
 from .emit import emit_llvm
@@ -31,14 +31,15 @@ def _load(request: BuildRequest, text: str) -> runtime.Function:
         "ll": lambda: machine.ll,
         "asm": lambda: machine.asm,
     }
-    kept = {"tir": sources["tir"]}
-    return runtime.Function(
-        func,
-        run,
-        sources,
-        lambda: packaged(request, machine.object, kept, entry, machine.calls),
-        prepack=request.prepack,
-    )
+
+    def package() -> runtime.Package:
+        target, texts = request.target, {"tir": str(func)}
+        needs = runtime.machine_for(target)
+        return runtime.Package(
+            func, target, machine.object, texts, entry, machine.calls, machine=needs
+        )
+
+    return runtime.Function(func, run, sources, package, prepack=request.prepack)
 
 
 LLVM = Backend(passes=lowering.PASSES["llvm"], emit=_emit, load=_load, isolates=True)
