@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from minitvm import accel, lowering, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
@@ -70,33 +72,20 @@ def lift_allocations(s: tir.Stmt) -> tir.Stmt:
 
     Allocations then no longer separate neighbouring statements of one unit.
     """
-    buffers, body = _lifted(s)
-    return _allocate(buffers, body)
+    buffers: list[tir.Buffer] = []
 
+    def without(s: tir.Stmt) -> tir.Stmt:
+        """Return `s` without the allocations outside of its loops, which `buffers` gets."""
+        match s:
+            case tir.Allocate(buffer, body):
+                buffers.append(buffer)
+                return without(body)
+            case tir.For():
+                return replace(s, body=lift_allocations(s.body))
+            case _:
+                return tir.map_children(s, without, lambda e: e)
 
-def _lifted(s: tir.Stmt) -> tuple[list[tir.Buffer], tir.Stmt]:
-    """Return the buffers that `s` allocates outside of loops, and `s` without these allocations."""
-    match s:
-        case tir.Allocate(buffer, body):
-            buffers, inner = _lifted(body)
-            return [buffer, *buffers], inner
-        case tir.Seq(parts):
-            lifted = [_lifted(part) for part in parts]
-            return [b for found, _ in lifted for b in found], tir.seq(*(part for _, part in lifted))
-        case tir.For(var, extent, body, kind, thread):
-            return [], tir.For(var, extent, lift_allocations(body), kind, thread)
-        case tir.If(cond, body, orelse, likely):
-            buffers, inner = _lifted(body)
-            more, other = ([], None) if orelse is None else _lifted(orelse)
-            return [*buffers, *more], tir.If(cond, inner, other, likely)
-        case tir.Pragma(key, value, body):
-            buffers, inner = _lifted(body)
-            return buffers, tir.Pragma(key, value, inner)
-        case _:
-            return [], s
-
-
-def _allocate(buffers: list[tir.Buffer], body: tir.Stmt) -> tir.Stmt:
+    body = without(s)
     for b in reversed(buffers):
         body = tir.Allocate(b, body)
     return body

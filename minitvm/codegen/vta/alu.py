@@ -8,6 +8,8 @@ from minitvm import accel, lowering, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 
+from .now import stride
+
 OPERATIONS = {"add": "add", "mul": "mul", "min": "min", "max": "max", "shr": "shr", "shl": "shr"}
 
 
@@ -167,22 +169,21 @@ def _over_elements(
 
 def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) -> list[Sweep]:
     """Return a Sweep for each loop; merge loops that together step evenly through memory."""
-    found: list[Sweep] = []
+    sweeps: list[Sweep] = []
     for loop in loops:
         strides: list[int] = []
         for e in operands:
-            factors = [c for a, c in tir.split_terms(e.indices[0])[0] if a is loop.var]
-            rest = tir.sub(e.indices[0], tir.mul(loop.var, sum(factors)))
-            if not isinstance(loop.extent, int) or not tir.free_of(rest, [loop.var]):
+            step = stride(e.indices[0], loop.var)
+            if not isinstance(loop.extent, int) or step is None:
                 why = f"loop {loop.var.name!r} does not step through {e.buffer.name} evenly"
                 raise _refusal(store, why, "loops of constant extents over the dimensions")
-            strides.append(sum(factors))
+            strides.append(step)
         assert isinstance(loop.extent, int)
-        found.append(Sweep(loop.extent, tuple(strides)))
+        sweeps.append(Sweep(loop.extent, tuple(strides)))
     # reduction loops outside, so that operations on one accumulator are far apart
-    found.sort(key=lambda sweep: (sweep.strides[0] != 0, -sweep.strides[0]))
+    sweeps.sort(key=lambda sweep: (sweep.strides[0] != 0, -sweep.strides[0]))
     joined: list[Sweep] = []
-    for sweep in found:
+    for sweep in sweeps:
         if joined and joined[-1].strides == tuple(s * sweep.extent for s in sweep.strides):
             joined[-1] = Sweep(joined[-1].extent * sweep.extent, sweep.strides)
         else:
@@ -214,11 +215,11 @@ def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> li
 
 def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
     """Split loops that are too long for an instruction, such as 100352 into 14336 times 7."""
-    found: list[Sweep] = []
+    shorter: list[Sweep] = []
     for sweep in sweeps:
         least = -(-sweep.extent // lowering.MAX_ITERATIONS)
         parts = (n for n in range(least, lowering.MAX_ITERATIONS + 1) if sweep.extent % n == 0)
         inner = 1 if least < 2 else next(parts, 1)
-        found.append(Sweep(sweep.extent // inner, tuple(n * inner for n in sweep.strides)))
-        found += [Sweep(inner, sweep.strides)] if inner > 1 else []
-    return found
+        shorter.append(Sweep(sweep.extent // inner, tuple(n * inner for n in sweep.strides)))
+        shorter += [Sweep(inner, sweep.strides)] if inner > 1 else []
+    return shorter

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
 
-from .now import Now
+from .now import Now, stride
 from .stream import Kernel, Site, Stream
 
 RESET = "fill_zero"
@@ -27,13 +28,9 @@ class Operation:
     imm: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class MicroLoops:
-    """The two loops of an instruction of the compute unit, and the micro-operations inside them."""
-
-    extents: tuple[int, ...]
-    factors: tuple[tuple[int, int, int], ...]
-    uops: tuple[accel.Uop, ...]
+# the extents of the loops of an instruction; by how many elements (dst, src, wgt) each loop advances
+# per iteration; and the micro-operations inside
+MicroLoops: TypeAlias = tuple[list[int], list[tuple[int, int, int]], tuple[accel.Uop, ...]]
 
 
 class Compute:
@@ -65,8 +62,8 @@ class Compute:
             case tir.For(body=body):
                 return self.kind(body)
             case tir.Seq(parts):
-                found = {self.kind(part) for part in parts}
-                return found.pop() if len(found) == 1 else None
+                kinds = {self.kind(part) for part in parts}
+                return kinds.pop() if len(kinds) == 1 else None
             case tir.Evaluate(tir.Call(name, args)):
                 what = name.removeprefix("ex.")
                 if what not in COMPUTED:
@@ -83,13 +80,15 @@ class Compute:
         Up to two outer loops of `s` become loops of the instruction, inner loops micro-operations.
         """
         site = self.site(s)
-        work = self.loops_of(s, kind, site)
-        if 0 in work.extents or not work.uops:
+        if site not in self.loops:
+            self.loops[site] = find_loops(s, kind, self.now.inside())
+        extents, factors, uops = self.loops[site]
+        if 0 in extents or not uops:
             return
         name = "gemm" if kind.name in (*GEMM, ACCUMULATE) else kind.name
-        begin, end = stream.kernel(Kernel(name, site, work.uops))
-        outer, inner = (*work.extents, 1, 1)[:2]
-        by_outer, by_inner = (*work.factors, (0, 0, 0), (0, 0, 0))[:2]
+        begin, end = stream.kernel(Kernel(name, site, uops))
+        outer, inner = (*extents, 1, 1)[:2]
+        by_outer, by_inner = (*factors, (0, 0, 0), (0, 0, 0))[:2]
         dst, src, wgt = zip(by_outer, by_inner, strict=True)
         loops = accel.UopLoops(
             begin=begin,
@@ -112,12 +111,6 @@ class Compute:
         loops, buffers = self.inputs[id(s)]
         return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
 
-    def loops_of(self, s: tir.Stmt, kind: Operation, site: Site) -> MicroLoops:
-        """Return the loops and micro-operations of `s` in this iteration, cached by `site`."""
-        if site not in self.loops:
-            self.loops[site] = find_loops(s, kind, self.now.inside())
-        return self.loops[site]
-
 
 def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
     """Return the loop variables that `s` depends on, and the on-chip buffers it accesses."""
@@ -131,18 +124,18 @@ def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
     """Return the loops and micro-operations of `s` in the iteration `now`; modify `now`."""
     extents, factors = list[int](), list[tuple[int, int, int]]()
     while isinstance(s, tir.For) and len(extents) < 2:
-        found, extent = _factors(s, now), now.value(s.extent)
-        if found is None or extent > lowering.MAX_ITERATIONS:
+        steps, extent = _factors(s, now), now.value(s.extent)
+        if steps is None or extent > lowering.MAX_ITERATIONS:
             break
         extents.append(extent)
-        factors.append(found)
+        factors.append(steps)
         now.env[s.var] = 0
         s = s.body
-    most = lowering.capacity(now.config, accel.Memory.UOP)
-    uops = tuple(islice(_uops(s, now), most + 1))  # with one too many, UopCache raises
+    capacity = lowering.capacity(now.config, accel.Memory.UOP)
+    uops = tuple(islice(_uops(s, now), capacity + 1))  # with one too many, UopCache raises
     if 0 not in extents:
         check_distance(kind, uops)
-    return MicroLoops(tuple(extents), tuple(factors), uops)
+    return extents, factors, uops
 
 
 def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
@@ -164,24 +157,23 @@ def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
 
 def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
     """Return by how many elements dst, src and wgt advance per iteration; None if this varies."""
-    found: set[tuple[int, ...]] = set()
+    factors: set[tuple[int | None, ...]] = set()
     for n in tir.walk(loop.body):
         if isinstance(n, tir.For) and not tir.free_of(n.extent, [loop.var]):
             return None
         if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call):
-            steps = [0 if view is None else _step(view, loop.var, now) for view in roles(n.value)]
-            found.add(tuple(-1 if step is None else step for step in steps))
-    dst, src, wgt = found.pop() if len(found) == 1 else (-1, -1, -1)
-    return (dst, src, wgt) if min(dst, src, wgt) >= 0 else None
+            views = roles(n.value)
+            factors.add(tuple(0 if v is None else _step(v, loop.var, now) for v in views))
+    dst, src, wgt = factors.pop() if len(factors) == 1 else (None, None, None)
+    if dst is None or src is None or wgt is None or min(dst, src, wgt) < 0:
+        return None
+    return dst, src, wgt
 
 
 def _step(view: tir.View, var: tir.Var, now: Now) -> int | None:
     """Return by how many elements a view advances if `var` grows by 1; None if this varies."""
-    at = view.first.indices[0]
-    factor = sum(c for a, c in tir.split_terms(at)[0] if a is var)
-    even = tir.free_of(tir.sub(at, tir.mul(var, factor)), [var])
-    size = now.size(memory_in(view))
-    return factor // size if even and factor % size == 0 else None
+    factor, size = stride(view.first.indices[0], var), now.size(memory_in(view))
+    return None if factor is None or factor % size else factor // size
 
 
 # --- checks --------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -53,7 +52,7 @@ def _copy(body: tir.Stmt) -> Copy:
         raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
     value, where = _unconverted(inside.buffer, inside.value), tuple[tir.Compare, ...]()
     if isinstance(value, tir.IfThenElse | tir.Where) and _is_zero(value.b):
-        where = tuple(_comparisons(value.cond, tir.text(body)))
+        where = tuple(_comparison(c, tir.text(body)) for c in lowering.conjuncts(value.cond))
         value = _unconverted(inside.buffer, value.a)
     if not isinstance(value, tir.Load):
         why = f"it stores {tir.text(inside.value)}, and a transfer cannot compute"
@@ -89,17 +88,13 @@ def _is_zero(e: tir.Expr) -> bool:
     return isinstance(e, tir.Const) and e.value == 0
 
 
-def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
-    """Return the comparisons whose conjunction is `cond`; raise LoweringError if there are none."""
-    match cond:
-        case tir.Binary("and", a, b):
-            return (*_comparisons(a, what), *_comparisons(b, what))
-        case tir.Compare():
-            return (cond,)
-        case _:
-            why = f"{tir.text(cond)} is not a bound on an index"
-            fix = "te.all(i >= 1, i < n + 1, ...)"
-            raise LoweringError(f"pragma dma_copy around\n{what}", why, fix)
+def _comparison(cond: tir.Expr, what: str) -> tir.Compare:
+    """Return the condition if it is a comparison; otherwise raise LoweringError."""
+    if isinstance(cond, tir.Compare):
+        return cond
+    why = f"{tir.text(cond)} is not a bound on an index"
+    fix = "te.all(i >= 1, i < n + 1, ...)"
+    raise LoweringError(f"pragma dma_copy around\n{what}", why, fix)
 
 
 # --- boxes ---------------------------------------------------------------------------------------

@@ -9,6 +9,12 @@ from minitvm import accel, tir
 from minitvm.base import ArgumentError, BuildError
 
 
+def stride(index: tir.Index, var: tir.Var) -> int | None:
+    """Return by how much `index` grows if `var` grows by 1; None if this varies."""
+    factor = sum(c for a, c in tir.split_terms(index)[0] if a is var)
+    return factor if tir.free_of(tir.sub(index, tir.mul(var, factor)), [var]) else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Now:
     """The values of the enclosing loops' variables, and the element where each buffer begins."""
