@@ -7,7 +7,7 @@ they compile and run nothing.
 # pyright: reportUnusedImport=false
 
 from .backend import Backend, BuildRequest
-from .common import clean, refuse_accelerator
+from .common import clean
 from .llvm import emit_llvm, lifted
 from .numba import emit_numba
 from .python import emit_python

@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 from minitvm import lowering, runtime, tir
 from minitvm.base import Target, debug
 
+from .common import check_for_cpu
+
 Emitted = TypeVar("Emitted")
 
 
@@ -36,7 +38,8 @@ class Backend(Generic[Emitted]):
     emit          emits a program as text or instructions
     load          makes a function from the emitted program
     machine       returns the machine that a program is lowered for; None if the target has just one
-    accelerator   whether the target has the memories and pragmas of an accelerator
+    check         raises BuildError if the target cannot run a program; by default the check of CPUs
+    prepacks      whether what depends on constants only becomes a program of its own, func.prepack
     isolates      whether the target can compile in another process
     """
 
@@ -44,7 +47,8 @@ class Backend(Generic[Emitted]):
     emit: Callable[[tir.PrimFunc, Target], Emitted]
     load: Callable[[BuildRequest, Emitted], runtime.Function]
     machine: Callable[[], Hashable] = lambda: None
-    accelerator: bool = False
+    check: Callable[[tir.PrimFunc, Target], None] = check_for_cpu
+    prepacks: bool = True
     isolates: bool = False
 
 

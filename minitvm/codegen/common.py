@@ -4,7 +4,7 @@ import keyword
 import re
 
 from minitvm import lowering, tir
-from minitvm.base import BuildError
+from minitvm.base import BuildError, Target
 
 # names that emitted code uses: Python's builtins and helpers, libm and libc
 RESERVED = {
@@ -70,9 +70,10 @@ def refuse_threads(s: tir.For) -> None:
         )
 
 
-def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
+def check_for_cpu(func: tir.PrimFunc, target: Target) -> None:
     """Raise BuildError if a program for a CPU uses memories or pragmas of the accelerator."""
-    for n in lowering.every(s):
+    tir.check_buffers(func)
+    for n in lowering.every(func.body):
         if isinstance(n, tir.Allocate) and lowering.memory_of(n.buffer) is not None:
             what = f"{n.buffer.name} in {n.buffer.scope!r}"
         elif isinstance(n, tir.Pragma) and n.key in ACTED_ON:
@@ -80,5 +81,5 @@ def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
         else:
             continue
         raise BuildError(
-            f"{what} for target {kind!r}", "only the accelerator has this", 'target="vta"'
+            f"{what} for target {target.kind!r}", "only the accelerator has this", 'target="vta"'
         )

@@ -50,7 +50,7 @@ def lower(
         passes=backend.passes if passes is None else passes,
         until=check_text("until", default if until is None else until, '"nest"') or default,
         watch=watch,
-        prepack=not backend.accelerator,
+        prepack=backend.prepacks,
     )
     machine = backend.machine()
     return func if machine is None else replace(func, machine=machine)
@@ -84,9 +84,7 @@ def build(
     check_host(to, target_host)
     check_isolate(isolate, backend, to)
     func = s if isinstance(s, tir.PrimFunc) else lower(s, args, name, target=to, binds=binds)
-    if not backend.accelerator:
-        tir.check_buffers(func)
-        codegen.refuse_accelerator(func.body, to.kind)
+    backend.check(func, to)
     state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may change later
     scalar = partial(_scalar, func, state, tuple(args), name)
     function = _loaded(backend, codegen.BuildRequest(func, to, isolate, scalar))

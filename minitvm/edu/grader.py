@@ -151,7 +151,7 @@ def _mark(
     """Run the cells, mark the items `rest`, and add to `known`; stop if the process is lost."""
     limits, checks = task.limits, str(task.checks)
     request = {"cells": cells, "limits": asdict(limits), "checks": checks}
-    reply = worker.ask(request, seconds=workers.START + limits.notebook)
+    reply = worker.ask(request, seconds=workers.START_SECONDS + limits.notebook)
     if isinstance(reply, workers.Failure):
         why = "the cells of the notebook together took too long"
         known.marks |= {item.id: unmarked(item, _lost(reply, why)) for item in rest}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from minitvm import accel, tir
 from minitvm.base import ArgumentError, check_kind
 
 from .arguments import Arguments
-from .function import Function, Times, is_count, unmeasurable
+from .function import Function, Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +105,10 @@ class AcceleratorFunction(Function):
         if config is None:
             return self.config
         check_kind("config", config, accel.Config, fix="vta.vta_pynq")
-        built, given = _blocks(self.config), _blocks(config)
-        if built != given:
-            other = ", ".join(f"{k}={n}, not {given[k]}" for k, n in built.items() if n != given[k])
-            why = f"it is built for {self.config.name}: {other}"
+        built, other = _blocks(self.config), _blocks(config)
+        if built != other:
+            sizes = ", ".join(f"{k}={n}, not {other[k]}" for k, n in built.items() if n != other[k])
+            why = f"it is built for {self.config.name}: {sizes}"
             fix = f"with vta.Environment({config.name}): lower and build it again"
             raise ArgumentError(f"{self.name} on {config.name}", why, fix)
         return config
@@ -124,38 +123,21 @@ class AcceleratorFunction(Function):
         Uninitialised reads, as in a program whose transfers are skipped to time the rest.
         Stores of accumulators that were loaded but not computed.
         """
-        found = accel.verify(self.program, self.config)
-        kept = accel.Verdict(
-            hazards=found.hazards, uninitialised=found.uninitialised, stale=found.stale
+        verdict = accel.verify(self.program, self.config)
+        accepted = accel.Verdict(
+            hazards=verdict.hazards, uninitialised=verdict.uninitialised, stale=verdict.stale
         )
-        return (
-            tuple(accel.explain(self.program, kept).splitlines()) if kept != accel.Verdict() else ()
-        )
+        if accepted == accel.Verdict():
+            return ()
+        return tuple(accel.explain(self.program, accepted).splitlines())
 
-    def time_evaluator(
-        self,
-        name: str | None = None,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 3,
-        min_repeat_ms: float = 0,
-        timer: Callable[[], float] = time.perf_counter,
-    ) -> Callable[..., SimulatedTimes]:
-        """Return a function that takes the same arguments and returns the simulated seconds.
-
-        One simulation without data is enough, because cycles do not vary; the result has `repeat`
-        equal entries. dev, number, min_repeat_ms and timer are accepted as for other targets.
-        """
-        del dev, number, min_repeat_ms, timer
-        if name not in (None, self.name, "main") or not is_count(repeat):
-            raise unmeasurable(self.name, f"time_evaluator({name!r}, repeat={repeat!r})")
-
-        def evaluate(*args: Any) -> SimulatedTimes:
-            self._checked(args)
-            cycles = self.run().cycles
-            return SimulatedTimes((cycles / self.config.clock_hz,) * repeat, cycles)
-
-        return evaluate
+    def _timed(
+        self, args: list[Any], count: int, repeat: int, least_ms: float, timer: Callable[[], float]
+    ) -> SimulatedTimes:
+        """Return `repeat` equal times: one simulation is enough, because cycles do not vary."""
+        del args, count, least_ms, timer
+        cycles = self.run().cycles
+        return SimulatedTimes((cycles / self.config.clock_hz,) * repeat, cycles)
 
     def _execute(self, arrays: list[Any]) -> None:
         """Run the program on arrays, one for each area of main memory."""

@@ -150,27 +150,30 @@ class Function:
             raise ArgumentError(what, why, "f.time_evaluator(number=10)(a, b, c)")
         if name not in (None, self.name, "main") or not is_count(number) or not is_count(repeat):
             what = f"time_evaluator({name!r}, number={number!r}, repeat={repeat!r})"
-            raise unmeasurable(self.name, what)
+            why = f"the function is {self.name!r}; number and repeat must be ints of at least 1"
+            raise MeasureError(what, why, "f.time_evaluator(number=10, repeat=3)")
         least = _least_ms(min_repeat_ms)
         if not callable(timer):
             raise MeasureError(f"timer={timer!r}", "it is not a function", "time.perf_counter")
 
-        def evaluate(*args: Any) -> Times:
-            ready = self._checked(args)
-            self._run(ready)
-            count, results = number, list[float]()
-            while len(results) < repeat:
-                start = timer()
-                for _ in range(count):
-                    self._run(ready)
-                seconds = timer() - start
-                if seconds * 1e3 < least:
-                    count = _more_calls(count, least, seconds)
-                else:
-                    results.append(seconds / count)
-            return Times(tuple(results))
+        return lambda *args: self._timed(self._checked(args), number, repeat, least, timer)
 
-        return evaluate
+    def _timed(
+        self, args: list[Any], count: int, repeat: int, least_ms: float, timer: Callable[[], float]
+    ) -> Times:
+        """Measure calls with checked arguments, as time_evaluator says."""
+        self._run(args)
+        results = list[float]()
+        while len(results) < repeat:
+            start = timer()
+            for _ in range(count):
+                self._run(args)
+            seconds = timer() - start
+            if seconds * 1e3 < least_ms:
+                count = _more_calls(count, least_ms, seconds)
+            else:
+                results.append(seconds / count)
+        return Times(tuple(results))
 
     def __repr__(self) -> str:
         head = next(self.func.lines(self.func.printer()))
@@ -246,12 +249,6 @@ def _loaded(package: Package, what: str) -> Function:
 def is_count(n: object) -> bool:
     """Return whether `n` is an int >= 1."""
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
-
-
-def unmeasurable(name: str, what: str) -> MeasureError:
-    """Return the error for a bad name or number of calls in a call of time_evaluator."""
-    why = f"the function is {name!r}; number and repeat must be ints of at least 1"
-    return MeasureError(what, why, "f.time_evaluator(number=10, repeat=3)")
 
 
 def _least_ms(given: object) -> float:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 T = TypeVar("T")
-TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
+TICK_SECONDS = 0.2  # seconds: Windows notices Ctrl-C only between waits
 
 
 def interruptibly(work: Callable[[], T]) -> T:
@@ -30,5 +30,5 @@ def interruptibly(work: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="minitvm-compile", daemon=True).start()
     while not done.done():
-        wait([done], TICK)
+        wait([done], TICK_SECONDS)
     return done.result()

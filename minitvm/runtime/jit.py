@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from llvmlite import binding as llvm_binding
 
-from minitvm.base import BuildError, Target, processor
+from minitvm.base import BuildError, processor
 
 from .interrupt import interruptibly
 
@@ -195,15 +195,6 @@ def compile_ir(
     return LLVMSource(text, cpu, features, opt, unroll=unroll).loaded(symbols)
 
 
-def compile_object(text: str, target: Target) -> bytes:
-    """Compile the LLVM IR `text` to an object file, without loading it: see load_object.
-
-    Safe to call from several threads, even while other code is loaded. Raises BuildError as
-    compile_ir does, but not for functions that do not exist: load_object checks them.
-    """
-    return LLVMSource(text, target.mcpu, target.mattr, unroll=target.unroll).made("object")
-
-
 def load_object(
     image: bytes,
     *,
@@ -211,7 +202,7 @@ def load_object(
     calls: Iterable[str] = (),
     source: LLVMSource | None = None,
 ) -> NativeCode:
-    """Load an object file made by compile_object or compile_ir, without compiling anything.
+    """Load an object file made by LLVMSource or compile_ir, without compiling anything.
 
     `calls` are the functions that the code calls by name (declared(text)); `source` is its IR.
     Raises BuildError if a function in `calls` does not exist, or if `image` is not an object

@@ -23,12 +23,12 @@ from typing import Any
 from minitvm.base import ArgumentError, host
 
 from .jit import NativeCode, compile_ir
-from .team import LAUNCH_IR, LINGER_IR, MAX_HELPERS, WAITING, WORDS
+from .team import LAUNCH_IR, MAX_HELPERS, SPIN_WAIT_IR, WAITING, WORDS
 
 CHUNKS_PER_THREAD = 8  # balances threads of unequal speed at a negligible cost
 SHORT = 4e-4  # seconds; a shorter loop has ended before a worker that sleeps can help
 SOON = 1e-3  # seconds; a loop that begins so soon after another one will not be the last
-MOST_LOOPS = 10_000  # whose times are remembered
+MAX_LOOPS = 10_000  # whose times are remembered
 
 DRAIN_IR = """
 ; Run chunks of a job until none is left to take.
@@ -84,24 +84,8 @@ leave:
   ret void
 }
 """
-DRAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-LINGER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-SETTLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 FINISHED, INTERRUPTED = 1, 2  # stored by `minitvm_share`: the loop has run; 2 after Ctrl-C
-
-
-class LoopRecord(ctypes.Structure):
-    """A parallel loop and its progress in iterations, as the native function `drain` reads it."""
-
-    _fields_ = (
-        ("body", ctypes.c_void_p),
-        ("closure", ctypes.c_void_p),
-        ("extent", ctypes.c_int64),
-        ("grain", ctypes.c_int64),
-        ("next", ctypes.c_int64),
-        ("done", ctypes.c_int64),
-    )
 
 
 class Job:
@@ -111,11 +95,12 @@ class Job:
     body and closure, which may have been freed, are not accessed.
     """
 
-    __slots__ = ("finished", "loop", "where")
+    __slots__ = ("extent", "finished", "loop", "where")
 
     def __init__(self, body: int, closure: int | None, extent: int, threads: int) -> None:
         grain = max(1, extent // (threads * CHUNKS_PER_THREAD)) if threads > 1 else max(1, extent)
-        self.loop = LoopRecord(body, closure, extent, grain, 0, 0)
+        self.extent = extent
+        self.loop = (ctypes.c_int64 * 6)(body, closure or 0, extent, grain)  # as `drain` reads it
         self.where = ctypes.addressof(self.loop)
         self.finished = threading.Lock()
         self.finished.acquire()  # released by the worker that runs the last chunk
@@ -126,10 +111,11 @@ class Pool:
 
     def __init__(self, threads: int) -> None:
         self.team = (ctypes.c_int64 * WORDS)(threads)
-        self.code = compile_ir(DRAIN_IR + LINGER_IR, opt=1, symbols={"minitvm_yield": _system()[0]})
-        self.drain: Callable[[int], int] = DRAIN(self.code.address("drain"))
-        self.settle: Callable[[int, int], None] = SETTLE(self.code.address("settle"))
-        self.linger: Callable[[int], None] = LINGER(self.code.address("linger"))
+        symbols, p = {"minitvm_yield": _system()[0]}, ctypes.c_void_p
+        self.code = compile_ir(DRAIN_IR + SPIN_WAIT_IR, opt=1, symbols=symbols)
+        self.drain: Callable[[int], int] = self.code.function("drain", p)
+        self.settle: Callable[[int, int], None] = self.code.function("settle", p, p, result=None)
+        self.spin_wait: Callable[[int], None] = self.code.function("spin_wait", p, result=None)
         self.restart()
 
     @property
@@ -166,18 +152,18 @@ class Pool:
             if threads > 1:
                 self.invite(job, threads - 1)
             elif not nested and start - self.ended < SOON:
-                self.rouse()
+                self.wake()
             if not self.drain(job.where) and extent > 0:
                 job.finished.acquire()
         finally:
             self.settle(job.where, state)  # even after Ctrl-C: the closure is on the caller's stack
             self.local.busy = nested
-        if len(self.seconds) >= MOST_LOOPS:
+        if len(self.seconds) >= MAX_LOOPS:
             self.seconds.clear()
         self.ended = time.perf_counter()
         self.seconds[loop] = self.ended - start
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Wake the workers, so that they wait in native code for the next loops."""
         helpers = min(self.threads - 1, MAX_HELPERS)
         if any(self.team[8 * (n + 2)] != WAITING for n in range(helpers)):
@@ -187,7 +173,7 @@ class Pool:
         """Queue `job` for `helpers` workers, discarding stale jobs."""
         with self.starting:
             while len(self.workers) < helpers:
-                self.hire()
+                self.spawn()
         try:
             while True:
                 self.invitations.get_nowait()
@@ -199,7 +185,7 @@ class Pool:
             self.invitations.put(job)
         self.allow(everywhere)
 
-    def hire(self) -> None:
+    def spawn(self) -> None:
         """Start one more worker, as a daemon thread that does not keep the interpreter alive."""
         name = f"minitvm-worker-{len(self.workers) + 1}"
         number = len(self.workers)
@@ -228,7 +214,7 @@ class Pool:
             if self.drain(job.where):
                 job.finished.release()
             if number < MAX_HELPERS:
-                self.linger(mailbox)
+                self.spin_wait(mailbox)
 
 
 def num_threads() -> int:

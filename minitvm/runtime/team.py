@@ -17,11 +17,11 @@ AWAY, WAITING, TAKEN, RESERVED = 0, 1, 2, 3
 # A worker checks its mailbox this many times before it leaves: about 3 ms. In a network, the caller
 # works alone for up to a millisecond at a time; waking a worker that has left takes
 # up to 0.2 ms.
-PATIENCE = 65536
+MAX_SPINS = 65536
 X86, ARM = "void @llvm.x86.sse2.pause()", "void @llvm.aarch64.hint(i32)"
 HINT = {"x86_64": X86, "AMD64": X86, "aarch64": ARM, "arm64": ARM}.get(platform.machine(), "")
 
-LINGER_IR = f"""
+SPIN_WAIT_IR = f"""
 declare i32 @minitvm_yield()
 {HINT and f"declare {HINT}"}
 
@@ -39,12 +39,12 @@ leave:
 }}
 
 ; Take the jobs that are stored in `mailbox`, until none has been for a while.
-define void @linger(ptr %mailbox) {{
+define void @spin_wait(ptr %mailbox) {{
 start:
   store atomic i64 {WAITING}, ptr %mailbox seq_cst, align 8
   br label %look
 look:
-  %n = phi i64 [ 0, %start ], [ 0, %posted ], [ 0, %take ], [ %next, %idle ], [ 0, %tired ]
+  %n = phi i64 [ 0, %start ], [ 0, %posted ], [ 0, %take ], [ %next, %idle ], [ 0, %expired ]
   %state = load atomic i64, ptr %mailbox seq_cst, align 8
   switch i64 %state, label %posted [ i64 {AWAY}, label %leave
                                      i64 {WAITING}, label %idle
@@ -63,9 +63,9 @@ take:
 idle:
   call void @pause(i64 %n)
   %next = add i64 %n, 1
-  %patient = icmp slt i64 %next, {PATIENCE}
-  br i1 %patient, label %look, label %tired
-tired:
+  %again = icmp slt i64 %next, {MAX_SPINS}
+  br i1 %again, label %look, label %expired
+expired:
   %leaving = cmpxchg ptr %mailbox, i64 {WAITING}, i64 {AWAY} seq_cst seq_cst
   %free = extractvalue {{ i64, i1 }} %leaving, 1
   br i1 %free, label %leave, label %look

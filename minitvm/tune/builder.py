@@ -122,9 +122,9 @@ class Builder:
         self._pool.close()
 
     def _emitted(self, func: tir.PrimFunc) -> str:
-        tir.check_buffers(func)
-        codegen.refuse_accelerator(func.body, LLVM)
-        return codegen.TARGETS[LLVM].emit(func, self._target)
+        backend = codegen.TARGETS[LLVM]
+        backend.check(func, self._target)
+        return backend.emit(func, self._target)
 
     def _options(self) -> dict[str, object]:
         """Return the options of the compiler, as compile_job.py reads them.

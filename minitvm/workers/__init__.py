@@ -6,5 +6,5 @@ from .boot import limit_memory
 from .pool import Pool
 from .serve import serve
 from .wire import ClosedError, Message, WireError, receive, send
-from .worker import START, Failure, FailureKind, Worker
+from .worker import START_SECONDS, Failure, FailureKind, Worker
 from .zygote import FORKS, die_with_parent

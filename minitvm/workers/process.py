@@ -20,7 +20,7 @@ from typing import IO, Any, Literal
 
 import psutil
 
-from .wire import LARGEST, LARGEST_APART, Message, WireError, receive, send
+from .wire import MAX_BYTES, MAX_BYTES_APART, Message, WireError, receive, send
 from .zygote import kill_descendants
 
 BOOT = """
@@ -32,8 +32,10 @@ main()
 """
 FOLDER = "minitvm"  # how names of temporary folders begin; the process that owns them follows
 LAST_BYTES, LAST_LINES = 40_000, 20  # of stderr that a failure shows
-CLOSING = 5.0  # seconds that a busy machine may take to end a process that has closed its pipe
-TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
+CLOSE_SECONDS = (
+    5.0  # seconds that a busy machine may take to end a process that has closed its pipe
+)
+TICK_SECONDS = 0.2  # seconds: Windows notices Ctrl-C only between waits
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "MINITVM_CHECK")
 ROOT = str(Path(__file__).resolve().parent.parent.parent)  # the folder of the package
@@ -54,10 +56,10 @@ class Process:
         self._folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
         folder = os.path.realpath(self._folder.name)
         remove_leftovers(os.stat(folder).st_uid)
-        told = json.dumps({**given, "path": path, "parent": os.getpid()})
+        options = json.dumps({**given, "path": path, "parent": os.getpid()})
         self._stderr: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  until end()
         self._popen = subprocess.Popen(
-            [sys.executable, *(("-P", "-s") if self._apart else ()), "-c", BOOT, told],
+            [sys.executable, *(("-P", "-s") if self._apart else ()), "-c", BOOT, options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -69,7 +71,7 @@ class Process:
         assert self._popen.stdout is not None
         self._reader = threading.Thread(
             target=_pass_on,
-            args=(self._popen.stdout, self._replies, LARGEST_APART if self._apart else LARGEST),
+            args=(self._popen.stdout, self._replies, MAX_BYTES_APART if self._apart else MAX_BYTES),
             daemon=True,
         )
         self._reader.start()
@@ -89,7 +91,7 @@ class Process:
         while True:
             left = end - time.monotonic()
             try:
-                reply = self._replies.get(timeout=max(0.0, min(TICK, left)))
+                reply = self._replies.get(timeout=max(0.0, min(TICK_SECONDS, left)))
                 if isinstance(reply, Message):
                     self._let("suspend")
                 return reply
@@ -118,7 +120,7 @@ class Process:
     def code(self) -> int:
         """Return the exit code of a process that closed its pipe; -n if signal n ended it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(CLOSING)
+            self._popen.wait(CLOSE_SECONDS)
         return self._popen.poll() or 0
 
     def last_lines(self) -> tuple[str, ...]:

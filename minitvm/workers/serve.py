@@ -15,7 +15,7 @@ from typing import IO
 from .wire import Message, WireError, receive, send
 from .zygote import Answer, Pipes, fork_children
 
-SHORTEST = 1e-6  # seconds; 0 would mean no limit
+MIN_SECONDS = 1e-6  # seconds; 0 would mean no limit
 
 
 def serve(answer: Answer) -> None:
@@ -45,7 +45,7 @@ def _limit_time(seconds: float | None, cpu_seconds: float | None) -> None:
     if hasattr(signal, "setitimer"):  # on Windows, the parent ends this process
         timers = ((signal.ITIMER_REAL, seconds), (signal.ITIMER_PROF, cpu_seconds))
         for timer, limit in timers:
-            signal.setitimer(timer, 0 if limit is None else max(SHORTEST, limit))
+            signal.setitimer(timer, 0 if limit is None else max(MIN_SECONDS, limit))
 
 
 def _taken(requests: IO[bytes]) -> Message:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import IO, Any, NamedTuple, cast
 
 HEAD = struct.Struct(">QQ")
-LARGEST = 1 << 30  # bytes of one frame
-LARGEST_APART = 1 << 28  # the same, from a process that is not trusted
+MAX_BYTES = 1 << 30  # bytes of one frame
+MAX_BYTES_APART = 1 << 28  # the same, from a process that is not trusted
 
 
 class Message(NamedTuple):
@@ -45,11 +45,11 @@ def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes], largest: int = LARGEST) -> Message:
-    """Read one frame; raise WireError if it is malformed or longer than `largest` bytes."""
+def receive(stream: IO[bytes], limit: int = MAX_BYTES) -> Message:
+    """Read one frame; raise WireError if it is malformed or longer than `limit` bytes."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
-    if text_bytes + blob_bytes > largest:
-        raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; the limit is {largest}")
+    if text_bytes + blob_bytes > limit:
+        raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; the limit is {limit}")
     try:
         text, rest = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
         frame = json.loads(text)

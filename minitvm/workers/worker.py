@@ -11,8 +11,8 @@ from .process import Process
 from .wire import ClosedError, Message, WireError
 from .zygote import FORKS
 
-START = 60.0  # seconds until a process must be ready, and until it must be prepared
-GRACE = 5.0  # seconds that a process may take to end itself at its time limit, where it can
+START_SECONDS = 60.0  # seconds until a process must be ready, and until it must be prepared
+GRACE_SECONDS = 5.0  # seconds that a process may take to end itself at its time limit, where it can
 Limits: TypeAlias = Mapping[str, float | None]
 FailureKind: TypeAlias = Literal["crashed", "exited", "timed out", "garbage"]
 
@@ -157,12 +157,12 @@ class Worker:
             self.close()
             process = self._start()
         if not self._ready:
-            first = process.reply(START)
+            first = process.reply(START_SECONDS)
             if not isinstance(first, Message):
-                return self._failure(process, first, {"seconds": START})
+                return self._failure(process, first, {"seconds": START_SECONDS})
             self._ready = True
         if self._preparation is not None and not self._prepared:
-            reply = self._asked(process, self._preparation, START, None, prepare=True)
+            reply = self._asked(process, self._preparation, START_SECONDS, None, prepare=True)
             if isinstance(reply, Failure):
                 return reply
             self._prepared = True
@@ -179,7 +179,7 @@ class Worker:
         value, blobs = request
         limits = {"seconds": seconds, "cpu_seconds": cpu_seconds}
         process.send({"value": value, "prepare": prepare, **limits}, blobs)
-        reply = process.reply(seconds + (GRACE if hasattr(signal, "setitimer") else 0))
+        reply = process.reply(seconds + (GRACE_SECONDS if hasattr(signal, "setitimer") else 0))
         if not isinstance(reply, Message):
             return self._failure(process, reply, limits)
         match reply.value:

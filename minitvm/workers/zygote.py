@@ -26,8 +26,8 @@ from .wire import ClosedError, Message, WireError, receive, send
 
 FORKS = sys.platform == "linux"  # on macOS, libraries do not survive a fork
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-LOOK = 1.0  # seconds between two checks that the caller is alive
-PATIENCE = 1.0  # seconds that a child may take to end after it has closed its pipe
+CHECK_SECONDS = 1.0  # seconds between two checks that the caller is alive
+END_SECONDS = 1.0  # seconds that a child may take to end after it has closed its pipe
 Answer: TypeAlias = Callable[[Message], Message]
 
 
@@ -84,7 +84,7 @@ def _adopt_orphans() -> None:
 
 def _end_orphans() -> None:
     """Kill all processes that a dead child started, even in process groups of their own."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + END_SECONDS
     with contextlib.suppress(ChildProcessError):  # none is left
         while time.monotonic() < end:
             if not os.waitpid(-1, os.WNOHANG)[0]:
@@ -114,9 +114,9 @@ class Child:
             self._status = os.waitstatus_to_exitcode(status) if pid else None
         return self._status
 
-    def end(self, patience: float) -> int:
-        """Kill the child unless it ends within `patience` seconds; return its exit code."""
-        end = time.monotonic() + patience
+    def end(self, seconds: float) -> int:
+        """Kill the child unless it ends within `seconds` seconds; return its exit code."""
+        end = time.monotonic() + seconds
         while self.status() is None and time.monotonic() < end:
             time.sleep(0.001)
         if self._status is None:
@@ -157,7 +157,7 @@ def _asked(child: Child, request: Message, caller: Pipes, parent: int) -> tuple[
         _wait(replies, caller, parent, child)
         return receive(replies), True
     except ClosedError:
-        return Message({"ended": child.end(PATIENCE)}), False
+        return Message({"ended": child.end(END_SECONDS)}), False
     except WireError as e:
         child.end(0)
         return Message({"garbage": str(e)}), False
@@ -177,7 +177,7 @@ def _wait(stream: IO[bytes], caller: Pipes, parent: int, child: Child | None = N
     Raises ClosedError if `child` has ended, even if processes that it started keep the pipe open.
     """
     while True:
-        ready = select.select([stream, caller.requests], [], [], LOOK)[0]
+        ready = select.select([stream, caller.requests], [], [], CHECK_SECONDS)[0]
         if stream in ready:
             return
         if ready or os.getppid() != parent:  # during a request, the caller sends nothing

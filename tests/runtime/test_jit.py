@@ -11,8 +11,8 @@ import numpy as np
 import psutil
 import pytest
 
-from minitvm.base import BuildError, Target
-from minitvm.runtime import NativeCode, compile_ir, compile_object, load_object
+from minitvm.base import BuildError
+from minitvm.runtime import NativeCode, compile_ir, load_object
 from minitvm.runtime.isolated import IsolatedSource
 from minitvm.runtime.jit import LLVMSource, declared
 
@@ -57,9 +57,13 @@ def test_the_object_file_runs_without_compiling_again() -> None:
     assert call(load_object(image), "twice", 21) == 42
 
 
+def object_of(text: str, unroll: bool = True) -> bytes:
+    return LLVMSource(text, "", "", unroll=unroll).made("object")
+
+
 def test_an_object_is_compiled_for_a_target_and_loaded_later() -> None:
-    rolled = compile_object(SUM_OF_LINES, Target("llvm -unroll=0"))
-    assert len(rolled) < len(compile_object(SUM_OF_LINES, Target("llvm")))
+    rolled = object_of(SUM_OF_LINES, unroll=False)
+    assert len(rolled) < len(object_of(SUM_OF_LINES))
     a = (ctypes.c_float * 4096)(*range(4096))
     run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p)
     machine = load_object(rolled)
@@ -68,7 +72,7 @@ def test_an_object_is_compiled_for_a_target_and_loaded_later() -> None:
 
 def test_an_object_may_call_a_function_that_only_another_process_has() -> None:
     text = "declare void @missing()\ndefine void @f() {\n call void @missing()\n ret void\n}"
-    image = compile_object(text, Target("llvm"))
+    image = object_of(text)
     with pytest.raises(BuildError, match="call of 'missing'"):
         load_object(image, calls=declared(text))
 
@@ -79,7 +83,7 @@ def test_a_compilation_leaves_no_memory_behind() -> None:
     def grown(times: int) -> int:
         before = psutil.Process().memory_info().rss
         for _ in range(times):
-            compile_object(SUM_OF_LINES, Target("llvm"))
+            object_of(SUM_OF_LINES)
         return psutil.Process().memory_info().rss - before
 
     grown(20)  # what is made once

@@ -107,7 +107,7 @@ def test_a_short_loop_wakes_workers_only_if_another_one_follows(
 ) -> None:
     ours, invited = pool._pool(), list[int]()
     time.sleep(0.1)  # until no worker waits in native code
-    monkeypatch.setattr(ours, "invite", lambda job, helpers: invited.append(job.loop.extent))
+    monkeypatch.setattr(ours, "invite", lambda job, helpers: invited.append(job.extent))
     counts, body = (ctypes.c_int64 * 64)(), count.address("count")
 
     def launched() -> list[int]:

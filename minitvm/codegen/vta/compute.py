@@ -28,7 +28,7 @@ class Operation:
     imm: int | None
 
 
-# the extents of the loops of an instruction; by how many elements (dst, src, wgt) each loop advances
+# the extents of the loops of an instruction; by how many elements (dst, src, wgt) each one advances
 # per iteration; and the micro-operations inside
 MicroLoops: TypeAlias = tuple[list[int], list[tuple[int, int, int]], tuple[accel.Uop, ...]]
 
