@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
 from minitvm import tir
 from minitvm.base import ArgumentError
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from .aligned import Array
+
 REACHED = (1, 3)  # DLPack's device types of main memory, ordinary and pinned
 ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
 

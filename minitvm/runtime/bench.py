@@ -107,14 +107,14 @@ class Bench:
 
     def __init__(self, arguments: Sequence[Argument], data: Sequence[bytes]) -> None:
         self._arguments = arguments
-        given = iter(data)
+        arrays = iter(data)
         self._inputs = {
-            n: frozen(_array(a, next(given))) for n, a in enumerate(arguments) if a.kind == "input"
+            n: frozen(_array(a, next(arrays))) for n, a in enumerate(arguments) if a.kind == "input"
         }
         self._wanted = [a for a in arguments if a.kind == "output"]
-        self._expected = [frozen(_array(a, d)) for a, d in zip(self._wanted, given, strict=False)]
+        self._expected = [frozen(_array(a, d)) for a, d in zip(self._wanted, arrays, strict=False)]
         errors = [replace(a, dtype="float64") for a in self._wanted]
-        self._limits = [frozen(_array(a, d)) for a, d in zip(errors, given, strict=False)]
+        self._limits = [frozen(_array(a, d)) for a, d in zip(errors, arrays, strict=False)]
         self._outputs: list[Array] = []
 
     def run(self, job: Job, code: Sequence[bytes]) -> Outcome:
@@ -161,16 +161,16 @@ class Bench:
         if not self._outputs:
             self._outputs = [guarded(a.shape, np.dtype(a.dtype)) for a in self._wanted]
         outputs = iter(self._outputs)
-        found: list[Any] = []
+        values: list[Any] = []
         for n, a in enumerate(self._arguments):
             match a.kind:
                 case "scalar":
-                    found.append(a.value)
+                    values.append(a.value)
                 case "output":
-                    found.append(next(outputs))
+                    values.append(next(outputs))
                 case "input":
-                    found.append(self._inputs[n])
-        return found
+                    values.append(self._inputs[n])
+        return values
 
     def _spoil(self) -> None:
         """Overwrite the outputs with wrong elements, to erase the previous program's results."""
@@ -186,9 +186,9 @@ class Bench:
         for a, got, expected, limits in rows:
             if damaged(got):
                 return f"{a.name}: elements past the end were written"
-            found = difference(got, expected, limits)
-            if found:
-                return f"{a.name}{found}"
+            error = difference(got, expected, limits)
+            if error:
+                return f"{a.name}{error}"
         return ""
 
 
@@ -205,8 +205,8 @@ def difference(got: Array, expected: Array, limits: Array) -> str:
         return ""
     worst = np.unravel_index(int((error - limits).argmax()), error.shape)
     where = ", ".join(str(i) for i in worst)
-    found = f"[{where}] is {got[worst]!s} instead of {expected[worst]!s}"
-    return f"{found}; an error of {limits[worst]:.3g} is allowed"
+    text = f"[{where}] is {got[worst]!s} instead of {expected[worst]!s}"
+    return f"{text}; an error of {limits[worst]:.3g} is allowed"
 
 
 def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:
@@ -227,14 +227,14 @@ def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:
         seconds = sample(count)
     if seconds > job.best * job.early_stop:
         return (seconds,), total
-    found: list[float] = []
+    fastest: list[float] = []
     for _ in range(job.repeat):
         best, spent, samples = math.inf, 0.0, 0
         while samples == 0 or (samples < job.number and spent < job.seconds):
             seconds = sample(count)
             best, spent, samples = min(best, seconds), spent + seconds * count, samples + 1
-        found.append(best)
-    return tuple(found), total
+        fastest.append(best)
+    return tuple(fastest), total
 
 
 def _cold(code: NativeCode, job: Job, values: list[Any], packed: list[Array]) -> Iterator[Call]:
@@ -260,15 +260,15 @@ def _copies(a: Array, count: int) -> Array:
 
 
 def _bound(
-    code: NativeCode, entry: str, values: list[Any], kept: Sequence[Array] = ()
+    code: NativeCode, entry: str, values: list[Any], others: Sequence[Array] = ()
 ) -> partial[int]:
     """Return a function that calls `entry` in the machine code with the arrays and ints `values`.
 
-    kept   other arrays to keep in memory as long as the returned function exists
+    others   other arrays to keep in memory as long as the returned function exists
     """
     kinds = [ctypes.c_int64 if isinstance(v, int) else ctypes.c_void_p for v in values]
     function = code.function(entry, *kinds)
-    function.arrays = (values, kept)  # they stay in memory
+    function.arrays = (values, others)  # they stay in memory
     return partial(function, *[v if isinstance(v, int) else v.ctypes.data for v in values])
 
 

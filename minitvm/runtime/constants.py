@@ -34,15 +34,15 @@ def packing(func: tir.PrimFunc, prepack: Run, main: Run) -> Run:
 
 
 def bound(
-    func: tir.PrimFunc, prepack: Run | None, main: Run, given: Mapping[str, Any]
+    func: tir.PrimFunc, prepack: Run | None, main: Run, constants: Mapping[str, Any]
 ) -> tuple[tir.PrimFunc, Run]:
-    """Return `func` without its constants, and code that calls `main` with the arrays `given`.
+    """Return `func` without its constants, and code that calls `main` with the arrays `constants`.
 
-    Raises ArgumentError unless `given` has a fitting array for each constant.
+    Raises ArgumentError unless `constants` has a fitting array for each constant.
     """
-    raise_first(ArgumentError, f"bind of {func.name}", _about_names(func, given))
+    raise_first(ArgumentError, f"bind of {func.name}", _about_names(func, constants))
     only = replace(func, params=func.constants, outputs=(), sizes=(), needs=(), prepack=None)
-    arrays = Arguments(only).checked(tuple(given[b.name] for b in func.constants))
+    arrays = Arguments(only).checked(tuple(constants[b.name] for b in func.constants))
     fixed = {id(b): a for b, a in zip(func.constants, arrays, strict=True)}
     packed = [] if prepack is None else pack_constants(func, prepack, arrays)
     left = tuple(p for p in func.params if id(p) not in fixed)
@@ -70,16 +70,16 @@ def constant_size(b: object) -> int:
     return size
 
 
-def _about_names(func: tir.PrimFunc, given: Mapping[str, Any]) -> Iterator[Reason]:
-    """Yield an error for each name in `given` that is not a constant, and for missing constants."""
+def _about_names(func: tir.PrimFunc, constants: Mapping[str, Any]) -> Iterator[Reason]:
+    """Yield an error for each name that is not a constant, and for constants that are missing."""
     names = [b.name for b in func.constants]
     if not names and func.prepack is not None:
         yield "its constants are bound already", "bind the function that build returned"
     if not names:
         yield "it has no constants", CONSTANT
-    for name in given:
+    for name in constants:
         if name not in names:
             yield f"{name!r} is not a constant of it", f"its constants: {', '.join(names)}"
-    missing = [name for name in names if name not in given]
+    missing = [name for name in names if name not in constants]
     if missing:
         yield f"{', '.join(missing)} missing", "all constants are bound at once"

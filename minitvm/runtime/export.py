@@ -115,15 +115,15 @@ def _check_owner(status: os.stat_result, what: str) -> None:
         raise ForeignFileError(what, f"{why}, and loading it runs the code in it", fix)
 
 
-def _path(given: File, verb: str) -> Path:
-    """Return `given` as a path; raise ArgumentError if it cannot be one."""
+def _path(file: File, verb: str) -> Path:
+    """Return `file` as a path; raise ArgumentError if it cannot be one."""
     try:
-        path = Path(given)
+        path = Path(file)
         if "\0" not in str(path):
             return path
     except TypeError:
         pass
-    raise ArgumentError(f"{verb}({given!r})", "not a file name", f'{verb}("matmul.mtvm")')
+    raise ArgumentError(f"{verb}({file!r})", "not a file name", f'{verb}("matmul.mtvm")')
 
 
 # --- bytes ---------------------------------------------------------------------------------------
@@ -160,12 +160,12 @@ def sealed(magic: bytes, number: int, header: Json, *parts: bytes) -> bytes:
 
 
 def opened(
-    data: bytes, magic: bytes, number: int, what: str, made: Callable[[Json, bytes], T]
+    data: bytes, magic: bytes, number: int, what: str, parse: Callable[[Json, bytes], T]
 ) -> T:
-    """Check the bytes of a file that sealed() made, and return made(header, bytes after it).
+    """Check the bytes of a file that sealed() made, and return parse(header, bytes after it).
 
     Raises ArgumentError if sealed() did not make the file; BuildError if it has another format, is
-    damaged, or `made` cannot read it. Errors begin with `what`.
+    damaged, or `parse` cannot read it. Errors begin with `what`.
     """
     head, _, rest = data.partition(b"\n")
     kind, _, stored = head.rpartition(b" ")
@@ -181,7 +181,7 @@ def opened(
         raise BuildError(what, "it is damaged: its checksum is wrong", AGAIN)
     header, _, after = body.partition(b"\n")
     try:
-        return made(json.loads(header), after)
+        return parse(json.loads(header), after)
     except UNREADABLE as e:
         why = f"its header cannot be read ({type(e).__name__}: {e})"
         raise BuildError(what, why, AGAIN) from e
@@ -255,9 +255,9 @@ def machine_for(target: Target) -> dict[str, Json]:
 
 def check_machine(needs: Mapping[str, Json], what: str) -> None:
     """Raise BuildError, beginning with `what`, unless code with these `needs` can run here."""
-    made, here = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
-    if made != here:
-        why = f"it is machine code for {' on '.join(made)}, and this is {' on '.join(here)}"
+    there, here = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
+    if there != here:
+        why = f"it is machine code for {' on '.join(there)}, and this is {' on '.join(here)}"
         raise BuildError(what, why, AGAIN)
     if needs["cpu"] and needs["cpu"] != host().cpu:
         why = f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}"

@@ -251,11 +251,11 @@ def is_count(n: object) -> bool:
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
 
 
-def _least_ms(given: object) -> float:
+def _least_ms(value: object) -> float:
     """Return min_repeat_ms as a number; raise MeasureError unless it is from 0 to a day."""
-    ms = float(given) if isinstance(given, Real) else math.nan
+    ms = float(value) if isinstance(value, Real) else math.nan
     if not 0 <= ms <= LONGEST_MS:
-        raise MeasureError(f"min_repeat_ms={given!r}", f"not a number from 0 to {LONGEST_MS}")
+        raise MeasureError(f"min_repeat_ms={value!r}", f"not a number from 0 to {LONGEST_MS}")
     return ms
 
 

@@ -41,9 +41,9 @@ def damaged(a: Array) -> bool:
     """
     n = -a.nbytes % CACHE_LINE
     slack = (ctypes.c_ubyte * n).from_address(a.ctypes.data + a.nbytes)
-    found = bytes(slack) != bytes([SLACK]) * n
+    written = bytes(slack) != bytes([SLACK]) * n
     ctypes.memset(slack, SLACK, n)
-    return found
+    return written
 
 
 def _placed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, int, int]:

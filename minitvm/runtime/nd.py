@@ -69,11 +69,11 @@ def array(source: Any, device: Device | None = None, ctx: Device | None = None) 
     _on_cpu(ctx if device is None else device)
     check_unmasked("nd.array", source)
     with _explained(f"nd.array of a {type(source).__name__}", "numbers in rows of equal length"):
-        made = np.array(source, order="C")
-    known(made.dtype.name)
-    here = empty_aligned(made.shape, made.dtype).view(NDArray)
-    np.copyto(here, made)
-    return here
+        contiguous = np.array(source, order="C")
+    known(contiguous.dtype.name)
+    aligned = empty_aligned(contiguous.shape, contiguous.dtype).view(NDArray)
+    np.copyto(aligned, contiguous)
+    return aligned
 
 
 def empty(

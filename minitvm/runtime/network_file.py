@@ -88,14 +88,14 @@ def plan_to_json(plan: NetworkPlan) -> Json:
     }
 
 
-def plan_from_json(given: Mapping[str, Any]) -> NetworkPlan:
+def plan_from_json(plan: Mapping[str, Any]) -> NetworkPlan:
     """Return the plan in the JSON values that plan_to_json returned."""
     inputs, outputs, params = (
-        tuple(_spec(*each) for each in given[kind]) for kind in ("inputs", "outputs", "params")
+        tuple(_spec(*each) for each in plan[kind]) for kind in ("inputs", "outputs", "params")
     )
-    calls = tuple(_call(*each) for each in given["calls"])
-    size = int(given["arena_bytes"])
-    return NetworkPlan(str(given["name"]), inputs, outputs, params, calls, size)
+    calls = tuple(_call(*each) for each in plan["calls"])
+    size = int(plan["arena_bytes"])
+    return NetworkPlan(str(plan["name"]), inputs, outputs, params, calls, size)
 
 
 def _spec(name: str, shape: list[int], kind: str, limits: list[int] | None) -> TensorSpec:

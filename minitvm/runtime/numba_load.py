@@ -11,16 +11,16 @@ import ctypes
 import re
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
 from minitvm.base import BuildError
 
+from .aligned import Array
 from .loading import Run, defined
 from .pool import num_threads
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # Only one caller at a time may use numba's threads: two callers at once end the process, unless the
 # threading layer is tbb.
 _sharing = threading.Lock()
@@ -36,7 +36,7 @@ def load_numba(source: str, cores: int) -> Run:
     """
     numba = _imported()
     try:
-        with _vectorizer(numba, wanted=not CHOICE.search(source)):
+        with _vectorizer(numba, allowed=not CHOICE.search(source)):
             call = defined(source)
     except numba.core.errors.NumbaError as e:
         raise BuildError("numba rejects this source", str(e).strip()) from e
@@ -60,11 +60,11 @@ def _imported() -> Any:
 
 
 @contextlib.contextmanager
-def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
-    """Return a context in which numba's LLVM vectorizes loops if `wanted`, otherwise does not."""
+def _vectorizer(numba: Any, allowed: bool) -> Generator[None, None, None]:
+    """Return a context in which numba's LLVM vectorizes loops if `allowed`, otherwise does not."""
     with numba.core.compiler_lock.global_compiler_lock:
         before = numba.config.LOOP_VECTORIZE
-        numba.config.LOOP_VECTORIZE = before and wanted
+        numba.config.LOOP_VECTORIZE = before and allowed
         try:
             yield
         finally:

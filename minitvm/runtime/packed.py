@@ -68,9 +68,9 @@ _callback = ctypes.CFUNCTYPE(
 
 def call_packed_address() -> int:
     """Return the address of the C function through which compiled code calls Python functions."""
-    found = ctypes.cast(_callback, ctypes.c_void_p).value
-    assert found is not None
-    return found
+    address = ctypes.cast(_callback, ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 def failure() -> BaseException | None:

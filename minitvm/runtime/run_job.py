@@ -14,13 +14,13 @@ _benches: list[Bench] = []
 
 def answer(request: workers.Message) -> workers.Message:
     """Store arguments for later jobs, or run a job; return its Outcome, with outputs as blobs."""
-    given = dict(request.value)
-    if "arguments" in given:
-        set_threads(given["threads"])
-        arguments = [Argument(**a) for a in given["arguments"]]
+    options = dict(request.value)
+    if "arguments" in options:
+        set_threads(options["threads"])
+        arguments = [Argument(**a) for a in options["arguments"]]
         _benches[:] = [Bench(arguments, request.blobs)]
         return workers.Message(None)
-    outcome = _benches[0].run(Job(**given), request.blobs)
+    outcome = _benches[0].run(Job(**options), request.blobs)
     return workers.Message(asdict(replace(outcome, outputs=())), outcome.outputs)
 
 

@@ -20,15 +20,15 @@ except ImportError:  # Windows has none
 
 def main() -> None:
     """Run the module named on the command line, within its limits."""
-    given = json.loads(sys.argv[1])
-    if given["memory"] is not None:
-        limit_memory(given["memory"])
+    options = json.loads(sys.argv[1])
+    if options["memory"] is not None:
+        limit_memory(options["memory"])
     no_core_dumps()
-    if given["cpus"] is not None:
-        pin(given["cpus"])
-    if given["apart"]:
-        leave_package_empty(given["module"])
-    runpy.run_module(given["module"], run_name="__main__")
+    if options["cpus"] is not None:
+        pin(options["cpus"])
+    if options["apart"]:
+        leave_package_empty(options["module"])
+    runpy.run_module(options["module"], run_name="__main__")
 
 
 def leave_package_empty(module: str) -> None:

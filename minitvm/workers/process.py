@@ -42,24 +42,24 @@ ROOT = str(Path(__file__).resolve().parent.parent.parent)  # the folder of the p
 
 
 class Process:
-    """A process that runs the module named in `given`, in a process group of its own.
+    """A process that runs the module named in `options`, in a process group of its own.
 
     In the caller's process group, Ctrl-C in a terminal would reach it too. Libraries start no
     threads in it, because a process with several threads cannot fork safely. Its temporary files
     are in a folder of its own, and end() deletes them.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._apart: bool = given["apart"]
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._apart: bool = options["apart"]
         path = [ROOT] if self._apart else [os.path.abspath(p) for p in sys.path]
         prefix = f"{FOLDER}-{os.getpid()}-"
         self._folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
         folder = os.path.realpath(self._folder.name)
         remove_leftovers(os.stat(folder).st_uid)
-        options = json.dumps({**given, "path": path, "parent": os.getpid()})
+        argument = json.dumps({**options, "path": path, "parent": os.getpid()})
         self._stderr: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  until end()
         self._popen = subprocess.Popen(
-            [sys.executable, *(("-P", "-s") if self._apart else ()), "-c", BOOT, options],
+            [sys.executable, *(("-P", "-s") if self._apart else ()), "-c", BOOT, argument],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -171,8 +171,8 @@ def _environment(folder: str, apart: bool) -> dict[str, str]:
     files = {"TMPDIR": folder, "TEMP": folder}
     if not apart:
         return {**os.environ, **ONE_THREAD, **files}
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return {**kept, **ONE_THREAD, **files, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+    inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {**inherited, **ONE_THREAD, **files, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _pass_on(

@@ -24,13 +24,13 @@ def serve(answer: Answer) -> None:
     Call this from a module that Worker starts. An exception in `answer` ends the process, and the
     parent gets the traceback. The output of print() goes to stderr.
     """
-    given = json.loads(sys.argv[1])
+    options = json.loads(sys.argv[1])
     pipes = _detached()
     send(pipes.replies, "ready")
-    if given["forks"]:
-        pipes = fork_children(pipes, answer, given["parent"], given["renew"])
+    if options["forks"]:
+        pipes = fork_children(pipes, answer, options["parent"], options["renew"])
     # a second thread makes forks unsafe, and keeps the rights that an untrusted process gives up
-    one_thread = given["forks"] or given["apart"]
+    one_thread = options["forks"] or options["apart"]
     take = partial(_taken, pipes.requests) if one_thread else _listener(pipes.requests)
     while True:
         value, blobs = take()

@@ -190,12 +190,12 @@ class Worker:
             case _:
                 return self._failure(process, WireError("not a reply"), limits)
 
-    def _failure(self, process: Process, found: WireError | None, limits: Limits) -> Failure:
+    def _failure(self, process: Process, error: WireError | None, limits: Limits) -> Failure:
         """End the process, and return why it sent no valid reply."""
         lines = process.last_lines()
-        if found is None:
+        if error is None:
             failure = Failure("timed out", limits["seconds"] or 0, lines)
-        elif isinstance(found, ClosedError):
+        elif isinstance(error, ClosedError):
             failure = _ended(process.code(), limits, process.last_lines())
         else:
             failure = Failure("garbage", 0, lines)

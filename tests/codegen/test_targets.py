@@ -3,8 +3,8 @@
 import pytest
 
 import minitvm as tvm
-from minitvm import te
-from minitvm.base import ArgumentError, target
+from minitvm import te, tir, vta
+from minitvm.base import INT8, ArgumentError, BuildError, Target, target
 from minitvm.driver import TARGETS
 
 
@@ -12,10 +12,15 @@ def test_every_kind_that_a_target_may_name_has_a_record() -> None:
     assert TARGETS.keys() == target.KINDS.keys()
 
 
-def test_only_targets_off_the_cpu_have_memories_of_their_own() -> None:
-    assert {k for k, t in TARGETS.items() if t.accelerator} == {
-        k for k, can in target.KINDS.items() if not can.cpu
-    }
+@pytest.mark.parametrize("kind", sorted(TARGETS))
+def test_only_targets_off_the_cpu_have_memories_of_their_own(kind: str) -> None:
+    A = tir.Buffer("A", (16,), INT8, scope=vta.get_env().inp_scope)
+    func = tir.PrimFunc("main", (), tir.Allocate(A, tir.NOTHING))
+    if target.KINDS[kind].cpu:
+        with pytest.raises(BuildError, match=f"A in 'local.inp_buffer' for target '{kind}'"):
+            TARGETS[kind].check(func, Target(kind))
+    else:
+        TARGETS[kind].check(func, Target(kind))
 
 
 @pytest.mark.parametrize("kind", sorted(k for k, t in TARGETS.items() if not t.isolates))

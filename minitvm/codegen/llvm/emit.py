@@ -231,15 +231,15 @@ def _parallel(c: Code, s: tir.For, extent: Value) -> None:
 
 def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
     """Return the outer buffers and variables that the body of `s` uses, in order of first use."""
-    found: dict[tir.Buffer | tir.Var, None] = {}
+    used: dict[tir.Buffer | tir.Var, None] = {}
     for n in tir.walk(s.body):
         if isinstance(n, tir.Load | tir.Store):
-            found[n.buffer] = None
+            used[n.buffer] = None
         elif isinstance(n, tir.Var):
-            found[n] = None
+            used[n] = None
         elif isinstance(n, tir.Allocate):
-            found |= {v: None for v in tir.walk(tir.elements(n.buffer)) if isinstance(v, tir.Var)}
-    return [x for x in found if x in (c.pointers if isinstance(x, tir.Buffer) else c.vars)]
+            used |= {v: None for v in tir.walk(tir.elements(n.buffer)) if isinstance(v, tir.Var)}
+    return [x for x in used if x in (c.pointers if isinstance(x, tir.Buffer) else c.vars)]
 
 
 def _worker(name: str, kinds: list[str]) -> str:

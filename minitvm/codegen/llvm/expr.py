@@ -22,14 +22,14 @@ def index(c: Code, e: tir.Index) -> Value:
     """Emit an index as an i64, or as a vector of i64 if it varies between lanes."""
     if isinstance(e, int):
         return Value(str(e), INT64)
-    found = c.known.get(e)
-    if found is not None:
-        return found
+    cached = c.known.get(e)
+    if cached is not None:
+        return cached
     terms, const = tir.split_terms(e)
-    made = _atom(c, e) if terms[0][0] is e else _sum(c, terms, const)
+    result = _atom(c, e) if terms[0][0] is e else _sum(c, terms, const)
     if c.steady(e):
-        c.known[e] = made
-    return made
+        c.known[e] = result
+    return result
 
 
 def _sum(c: Code, terms: tuple[tuple[tir.Atom, int], ...], const: int) -> Value:
@@ -112,8 +112,8 @@ def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Valu
     to = INT32 if narrow else INT64
     divisor = cast(c, b, to) if b.text.startswith("%") else Value(b.text, to)
     x, y = c.broadcast(cast(c, a, to), divisor)
-    found = c.op(f"{'udiv' if op == 'floordiv' else 'urem'} {x}, {y.text}", to, x.lanes)
-    return cast(c, found, INT64)
+    result = c.op(f"{'udiv' if op == 'floordiv' else 'urem'} {x}, {y.text}", to, x.lanes)
+    return cast(c, result, INT64)
 
 
 # --- addresses -----------------------------------------------------------------------------------
@@ -153,10 +153,10 @@ def _base(c: Code, buffer: tir.Buffer, terms: tuple[tuple[tir.Atom, int], ...]) 
     if key in c.known:
         return c.known[key].text
     offset = _sum(c, terms, 0)
-    made = c.op(f"getelementptr {type_of_element(buffer)}, ptr {start}, {offset}", INT64, 1, "at")
+    result = c.op(f"getelementptr {type_of_element(buffer)}, ptr {start}, {offset}", INT64, 1, "at")
     if all(c.steady(atom) for atom, _ in terms):
-        c.known[key] = made
-    return made.text
+        c.known[key] = result
+    return result.text
 
 
 def _move(c: Code, buffer: tir.Buffer, pointer: str, offset: int) -> str:

@@ -24,15 +24,15 @@ def lifted(func: tir.PrimFunc, target: Target) -> tir.PrimFunc:
     if target.kind != "llvm":
         return func
     threads = target.num_cores > 1
-    found = tuple(_on_heap(func.body, threads))
-    if not found:
+    buffers = tuple(_on_heap(func.body, threads))
+    if not buffers:
         return func
     return replace(
         func,
-        params=(*func.params, *found),
-        body=_without(func.body, frozenset(found), threads),
-        outputs=(*func.outputs, *found),
-        scratch=(*func.scratch, *found),
+        params=(*func.params, *buffers),
+        body=_without(func.body, frozenset(buffers), threads),
+        outputs=(*func.outputs, *buffers),
+        scratch=(*func.scratch, *buffers),
     )
 
 
@@ -60,10 +60,10 @@ def _is_parallel(s: tir.Stmt) -> bool:
     return isinstance(s, tir.For) and s.kind == "parallel" and s.extent != 1
 
 
-def _without(s: tir.Stmt, found: frozenset[tir.Buffer], threads: bool) -> tir.Stmt:
-    """Return `s` without the allocations of the buffers `found` outside parallel loops."""
-    while isinstance(s, tir.Allocate) and s.buffer in found:
+def _without(s: tir.Stmt, buffers: frozenset[tir.Buffer], threads: bool) -> tir.Stmt:
+    """Return `s` without the allocations of the buffers `buffers` outside parallel loops."""
+    while isinstance(s, tir.Allocate) and s.buffer in buffers:
         s = s.body
     if threads and _is_parallel(s):
         return s
-    return tir.map_children(s, lambda part: _without(part, found, threads), lambda e: e)
+    return tir.map_children(s, lambda part: _without(part, buffers, threads), lambda e: e)

@@ -28,15 +28,15 @@ class Address(NamedTuple):
 
 def read(c: Code, dtype: DType, at: Address, mask: Value | None) -> Value:
     """Load the elements at `at`; a lane whose `mask` is false accesses no memory and is 0."""
-    kept = UINT8 if dtype is BOOL else dtype
+    stored = UINT8 if dtype is BOOL else dtype
     if at.lanes == 1:
-        v = _read_one(c, kept, at.pointer, mask)
+        v = _read_one(c, stored, at.pointer, mask)
     elif at.stride == 1:
-        v = _read_row(c, kept, at, mask)
+        v = _read_row(c, stored, at, mask)
     elif mask is None and at.stride and abs(at.stride) <= CHUNKS:
-        v = _read_strided(c, kept, at.pointer, at.lanes, at.stride)
+        v = _read_strided(c, stored, at.pointer, at.lanes, at.stride)
     else:
-        v = _gather(c, kept, at, mask)
+        v = _gather(c, stored, at, mask)
     return cast(c, v, dtype)
 
 

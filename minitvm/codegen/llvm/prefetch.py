@@ -46,17 +46,17 @@ def with_requests(s: tir.Pragma) -> tir.Stmt:
     if not isinstance(loop, tir.For):  # it has one iteration, or is unrolled
         return loop
     inner = {n.var: n.extent for n in tir.walk(loop.body) if isinstance(n, tir.For)}
-    own = {n.buffer for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
+    local = {n.buffer for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
     parts: dict[tuple[tir.Buffer, Terms, Terms], list[tuple[int, int]]] = {}
     for e in tir.walk(loop.body):
-        if isinstance(e, tir.Load) and e.buffer.name == name and e.buffer not in own:
+        if isinstance(e, tir.Load) and e.buffer.name == name and e.buffer not in local:
             later = tir.substitute(flat(e.buffer, e.indices), {loop.var: loop.var + offset})
             base, moving, begin, end = _split(later, inner)
             if not any(isinstance(n, tir.Load) for atom, _ in base for n in tir.walk(atom)):
                 parts.setdefault((e.buffer, base, moving), []).append((begin, end))
     regions: list[Region] = []
-    for (buffer, base, moving), found in parts.items():
-        for begin, end in _merged(buffer, found):
+    for (buffer, base, moving), ranges in parts.items():
+        for begin, end in _merged(buffer, ranges):
             length = _contiguous(end - begin, moving, inner)
             if length:
                 regions.append((buffer, base, begin, begin + length))
@@ -151,8 +151,8 @@ def _requests(
         place = tir.add(place, tir.mul(atom, k))
     level = tir.const(3 if lines <= FEW else 2, "int32")  # LLVM's numbers for L1 and L2
     for n in range(each):
-        wanted = tir.Load(buffer, (tir.add(place, n * line),), buffer.dtype)
-        yield tir.Evaluate(tir.Call(KEY, (wanted, level), INT32))
+        element = tir.Load(buffer, (tir.add(place, n * line),), buffer.dtype)
+        yield tir.Evaluate(tir.Call(KEY, (element, level), INT32))
 
 
 def request(c: Code, e: tir.Load, level: tir.Const) -> None:

@@ -159,12 +159,12 @@ def _over_elements(
         )
     if isinstance(operand, tir.Const):
         args.append(operand)
-    made: tir.Stmt = tir.Evaluate(
+    body: tir.Stmt = tir.Evaluate(
         tir.Call(f"{lowering.prefix()}.{name}", tuple(args), dtype_of("int32"))
     )
     for v, sweep in zip(reversed(counters), reversed(sweeps), strict=True):
-        made = tir.For(v, sweep.extent, made)
-    return made
+        body = tir.For(v, sweep.extent, body)
+    return body
 
 
 def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) -> list[Sweep]:

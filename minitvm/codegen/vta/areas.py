@@ -20,7 +20,7 @@ def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Ar
     transferred = _transferred(func)
     printer = func.printer()
     placed: dict[str, accel.Area] = {}
-    found: dict[tir.Buffer, accel.Area] = {}
+    places: dict[tir.Buffer, accel.Area] = {}
     for p in func.params:
         assert isinstance(p, tir.Buffer)
         kinds = transferred.get(p) or [_untouched(p, func)]
@@ -29,8 +29,8 @@ def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Ar
             name += "_"
         shape = _shape(p, config.element_shape(kinds[0]))
         (area,) = accel.place(config, {name: (kinds[0], shape)}, tuple(placed.values()))
-        found[p] = placed[name] = _aligned(area, kinds, config)
-    return found
+        places[p] = placed[name] = _aligned(area, kinds, config)
+    return places
 
 
 def _aligned(area: accel.Area, kinds: list[accel.Memory], config: accel.Config) -> accel.Area:
@@ -41,16 +41,16 @@ def _aligned(area: accel.Area, kinds: list[accel.Memory], config: accel.Config) 
 
 def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
     """Return the element kinds of each argument's transfers; OUT comes first if it is stored."""
-    found: dict[tir.Buffer, list[accel.Memory]] = {}
+    kinds: dict[tir.Buffer, list[accel.Memory]] = {}
     for n in tir.walk(func.body):
         if isinstance(n, tir.Call) and n.name.endswith(f".{COPY}"):
             to, source = (a.first.buffer for a in n.args[:2] if isinstance(a, tir.View))
             kind = kind_of(to, source)
             if kind is accel.Memory.OUT:
-                found.setdefault(to, []).insert(0, kind)
+                kinds.setdefault(to, []).insert(0, kind)
             else:
-                found.setdefault(source, []).append(kind)
-    return found
+                kinds.setdefault(source, []).append(kind)
+    return kinds
 
 
 def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:

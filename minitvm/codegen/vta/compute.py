@@ -114,10 +114,10 @@ class Compute:
 
 def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
     """Return the loop variables that `s` depends on, and the on-chip buffers it accesses."""
-    own = {n.var for n in tir.walk(s) if isinstance(n, tir.For)}
+    inner = {n.var for n in tir.walk(s) if isinstance(n, tir.For)}
     buffers = dict.fromkeys(n.first.buffer for n in tir.walk(s) if isinstance(n, tir.View))
     local = tuple(b for b in buffers if lowering.memory_of(b) is not None)
-    return tuple(v for v in tir.variables(s) if v not in own), local
+    return tuple(v for v in tir.variables(s) if v not in inner), local
 
 
 def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
@@ -212,8 +212,8 @@ def _check_element(call: tir.Call, view: tir.View, config: accel.Config) -> None
     """Check that `view`, an operand of an instruction, has the shape of one element."""
     memory = memory_in(view)
     element = config.element_shape(memory)
-    given = [n for n in view.shape if n != 1]
-    if all(isinstance(n, int) for n in view.shape) and given != [n for n in element if n != 1]:
+    sizes = [n for n in view.shape if n != 1]
+    if all(isinstance(n, int) for n in view.shape) and sizes != [n for n in element if n != 1]:
         shape = " x ".join(map(str, view.shape))
         raise BuildError(
             f"{call.name} on {shape} numbers of {view.first.buffer.name}",

@@ -126,15 +126,15 @@ def _block(name: str, parts: tuple[tir.Stmt, ...]) -> Section:
 
 def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Section], Build]:
     """Return the sections of `parts`; each one waits for the section before it."""
-    found: list[Section] = []
+    joined: list[Section] = []
     builds: list[Build] = []
     for name, together in lowering.blocks(parts):
         sections, build = _alone(_block(name, together)) if name else _sections(together[0])
-        if found and sections:
-            _order(found[-1], sections[0])
-        found += sections
+        if joined and sections:
+            _order(joined[-1], sections[0])
+        joined += sections
         builds.append(build)
-    return found, lambda: tir.seq(*(build() for build in builds))
+    return joined, lambda: tir.seq(*(build() for build in builds))
 
 
 def _loop(s: tir.For) -> tuple[list[Section], Build]:
@@ -149,13 +149,13 @@ def _loop(s: tir.For) -> tuple[list[Section], Build]:
 
 def _branches(s: tir.If) -> tuple[list[Section], Build]:
     """Return an `if` as one section; each branch pushes and pops all of its own tokens."""
-    found = [_sections(part) for part in (s.body, s.orelse) if part is not None]
-    full = [sections for sections, _ in found if sections]
+    branches = [_sections(part) for part in (s.body, s.orelse) if part is not None]
+    full = [sections for sections, _ in branches if sections]
     if not full:
         return [], lambda: s
     for sections in full:
         _close(sections)
-    body, *others = [build() for _, build in found]
+    body, *others = [build() for _, build in branches]
     branch = tir.If(s.cond, body, others[0] if others else None, s.likely)
     enter = frozenset[str]().union(*(sections[0].enter for sections in full))
     leave = frozenset[str]().union(*(sections[-1].leave for sections in full))
@@ -178,9 +178,9 @@ def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
 
     In total 2 tokens (ld, ex) are passed: `before` pushes 2, each thread of `after` pops 1.
     """
-    wanted = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
+    pairs = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
     pushes, pops = dict(before.pushes), dict(after.pops)  # of one thread
-    for pair in wanted:
+    for pair in pairs:
         if set(pair) == {lowering.LOAD, lowering.STORE}:
             raise _no_queue(before, after)
         total = lcm(pushes.get(pair, 1) * before.threads, pops.get(pair, 1) * after.threads)
@@ -224,7 +224,7 @@ def _no_queue(before: Section, after: Section) -> LoweringError:
 
 def _beside(s: tir.Stmt) -> str:
     """Return the advice to put the pragma coproc_sync on the loop of the last transfer in `s`."""
-    moved = [found[0].buffer.name for n in lowering.every(s) if (found := operands(n))]
+    moved = [views[0].buffer.name for n in lowering.every(s) if (views := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"
     pragma = f"s[{moved[-1]}].pragma(axis, 'coproc_sync')"

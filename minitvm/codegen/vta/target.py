@@ -23,11 +23,11 @@ def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorF
     # programs that are only timed, such as those of a mock
     verdict = replace(accel.verify(program, config), hazards=(), uninitialised=())
     if not verdict.ok:
-        found = accel.explain(program, verdict).splitlines()
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        faults = accel.explain(program, verdict).splitlines()
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise BuildError(
             f"{func.name} on {config.name}",
-            found[0] + more,
+            faults[0] + more,
             "run the passes in the order assign_units, inject_coproc_sync, inject_virtual_thread",
         )
     sources = {"tir": lambda: str(func), "vta": lambda: accel.listing(program, config)}

@@ -52,18 +52,18 @@ def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
     transfers. A box that is all padding is one row of padding and reads nothing.
     Raises BuildError for boxes that split elements, and for padding that a transfer cannot do.
     """
-    found = _joined(_in_elements(what, dims, size))
-    if is_zeros(tuple(found)):
-        count = prod(d.total for d in found)
+    merged = _joined(_in_elements(what, dims, size))
+    if is_zeros(tuple(merged)):
+        count = prod(d.total for d in merged)
         y, x = Dim(0, 0, before=1), Dim(count, 1)
         raise_first(BuildError, what, _about_sizes(y, x))
         yield Rows(0, 0, y, x)
         return
-    if not found or found[-1].stride != 1:
-        found.append(Dim(1, 1))
-    if len(found) == 1 or (found[-2].stride > MOST_STRIDE and not found[-2].padded):
-        found.insert(-1, Dim(1, found[-1].n))
-    *outer, y, x = found
+    if not merged or merged[-1].stride != 1:
+        merged.append(Dim(1, 1))
+    if len(merged) == 1 or (merged[-2].stride > MOST_STRIDE and not merged[-2].padded):
+        merged.insert(-1, Dim(1, merged[-1].n))
+    *outer, y, x = merged
     raise_first(BuildError, what, _about(outer, y, x))
     step = y.total * x.total
     for place, at in enumerate(product(*(range(d.n) for d in outer))):
@@ -111,13 +111,18 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
 
 def _joined(dims: list[Dim]) -> list[Dim]:
     """Merge neighbouring dims that have no gap between them."""
-    found: list[Dim] = []
+    merged: list[Dim] = []
     for d in dims:
-        if found and not found[-1].padded and not d.padded and found[-1].stride == d.n * d.stride:
-            found[-1] = Dim(found[-1].n * d.n, d.stride)
+        if (
+            merged
+            and not merged[-1].padded
+            and not d.padded
+            and merged[-1].stride == d.n * d.stride
+        ):
+            merged[-1] = Dim(merged[-1].n * d.n, d.stride)
         else:
-            found.append(d)
-    return found
+            merged.append(d)
+    return merged
 
 
 def _about(outer: list[Dim], y: Dim, x: Dim) -> Iterator[Reason]:
