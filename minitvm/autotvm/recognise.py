@@ -57,22 +57,22 @@ def _product(op: te.ComputeOp) -> Workload | None:
 def _convolution(op: te.ComputeOp) -> Workload | None:
     if op.tag != "conv_channels" or not _is_float32(op):
         return None
-    image, weight = (e.buffer for e in tensor.loads(op))
-    assert isinstance(image, te.Tensor)
-    about, data = op.attrs["convolution"], [t for t in _reads(image.op) if _is_input(t)]
+    image, weight = op.input_tensors
+    assert isinstance(image.op, te.ComputeOp)
+    about, data = op.attrs["convolution"], [t for t in image.op.input_tensors if _is_input(t)]
     window = _window(about.high, about.wide)
     if about.groups != 1 or len(data) != 1 or not _is_constant(weight) or window is None:
         return None
     sizes = about.batch, about.high.size, about.wide.size, about.inputs, about.outputs
-    if about.layout == "NHWC":
+    if about.layout.name == "NHWC":
         return ("conv2d_nhwc", *sizes, *window)
     return ("conv2d_nchwc", *sizes, *window, op.shape[-1])
 
 
 def _depthwise(op: te.ComputeOp) -> Workload | None:
-    if op.tag != "window" or not _is_float32(op) or op.attrs["layout"] != "NHWC":
+    if op.tag != "window" or not _is_float32(op) or op.attrs["layout"].name != "NHWC":
         return None
-    reads, window = _reads(op), _window(*op.attrs["windows"])
+    reads, window = op.input_tensors, _window(*op.attrs["windows"])
     weights = [t for t in reads if _is_constant(t)]
     if len(reads) != 2 or len(weights) != 1 or not all(map(_is_input, reads)) or window is None:
         return None
@@ -121,13 +121,6 @@ def _are(indices: Sequence[Any], axes: Sequence[te.Axis]) -> bool:
 
 def _is_float32(op: te.ComputeOp) -> bool:
     return {FLOAT32, *op.dtypes, *(e.buffer.dtype for e in tensor.loads(op))} == {FLOAT32}
-
-
-def _reads(op: tensor.Operation) -> list[te.Tensor]:
-    """Return the tensors that an operation reads, each once."""
-    assert isinstance(op, te.ComputeOp)
-    tensors = {id(e.buffer): e.buffer for e in tensor.loads(op)}
-    return [t for t in tensors.values() if isinstance(t, te.Tensor)]
 
 
 def _is_input(t: Any) -> bool:

@@ -5,13 +5,8 @@ from typing import Any as _Any
 from minitvm.base import name_missing as _name_missing
 
 from . import dispatch, nn
-from .conv import conv2d, conv2d_transpose
-from .conv_nd import conv1d, conv3d
-from .convolution import (
-    Formula,  # pyright: ignore[reportUnusedImport]  what formulas and best_formula return
-    best_formula,
-    formulas,
-)
+from .conv import conv2d
+from .conv_nd import conv1d, conv2d_transpose, conv3d
 from .depthwise import depthwise_conv2d
 from .elementwise import (
     abs,
@@ -42,8 +37,14 @@ from .elementwise import (
     sqrt,
     subtract,
     tanh,
+    where,
 )
 from .flops import flops  # pyright: ignore[reportUnusedImport]
+from .formulas import (
+    Formula,  # pyright: ignore[reportUnusedImport]  what formulas and best_formula return
+    best_formula,
+    formulas,
+)
 from .layout_transform import layout_transform
 from .linear import batch_matmul, dense, matmul
 from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax
@@ -51,8 +52,7 @@ from .options import Options  # pyright: ignore[reportUnusedImport]  what choose
 from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
 from .reduction import max, mean, min, prod, sum
 from .schedule import schedule
-from .select import take, where
-from .shape import concatenate, pad, reshape, strided_slice, transpose
+from .shape import concatenate, pad, reshape, strided_slice, take, transpose
 from .tensor_intrin import gemm_intrin
 from .winograd import WINOGRAD, conv2d_winograd  # pyright: ignore[reportUnusedImport]
 

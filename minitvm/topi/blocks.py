@@ -1,4 +1,4 @@
-"""A good schedule for transposes: square blocks are transposed in registers.
+"""A good schedule for transposes and changes of the layout: square blocks, in registers.
 
 A block is read in vectors along the rows of the source and stored in vectors along the rows of the
 result; the code generator turns the steps between them into shuffles.
@@ -6,17 +6,21 @@ result; the code generator turns the steps between them into shuffles.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from minitvm import te, tensor, tir
 from minitvm.base import DType, Target
 
+from .layouts import NCHW
 from .loops import WORTH_THREADS
-from .stages import axes_of, has_iterations
+from .options import Choose
+from .stages import axes_of, worth_threads
+from .tile import in_registers
 
 PAGE = 4096  # bytes
-MOST_SIDE = 16  # the largest block that the code generator transposes in registers
-LEAST_SIDE = 4  # the smallest block
+MAX_SIDE = 16  # the largest block that the code generator transposes in registers
+MIN_SIDE = 4  # the smallest block
 
 
 def transposed_row(op: tensor.Operation) -> te.Axis | None:
@@ -35,23 +39,67 @@ def transposed_row(op: tensor.Operation) -> te.Axis | None:
         across = any(i is op.axis[-1] for i in e.indices[:-1])
         if plain and across and isinstance(row, te.Axis):
             short = [
-                a for a in (row, op.axis[-1]) if isinstance(a.extent, int) and a.extent < LEAST_SIDE
+                a for a in (row, op.axis[-1]) if isinstance(a.extent, int) and a.extent < MIN_SIDE
             ]
             return None if short else row
     return None
 
 
 def schedule_transpose(
-    s: te.Schedule, stage: te.StageView, out: te.StageView, row: te.Axis, target: Target
+    s: te.Schedule, op: te.ComputeOp, out: te.StageView, row: te.Axis, target: Target
 ) -> set[str]:
-    """Schedule the transpose `stage`; return the names of the scheduled stages.
+    """Schedule the transpose `op`; return the names of the scheduled stages.
 
-    out: the epilogue of `stage`, or `stage` itself. row: the axis that `transposed_row` finds.
+    out: the epilogue of the transpose, or its own stage. row: the axis that `transposed_row` finds.
     """
-    op = stage.op
-    assert isinstance(op, te.ComputeOp)
-    at = next(d for d, a in enumerate(op.axis) if a is row)
-    runs = _runs(op, (row, op.axis[-1]))
+    return _in_blocks(s, op, out, row, _runs(op, (row, op.axis[-1])), target)
+
+
+def schedule_layout(
+    s: te.Schedule, op: te.ComputeOp, out: te.StageView, target: Target, _: Choose | None = None
+) -> set[str]:
+    """Schedule layout_transform; return the names of the scheduled stages.
+
+    The loops over height and width are one. If channels are adjacent in only one of the two
+    layouts, the operation is a transpose of pixels and channels, in square blocks.
+    """
+    source, result = op.attrs["from"], op.attrs["to"]
+    high = result.height_axis
+    if (source == NCHW) != (result == NCHW):
+        row = op.axis[1 if result == NCHW else high + 1]
+        size = source.block or result.block or result.channels(op.output(0))
+        return _in_blocks(s, op, out, row, [high], target, size)
+    stage = s[op.output(0)]
+    if stage.name != out.name:
+        stage.compute_inline()
+    out.fuse(*axes_of(out)[high : high + 2])
+    n, *outer, c = out.leaf_iter_vars
+    vectors = 4 * target.lanes(op.dtypes[0])
+    co, ci = out.split(c, factor=math.gcd(vectors, source.block, result.block))
+    out.vectorize(ci)
+    if result.block:  # loop over pixels outside, to read the source in order
+        outer.reverse()
+        out.reorder(*outer, co, ci)
+    if worth_threads(op, target, WORTH_THREADS):
+        out.parallel(out.fuse(n, outer[0]))
+    return {stage.name, out.name}
+
+
+def _in_blocks(
+    s: te.Schedule,
+    op: te.ComputeOp,
+    out: te.StageView,
+    row: te.Axis,
+    runs: Sequence[int],
+    target: Target,
+    size: tir.Index | None = None,
+) -> set[str]:
+    """Transpose `op` in square blocks in the loops of `out`; return the names of the stages.
+
+    row: the axis of `op` along the rows of the source. runs: each d for which the loops d and d + 1
+    become one. size: the extent that blocks divide if possible; by default those of both loops.
+    """
+    stage, at = s[op.output(0)], next(d for d, a in enumerate(op.axis) if a is row)
     if runs:
         _fuse(stage, runs)
         moved = s[s.cache_write(op.output(0), "local")]
@@ -60,15 +108,18 @@ def schedule_transpose(
         _fuse(out, runs)
         at -= sum(1 for d in runs if d < at)
     else:
-        moved = stage if stage.name != out.name else s[s.cache_write(op.output(0), "local")]
+        moved = in_registers(s, op, out)
     *outer, across = out.leaf_iter_vars
     rows = outer.pop(at)
-    side = block_side(target, op.dtypes[0], rows.extent, across.extent)
-    along = None if not runs else _evenness(rows.extent) >= _evenness(across.extent)
+    sizes = (rows.extent, across.extent) if size is None else (size,)
+    side = block_side(target, op.dtypes[0], *sizes)
+    along = None
+    if runs and size is None:
+        along = _evenness(rows.extent) >= _evenness(across.extent)
     outer = transpose_by_blocks(
         moved, axes_of(moved)[at], out, outer, (rows, across), side, target, along
     )
-    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
+    if worth_threads(op, target, WORTH_THREADS):
         out.parallel(out.fuse(*outer))
     return {stage.name, out.name, moved.name}
 
@@ -80,14 +131,14 @@ def _runs(op: te.ComputeOp, square: tuple[te.Axis, te.Axis]) -> list[int]:
     out[h, w, c] = x[c, h, w] these are h and w. Empty if the axes of `square` have even blocks
     without that.
     """
-    if all(tir.prove_equal(tir.floormod(a.extent, LEAST_SIDE), 0) for a in square):
+    if all(tir.prove_equal(tir.floormod(a.extent, MIN_SIDE), 0) for a in square):
         return []
-    found = [
+    runs = [
         d
         for d, (a, b) in enumerate(zip(op.axis, op.axis[1:], strict=False))
         if isinstance(b.extent, int) and all(_together(a, b, e.indices) for e in tensor.loads(op))
     ]
-    return found if any(a is op.axis[n] for d in found for n in (d, d + 1) for a in square) else []
+    return runs if any(a is op.axis[n] for d in runs for n in (d, d + 1) for a in square) else []
 
 
 def _together(a: te.Axis, b: te.Axis, indices: Sequence[tir.Index]) -> bool:
@@ -154,7 +205,6 @@ def transpose_in_registers(
 
     The loop `column` is unrolled. The code generator then transposes the vectors in registers.
     """
-    moved.set_scope("local")
     moved.compute_at(out, at)
     rest = [a for a in moved.leaf_iter_vars if a is not column and a is not row]
     moved.reorder(*rest, column, row)
@@ -165,10 +215,10 @@ def transpose_in_registers(
 def block_side(target: Target, dtype: DType, *sizes: tir.Index) -> int:
     """Return the side of a square block: the largest power of 2 that divides all `sizes`.
 
-    It is at least LEAST_SIDE, and at most MOST_SIDE or the length of a vector. If no such power
+    It is at least MIN_SIDE, and at most MAX_SIDE or the length of a vector. If no such power
     divides all sizes, the side is the upper limit.
     """
-    most = min(target.lanes(dtype), MOST_SIDE)
-    sides = [most >> n for n in range(most.bit_length()) if most >> n >= LEAST_SIDE]
+    most = min(target.lanes(dtype), MAX_SIDE)
+    sides = [most >> n for n in range(most.bit_length()) if most >> n >= MIN_SIDE]
     even = [n for n in sides if all(tir.prove_equal(tir.floormod(z, n), 0) for z in sizes)]
     return max(even, default=most)

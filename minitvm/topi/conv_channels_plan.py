@@ -16,7 +16,7 @@ from minitvm.base import Target
 from .blocks import PAGE
 from .layouts import Layout
 from .options import Options, options_of
-from .tile import AHEAD, Tile, parts, register_tiles
+from .tile import AHEAD, Tile, parts, register_tiles, tiles_to_search, vector_length
 
 # Times in vector multiply-adds. Where a core can start two of them and two loads in one cycle, half
 # of the loads cost nothing; a vector from L2 or from beyond takes longer.
@@ -56,9 +56,7 @@ class Sizes:
 class Plan:
     """The parameters of a schedule for a convolution.
 
-    tile        (rows, columns, several, unit) of a tile, which has several * unit channels; a unit
-                is a vector, or a block of NCHWc
-    lanes       the length of a vector
+    tile        (rows, columns, vectors, lanes) of a tile of the result
     outside     whether the loop over panels of weights is outside the loop over rows of tiles
     pad         when the image is padded: "before" the loops, a row of tiles at a time ("rows"), or
                 "never", by a test in each access
@@ -67,19 +65,12 @@ class Plan:
     parallel    whether the outermost loop runs in parallel
     """
 
-    tile: tuple[int, int, int, int]
-    lanes: int
+    tile: Tile
     outside: bool
     pad: str
     ahead: int
     next_panel: bool
     parallel: bool
-
-    @property
-    def shape(self) -> Tile:
-        """The tile in vectors."""
-        high, wide, several, unit = self.tile
-        return Tile(high, wide, several * unit // self.lanes, self.lanes)
 
 
 def plan_of(
@@ -87,11 +78,9 @@ def plan_of(
 ) -> Plan:
     """Choose all parameters; `pad` is that of an image that needs padding."""
     tile = plan(z, layout, per_group, target, lanes)
-    unit = layout.block if layout.block and tile.channels >= layout.block else tile.lanes
     outside, ask = panels_outside(z, tile, target, threads), requested(z, target)
     return Plan(
-        (tile.high, tile.wide, tile.channels // unit, unit),
-        tile.lanes,
+        tile,
         outside,
         "before" if outside else "rows",
         max(1, AHEAD // (tile.channels * z.item)) if ask else 0,
@@ -104,12 +93,11 @@ def plan_options(
     name: str, known: Plan, z: Sizes, layout: Layout, per_group: int, target: Target
 ) -> Options:
     """Return what a search may choose for a convolution whose default plan is `known`."""
-    lanes, unit, ask = known.lanes, known.tile[3], known.ahead > 0
+    ask, part = known.ahead > 0, known.tile.channels < layout.block  # of a block
     tiles = [
-        (high, wide, vectors * lanes // unit, unit)
-        for high, wide, vectors in register_tiles(z.high, z.wide, -(-z.outputs // lanes), target)
-        if _is_panel(vectors * lanes, z, layout, per_group)
-        and (vectors * lanes < layout.block) == (known.shape.channels < layout.block)
+        t
+        for t in tiles_to_search(target, z.high, z.wide, z.outputs, known.tile.lanes)
+        if _is_panel(t.channels, z, layout, per_group) and (t.channels < layout.block) == part
     ]
     return options_of(
         name,
@@ -136,19 +124,14 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
     Vectors have `lanes` elements, or half as many, such as 8 for 24 output channels.
     """
     lanes = math.gcd(lanes, layout.block, per_group if per_group < z.outputs else 0)
-    lanes = min(lanes, 1 << (z.outputs.bit_length() - 1))
-    best, least = Tile(1, 1, 1, lanes), math.inf
-    for length, vectors in product((lanes, max(1, lanes // 2)), range(1, 5)):
-        if not _is_panel(vectors * length, z, layout, per_group):
-            continue
-        pixels = max(1, target.tile_rows(vectors))
-        for high in range(1, min(z.high, pixels) + 1):
-            for wide in range(1, min(z.wide, pixels // high) + 1):
-                tile = Tile(high, wide, vectors, length)
-                found = cost(z, tile, target)
-                if found < least:
-                    best, least = tile, found
-    return best
+    lanes = vector_length(z.outputs, lanes)
+    tiles = [
+        Tile(high, wide, vectors, length)
+        for length in (lanes, max(1, lanes // 2))
+        for high, wide, vectors in register_tiles(target, z.high, z.wide)
+        if _is_panel(vectors * length, z, layout, per_group)
+    ]
+    return min(tiles, key=lambda t: cost(z, t, target), default=Tile(1, 1, 1, lanes))
 
 
 def cost(z: Sizes, tile: Tile, target: Target) -> float:

@@ -8,22 +8,22 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
-from minitvm import schedule, te, tensor, tir
+from minitvm import schedule, te, tir
 from minitvm.base import Target
 
 from .blocks import block_side, transpose_in_registers
 from .conv_channels_plan import Sizes, plan_of, plan_options
 from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
-from .layouts import Layout, layout_of
+from .layouts import NHWC, Layout
 from .options import Choose
-from .stages import axes_of, has_iterations, reduce_axes_of, reduction_length
-from .tile import Tile
+from .stages import axes_of, reduce_axes_of, reduction_length, worth_threads
+from .tile import Tile, in_registers, tile_loops
 
 
 def schedule_channels(
     s: te.Schedule,
-    conv: te.StageView,
+    op: te.ComputeOp,
     out: te.StageView,
     target: Target,
     choose: Choose | None = None,
@@ -48,31 +48,26 @@ def schedule_channels(
     come from the last cache or from memory. Then the first row of tiles would wait for its panel,
     and the others find it in L2; so each panel is requested during all tiles of the panel before.
     """
-    op = conv.op
-    assert isinstance(op, te.ComputeOp)
-    described: Convolution = op.attrs[CONVOLUTION]
-    z, layout = _sizes(op), layout_of("conv2d", described.layout)
+    conv = s[op.output(0)]
+    about: Convolution = op.attrs[CONVOLUTION]
+    z, layout = _sizes(op), about.layout
     if z is None:
         return set()
-    total, per_group = op.output(0), z.outputs // described.groups
-    image, kernel = _operands(op)
+    total, per_group = op.output(0), z.outputs // about.groups
+    image, kernel = op.input_tensors
     padded = s[image]
-    threads = target.num_cores > 1 and has_iterations(op, WORTH_THREADS)
+    threads = worth_threads(op, target, WORTH_THREADS)
     p = plan_of(z, layout, per_group, target, target.lanes(op.dtypes[0]), threads)
     if _is_copy(padded):
         p = replace(p, pad="never")
     if choose is not None:
         p = choose(plan_options(conv.name, p, z, layout, per_group, target))
-    tile = p.shape
+    tile = Tile(*p.tile)
     packed = s[s.cache_read(kernel, "global", [total])]
     _pack(s, kernel, packed, layout, tile.channels, target)
-    acc = s[s.cache_write(total, "local")] if conv.name == out.name else conv
-    acc.set_scope("local")
+    acc = in_registers(s, op, out)
     n, panels, yo, xo, inner = _tiles(out, layout, tile)
-    out.reorder(*((*panels, n, yo) if p.outside else (n, yo, *panels)), xo, *inner)
-    for axis in inner[:-1]:
-        out.unroll(axis)
-    out.vectorize(inner[-1])
+    tile_loops(out, (*((*panels, n, yo) if p.outside else (n, yo, *panels)), xo), inner)
     acc.compute_at(out, xo)
     term = _sum(acc, layout, tile, op)
     if p.ahead:
@@ -94,23 +89,15 @@ def schedule_channels(
     return {conv.name, out.name, acc.name, packed.name, image.name}
 
 
-def _operands(op: te.ComputeOp) -> tuple[te.Tensor, te.Tensor]:
-    """Return the padded image and the kernel that a convolution reads."""
-    image, kernel = (e.buffer for e in tensor.loads(op))
-    assert isinstance(image, te.Tensor)
-    assert isinstance(kernel, te.Tensor)
-    return image, kernel
-
-
 def _sizes(op: te.ComputeOp) -> Sizes | None:
     """Return the sizes of a convolution, or None if it is empty or its channels are symbolic.
 
     A symbolic batch is taken to be one image.
     """
-    image, kernel = _operands(op)
-    layout = layout_of("conv2d", op.attrs[CONVOLUTION].layout)
+    image, kernel = op.input_tensors
+    layout: Layout = op.attrs[CONVOLUTION].layout
     batch, item = op.shape[0], op.dtypes[0].bytes
-    _, _, high, wide = layout.pixel(*op.shape)
+    high, wide = op.shape[layout.height_axis :][:2]
     results = (layout.channels(op.output(0)), high, wide, reduction_length(op))
     memory = (reduce(tir.mul, shape, item) for shape in (image.shape[1:], kernel.shape))
     pixel = layout.block or image.shape[3]
@@ -131,18 +118,13 @@ def _tiles(
     Returns the loops over images, over panels, over rows and over columns of tiles, and the loops
     inside a tile, of which the last is a vector.
     """
-    if not layout.block:
-        n, y, x, o = axes_of(stage)
-        outer, last = stage.split(o, factor=tile.channels)
-        panels, channels = [outer], [last]
-    elif tile.channels < layout.block:
-        n, block, y, x, o = axes_of(stage)
-        outer, last = stage.split(o, factor=tile.channels)
-        panels, channels = [block, outer], [last]
-    else:
-        n, block, y, x, o = axes_of(stage)
-        outer, several = stage.split(block, factor=tile.channels // layout.block)
+    n, *blocks, y, x, o = axes_of(stage)
+    if layout.block and tile.channels >= layout.block:
+        outer, several = stage.split(blocks[0], factor=tile.channels // layout.block)
         panels, channels = [outer], [several, o]
+    else:
+        outer, last = stage.split(o, factor=tile.channels)
+        panels, channels = [*blocks, outer], [last]
     yo, yi = stage.split(y, factor=tile.high)
     xo, xi = stage.split(x, factor=tile.wide)
     vectors = stage.split(channels[-1], factor=tile.lanes)
@@ -162,13 +144,10 @@ def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> te.
     if _blocks_of(layout, c.extent):
         co, c = acc.split(c, factor=layout.block)
         terms = [co, ky, kx, c]
-    acc.reorder(n, *panels, yo, xo, *terms, *inner)
-    pixel = layout.block or _operands(op)[0].shape[3]  # elements from one pixel to the next
+    tile_loops(acc, (n, *panels, yo, xo, *terms), inner)
+    pixel = layout.block or op.input_tensors[0].shape[3]  # elements from one pixel to the next
     if op.attrs[CONVOLUTION].wide.dilation == 1 and tir.prove_equal(pixel, c.extent):
         c = acc.fuse(kx, c)
-    for axis in inner[:-1]:
-        acc.unroll(axis)
-    acc.vectorize(inner[-1])
     return c
 
 
@@ -189,13 +168,13 @@ def _pack(
 
     The last panel ends with unused elements if `width` does not divide the number of channels.
     """
-    names = ("y", "x", "c", "o") if layout.name == "NHWC" else ("o", "c", "y", "x")
+    names = layout.weight("o", "c", "y", "x")
     panel = f"o // {width}", "y", "x", "c", f"o % {width}"
     if _blocks_of(layout, axes_of(packed)[1].extent):
         b = layout.block
         panel = f"o // {width}", f"c // {b}", "y", "x", f"c % {b}", f"o % {width}"
     s.apply(schedule.TransformLayout(packed.name, names, panel))
-    if layout.name == "NHWC":
+    if layout == NHWC:
         packed.vectorize(axes_of(packed)[-1])
         return
     o, c, y, x = axes_of(packed)

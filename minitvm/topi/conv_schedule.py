@@ -7,19 +7,21 @@ registers.
 
 from __future__ import annotations
 
-from minitvm import te, tensor, tir
+from minitvm import te, tir
 from minitvm.base import Target
 
 from .gemm import Plan, plan
+from .options import Choose
 from .stages import axes_of, reduce_axes_of, reduction_length
+from .tile import tile_loops
 
 
 def schedule_rows(
-    s: te.Schedule, flat: te.StageView, crop: te.StageView, target: Target
+    s: te.Schedule, op: te.ComputeOp, crop: te.StageView, target: Target, _: Choose | None = None
 ) -> set[str]:
     """Schedule the three stages of conv2d with method "rows"; return the names of these stages.
 
-    flat: the sum of shifted products. crop: the stage that reads it.
+    op: the sum of shifted products. crop: the stage that reads it.
 
     for n, oo in parallel:                      a few output channels at a time,
       for po:                                   all their pixels, tile by tile
@@ -30,16 +32,15 @@ def schedule_rows(
 
     If rows are as wide as the output, nothing is cropped, and tiles are stored directly in `out`.
     """
-    op = flat.op
-    assert isinstance(op, te.ComputeOp)
+    flat = s[op.output(0)]
     p = plan((op.shape[1], op.shape[2], reduction_length(op)), op.dtypes[0], target, gather=False)
-    product, image = op.output(0), _rows_stage(s, op)
+    product, image = op.output(0), s[op.input_tensors[0]]
     n, o, y, x = axes_of(crop)
     oo, oi = crop.split(o, factor=p.rows)
     if _nothing_to_crop(op, crop):
         tile = product
         po, pi = crop.split(crop.fuse(y, x), factor=p.columns)
-        _store(crop, (n, oo, po, oi, pi))
+        tile_loops(crop, (n, oo, po), (oi, pi))
         flat.set_scope("local")
         flat.compute_at(crop, po)
     else:
@@ -48,7 +49,7 @@ def schedule_rows(
         flat.compute_at(crop, oo)
         fn, fo, pixel = axes_of(flat)
         po, pi = flat.split(pixel, factor=p.columns)
-        _store(flat, (fn, po, fo, pi))
+        tile_loops(flat, (fn, po), (fo, pi))
         s[tile].compute_at(flat, po)
     _schedule_sum(s[tile], p)
     _copy_rows(image, op, crop, target)
@@ -63,20 +64,6 @@ def _nothing_to_crop(flat: te.ComputeOp, crop: te.StageView) -> bool:
     return tir.prove_equal(flat.shape[2], tir.mul(y.extent, x.extent))
 
 
-def _rows_stage(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
-    """Return the stage that stores the rows of pixels, the only tensor with five dimensions."""
-    found = next(e.buffer for e in tensor.loads(op) if len(e.indices) == 5)
-    assert isinstance(found, te.Tensor)
-    return s[found]
-
-
-def _store(stage: te.StageView, loops: tuple[te.Axis, ...]) -> None:
-    """Schedule the loops that store a tile: unroll the last but one, and vectorize the last."""
-    stage.reorder(*loops)
-    stage.unroll(loops[-2])
-    stage.vectorize(loops[-1])
-
-
 def _schedule_sum(stage: te.StageView, p: Plan) -> None:
     """Schedule the loops that compute a tile.
 
@@ -84,11 +71,7 @@ def _schedule_sum(stage: te.StageView, p: Plan) -> None:
     """
     _, o, pixel = axes_of(stage)
     _, o = stage.split(o, factor=p.rows)
-    vectors, lanes = stage.split(pixel, factor=p.lanes)
-    stage.reorder(*reduce_axes_of(stage), o, vectors, lanes)
-    stage.unroll(o)
-    stage.unroll(vectors)
-    stage.vectorize(lanes)
+    tile_loops(stage, reduce_axes_of(stage), (o, *stage.split(pixel, factor=p.lanes)))
 
 
 def _copy_rows(image: te.StageView, sums: te.ComputeOp, crop: te.StageView, target: Target) -> None:

@@ -1,47 +1,21 @@
-"""What a convolution is, and what each of its formulas costs: `topi.formulas`, `best_formula`.
-
-All numbers follow from the shapes. n is the batch, c and o are input and output channels, and g
-groups; the kernel has kh * kw elements, the output h * w pixels. Winograd's F(m x m, 3x3) has a =
-m + 2 and p = n * ceil(h / m) * ceil(w / m) tiles.
-
-           multiplications              weights             data
-direct     n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     input + output
-rows       n*h*w' * o * c/g * kh*kw     o * c/g * kh*kw     input + 2 * rows + output
-blocks     n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     3 * (input + output) + 2 * padded
-winograd   a*a * p * c * o              a*a * c * o         input + 2 * (V + M) + output
-
-w' is w and the unused columns of a row. Intermediate tensors (rows, V, M) are written and read.
-
-The expected error is relative to the largest result, for random data. A sum of k products in one
-accumulator has the error 2^-24 * sqrt(k / 6) in float32. Winograd's sums are shorter, k = c, but
-its output transform adds products that are larger than their sum: this multiplies the error by
-`GROWTH`, which is 5/3 for F(2) and 31 for F(4).
-"""
+"""What a convolution of images is: its shapes, the checks of its operands, the textbook formula."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import DType, ExprError, Reason, Target, as_tuple
+from minitvm.base import DType, ExprError, Reason, raise_first
 
-from .window import Window
+from .layouts import NCHW, NHWC, Layout, layout_of
+from .operands import integers
+from .window import Window, padded_pixel, windows
 
 CONVOLUTION = "convolution"  # the attribute of an operation that describes its convolution
-TILE = "tile"  # the attribute of the output of Winograd's formula
-# For the matrices AT, BT, G of the transforms: max over k of sum over i of
-# (AT[k, i] * |BT[i]| * |G[i]|)^2, divided by 3.
-GROWTH = {2: 5 / 3, 4: 31.46}
+CONV_CHANNELS = "conv_channels"  # the tag of convolutions with adjacent channels: NHWC and NCHWc
 TYPICAL = 64  # the number of channels that is assumed where it is symbolic
-
-FAR_BYTES_PER_CYCLE = 8  # bytes per cycle from the last cache or memory
-NEAR_BYTES_PER_CYCLE = 32  # bytes per cycle from the second-level cache
-MOVED_BYTES_PER_CYCLE = 12  # bytes that a change of the layout reads and writes in a cycle
-SHIFTED = 1.15  # factor of products that read shifted rows: most vectors cross a cache line
-BLOCKS = (16, 8)  # numbers of channels that "blocks" makes adjacent, if they divide all channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +24,7 @@ class Convolution:
 
     inputs, outputs   numbers of channels
     high, wide        the windows of the kernel along height and width
-    layout            the layout of the images: "NCHW", "NHWC", ...
+    layout            the layout of the images
     """
 
     batch: tir.Index
@@ -59,12 +33,31 @@ class Convolution:
     groups: int
     high: Window
     wide: Window
-    layout: str
+    layout: Layout
     dtype: DType
 
     def tiles(self, tile: int) -> tuple[int, int]:
         """Return how many tiles of tile x tile outputs cover one image: (down, across)."""
         return -(-self.high.out // tile), -(-self.wide.out // tile)
+
+    @property
+    def row_length(self) -> int:
+        """The length of a row in the formula "rows": the output's width and unused columns."""
+        return self.wide.out + self.wide.shifts
+
+    @property
+    def rows_length(self) -> int:
+        """The length of all rows of an image in the formula "rows"."""
+        return (self.high.out + self.high.shifts) * self.row_length + self.wide.shifts
+
+    def channel(self, o: Any, c: Any) -> Any:
+        """Return the input channel that output channel `o` reads as number `c` of its group."""
+        if self.groups == 1:
+            return c
+        if tir.prove_equal(self.outputs, 0):
+            return c
+        per_group = tir.floordiv(self.outputs, self.groups)
+        return o // per_group * tir.floordiv(self.inputs, self.groups) + c
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -76,253 +69,86 @@ class Convolution:
         return self.batch if isinstance(self.batch, int) else 1, c, o
 
 
-@dataclass(frozen=True, slots=True)
-class Formula:
-    """One way to compute a convolution, and what it costs.
+def described(
+    name: str,
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    layout: str,
+) -> Convolution:
+    """Return the description of a convolution by the operator `name`.
 
-    name              "direct", "rows", "blocks" or "winograd": the `method` of topi.conv2d
-    tile              2 or 4 for Winograd's F(tile x tile, 3x3), otherwise 0
-    multiplications   the number, without multiplications by constants of the transforms
-    weight_bytes      the size of the kernel in the form that the products read
-    data_bytes        the bytes that are read from and written to all other tensors
-    error             the expected error, relative to the largest result
-    why_not           why the formula cannot compute this convolution; "" if it can
-    moved_bytes       the part of data_bytes that changes of the layout read and write
-    pixels            the length of the rows that are cut into vectors; 0 if channels are
+    Raises ExprError if the operands do not fit each other.
     """
-
-    name: str
-    tile: int
-    multiplications: int
-    weight_bytes: int
-    data_bytes: int
-    error: float
-    why_not: str
-    moved_bytes: int = 0
-    pixels: int = 0
-
-    @property
-    def applies(self) -> bool:
-        """Whether the formula can compute this convolution."""
-        return not self.why_not
-
-    def cycles(self, lanes: int, l2: int, cores: int = 1) -> float:
-        """Estimate the cycles on `cores` cores with vectors of `lanes` elements.
-
-        A core does two vector multiply-adds per cycle. Weights that fit in the second-level cache
-        are assumed to be there. Other weights come from beyond it, as in a network, where
-        other layers use the caches between two calls. All cores share the
-        bandwidth beyond it.
-        """
-        far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
-        near = (self.data_bytes - self.moved_bytes) / NEAR_BYTES_PER_CYCLE
-        near += self.moved_bytes / MOVED_BYTES_PER_CYCLE
-        products = self.multiplications / (2 * lanes)
-        if self.pixels:  # the last vector of a row has unused elements
-            products *= SHIFTED * -(-self.pixels // lanes) * lanes / self.pixels
-        return far + (products + near) / cores
+    image_layout = layout_of(f"topi.{name}", layout)
+    (groups,) = integers(f"topi.{name}: groups", (groups,))
+    errors = _errors(data, kernel, image_layout, groups)
+    raise_first(ExprError, f"{name} of {data.name}, {kernel.name}", errors)
+    outputs, _, *sizes = image_layout.kernel_sizes(kernel)
+    axis, inputs = image_layout.height_axis, image_layout.channels(data)
+    high, wide = windows(data, tuple(sizes), strides, padding, dilation, axis)
+    batch = data.shape[0]
+    return Convolution(batch, inputs, outputs, groups, high, wide, image_layout, data.dtype)
 
 
-class Formulas(tuple[Formula, ...]):
-    """The formulas of one convolution; print it to see a table."""
+def _errors(data: te.Tensor, kernel: te.Tensor, layout: Layout, groups: int) -> Iterator[Reason]:
+    """Yield an error for wrong dimensions, and for channels and groups that do not agree."""
+    order = "[KH, KW, C / groups, O]" if layout == NHWC else "[O, C / groups, KH, KW]"
+    if data.ndim != layout.rank or kernel.ndim != 4:
+        yield (
+            f"they have {data.ndim} and {kernel.ndim} dimensions, not {layout.rank} and 4",
+            f"data in layout {layout.name} and a kernel {order}",
+        )
+    if layout.block and not tir.prove_equal(data.shape[4], layout.block):
+        yield (
+            f"the last dimension of the data is {tir.text(data.shape[4])}, not {layout.block}",
+            f"layout NCHW{tir.text(data.shape[4])}c, or other data",
+        )
+    if groups < 1:
+        yield (f"groups is {groups}, but must be at least 1",)
+    outputs, inner, *_ = layout.kernel_sizes(kernel)
+    if not tir.prove_equal(tir.floormod(outputs, groups), 0):
+        yield (f"{tir.text(outputs)} output channels cannot be divided into {groups} groups",)
+    channels = layout.channels(data)
+    if not tir.prove_equal(channels, inner * groups):
+        yield (
+            f"the data has {tir.text(channels)} channels, but the kernel reads "
+            f"{tir.text(inner)} in each of {groups} group(s)",
+            f"pass a kernel {order}",
+        )
 
-    __slots__ = ()
 
-    def __str__(self) -> str:
-        head = ("formula", "multiplications", "weight bytes", "data bytes", "error", "")
-        return "\n".join(_table_lines([head, *map(_row, self)]))
+def direct(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
+    """Define a convolution by the textbook formula.
 
-    __repr__ = __str__
-
-
-def _row(f: Formula) -> tuple[str, ...]:
-    name = f"{f.name} F({f.tile}x{f.tile}, 3x3)" if f.tile else f.name
-    if not f.applies:
-        return name, "", "", "", "", f"no: {f.why_not}"
-    numbers = f.multiplications, f.weight_bytes, f.data_bytes
-    return name, *(f"{n:,}" for n in numbers), f"{f.error:.1e}", ""
-
-
-def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Yield the lines of a table: the first column is aligned left, numbers right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *numbers, note in rows:
-        cells = [n.rjust(w) for n, w in zip(numbers, widths[1:], strict=False)]
-        yield "  ".join([first.ljust(widths[0]), *cells, note]).rstrip()
-
-
-def formulas(op: Any) -> Formulas:
-    """List the formulas of a convolution, each with its multiplications, bytes and expected error.
-
-    op: a tensor that topi.conv2d or topi.nn.conv2d_winograd returned, or an elementwise stage after
-    it. Formulas that cannot compute this convolution are listed with the reason.
+    out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
     """
-    return all_formulas(_convolution_of(op))
-
-
-def best_formula(
-    op: Any, target: str | Target | None = None, methods: Collection[str] = ()
-) -> Formula:
-    """Return the formula of a convolution that takes the fewest `cycles` on `target`.
-
-    op: as for `formulas`, or a Convolution. methods: the names of the formulas among which to
-    choose; by default all. "rows" does the multiplications of "direct" in an order that suits
-    vectors, so "direct" is considered only where "rows" is not. Errors are not considered.
-    """
-    conv = op if isinstance(op, Convolution) else _convolution_of(op)
-    every = all_formulas(conv)
-    names = [str(m) for m in as_tuple(methods)]
-    found = [f for f in every if f.applies and (not names or f.name in names)]
-    if not found:
-        why = "no such formula can compute this convolution"
-        fix = f"some of {', '.join(sorted({f.name for f in every if f.applies}))}"
-        raise ExprError(f"topi.best_formula(methods={methods!r})", why, fix)
-    if any(f.name == "rows" for f in found):
-        found = [f for f in found if f.name != "direct"]
-    to = Target(target)
-    if any(f.tile for f in found):
-        tile = best_tile(conv, to)
-        found = [f for f in found if f.tile in (0, tile)]
-    return _fastest(conv, found, to, to.num_cores)
-
-
-def best_tile(conv: Convolution, target: str | Target | None = None) -> int:
-    """Return the tile, 2 or 4, with which Winograd's formula should be fastest on one core.
-
-    Ignores the number of cores: a network may run on fewer than the machine has.
-    """
-    return _fastest(conv, [f for f in all_formulas(conv) if f.tile], Target(target), 1).tile
-
-
-def _fastest(conv: Convolution, found: list[Formula], target: Target, cores: int) -> Formula:
-    return min(found, key=lambda f: f.cycles(target.lanes(conv.dtype), target.l2, cores))
-
-
-def _convolution_of(op: Any) -> Convolution:
-    """Return the description of the convolution that `op` computes or reads."""
-    op = op.op if isinstance(op, te.Tensor) else op
-    seen = [op]
-    for at in seen:
-        if isinstance(at, te.ComputeOp):
-            if isinstance(conv := at.attrs.get(CONVOLUTION), Convolution):
-                return conv
-            seen += [t.op for t in at.input_tensors if t.op not in seen]
-    name = getattr(op, "name", type(op).__name__)
-    why = "it is not a convolution of topi, and reads none"
-    raise ExprError(f"topi.formulas({name})", why, "the result of topi.conv2d(data, kernel)")
-
-
-def all_formulas(conv: Convolution) -> Formulas:
-    """Return all formulas, including those that cannot compute `conv`."""
-    n, c, o = conv.sizes
-    high, wide, size = conv.high, conv.wide, conv.dtype.bytes
-    ends = n * (c * high.size * wide.size + o * high.out * wide.out) * size
-    roundoff = {8: 2.0**-53, 2: 2.0**-11}.get(size, 2.0**-24)  # of one operation
-    direct = _direct_formula(conv, ends, roundoff)
-    rows, blocks = _rows_formula(conv, direct), _blocks_formula(conv, direct)
-    winograd = (_winograd_formula(conv, t, ends, roundoff) for t in GROWTH)
-    return Formulas((direct, rows, blocks, *winograd))
-
-
-def _direct_formula(conv: Convolution, ends: int, roundoff: float) -> Formula:
-    """Return the textbook formula.
-
-    ends: the bytes of input and output. roundoff: the largest relative error of one operation.
-    """
-    n, c, o = conv.sizes
-    terms = c // conv.groups * conv.high.kernel * conv.wide.kernel
-    multiplications = n * conv.high.out * conv.wide.out * o * terms
-    error = roundoff * (terms / 6) ** 0.5
-    return Formula("direct", 0, multiplications, o * terms * conv.dtype.bytes, ends, error, "")
-
-
-def _rows_formula(conv: Convolution, direct: Formula) -> Formula:
-    """Return the formula "rows": `direct` with a copy of the image and with unused columns."""
-    n, c, o = conv.sizes
-    high, wide = conv.high, conv.wide
-    width = wide.out + wide.shifts
-    length = (high.out + high.shifts) * width + wide.shifts
-    rows_bytes = n * c * high.phases * wide.phases * length * conv.dtype.bytes
-    terms = c // conv.groups * high.kernel * wide.kernel
-    not_here = "" if conv.layout == "NCHW" else f"it is defined in NCHW, not in {conv.layout}"
-    return replace(
-        direct,
-        name="rows",
-        multiplications=n * high.out * width * o * terms,
-        data_bytes=direct.data_bytes + 2 * rows_bytes,
-        why_not=not_here,
-        pixels=high.out * width,
+    layout, high, wide = conv.layout, conv.high, conv.wide
+    pixel = padded_pixel(data, layout, high, wide)
+    image = te.compute(
+        layout.shape(conv.batch, conv.inputs, high.span, wide.span),
+        layout.indexed(pixel),
+        name="T_pad",
+        tag="injective",
     )
+    axes = reduce_axes(conv)
+    c, ky, kx = axes
+
+    def body(n: Any, o: Any, y: Any, x: Any) -> Any:
+        row, column = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
+        pixel = image(*layout.index(n, conv.channel(o, c), row, column))
+        return te.sum(pixel * kernel(*layout.weight(o, c, ky, kx)), axis=axes)
+
+    shape = layout.shape(conv.batch, conv.outputs, high.out, wide.out)
+    tag, attrs = "conv_direct" if layout == NCHW else CONV_CHANNELS, {CONVOLUTION: conv}
+    return te.compute(shape, layout.indexed(body), name="T_conv2d", tag=tag, attrs=attrs)
 
 
-def _blocks_formula(conv: Convolution, direct: Formula) -> Formula:
-    """Return the formula "blocks": `direct` between two changes of the layout."""
-    n, c, _ = conv.sizes
-    high, wide = conv.high, conv.wide
-    padded = n * c * ((high.out - 1) * high.stride + high.reach) * conv.dtype.bytes
-    padded *= (wide.out - 1) * wide.stride + wide.reach
-    why_not = "" if block_of(conv) else f"no block of {BLOCKS} channels divides all channels"
-    if conv.layout != "NCHW":
-        why_not = f"it is defined in NCHW, not in {conv.layout}"
-    elif conv.groups != 1:
-        why_not = f"there are {conv.groups} groups, but its products sum over all channels"
-    return replace(
-        direct,
-        name="blocks",
-        data_bytes=3 * direct.data_bytes + 2 * padded,
-        why_not=why_not,
-        moved_bytes=2 * direct.data_bytes,
-    )
-
-
-def block_of(conv: Convolution) -> int:
-    """Return how many channels "blocks" makes adjacent; 0 if no number in BLOCKS fits."""
-    if not isinstance(conv.inputs, int) or not isinstance(conv.outputs, int):
-        return 0
-    both = math.gcd(conv.inputs, conv.outputs)
-    return next((b for b in BLOCKS if both and both % b == 0), 0)
-
-
-def default_formula(conv: Convolution) -> Formula:
-    """Return the formula that conv2d uses without a method; its rounding errors are the least."""
-    if conv.layout != "NCHW":
-        return all_formulas(conv)[0]
-    return best_formula(conv, methods=("rows", "blocks"))
-
-
-def _winograd_formula(conv: Convolution, tile: int, ends: int, roundoff: float) -> Formula:
-    """Return the formula F(tile x tile, 3x3); the arguments are those of `_direct_formula`."""
-    n, c, o = conv.sizes
-    down, across = conv.tiles(tile)
-    products, tiles = (tile + 2) ** 2, n * down * across
-    return Formula(
-        name="winograd",
-        tile=tile,
-        multiplications=products * tiles * c * o,
-        weight_bytes=products * c * o * conv.dtype.bytes,
-        data_bytes=ends + 2 * products * tiles * (c + o) * conv.dtype.bytes,
-        error=roundoff * (c / 6) ** 0.5 * GROWTH[tile],
-        why_not=next((reason[0] for reason in winograd_reasons(conv)), ""),
-    )
-
-
-def winograd_reasons(conv: Convolution) -> Iterator[Reason]:
-    """Yield each reason why Winograd's formula cannot compute `conv`, and what to use instead."""
-    high, wide = conv.high, conv.wide
-    kernel, strides = (high.kernel, wide.kernel), (high.stride, wide.stride)
-    spread = high.dilation, wide.dilation
-    fix = "topi.conv2d(data, kernel, ...)"
-    if kernel != (3, 3):
-        yield f"the kernel is {kernel[0]}x{kernel[1]}, but F(2) and F(4) are defined for 3x3", fix
-    if strides != (1, 1):
-        yield f"the strides are {strides}, but the transforms are for 1", fix
-    if spread != (1, 1):
-        yield f"the dilation is {spread}, but the transforms are for 1", fix
-    if conv.groups != 1:
-        yield f"there are {conv.groups} groups, but its products sum over all channels", fix
-    if conv.layout not in ("NCHW", "NHWC"):
-        yield f"it is not defined in {conv.layout}", "layout='NHWC' or 'NCHW'"
-    if not isinstance(conv.inputs, int) or not isinstance(conv.outputs, int):
-        yield "the numbers of channels must be constants", "te.placeholder with integer sizes"
-    if not conv.dtype.is_float:
-        yield f"the type is {conv.dtype}, but the transforms need fractions", f"{fix}, or topi.cast"
+def reduce_axes(conv: Convolution) -> list[te.Axis]:
+    """Return the axes over the input channels of a group and over the kernel: rc, ry, rx."""
+    channels = tir.floordiv(conv.inputs, conv.groups)
+    extents = {"rc": channels, "ry": conv.high.kernel, "rx": conv.wide.kernel}
+    return [te.reduce_axis((0, n), name) for name, n in extents.items()]

@@ -59,8 +59,7 @@ def depthwise(
     pixel = padded_pixel(data, layout, high, wide)
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
 
-    def body(*at: Any) -> Any:
-        n, o, y, x = layout.pixel(*at)
+    def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         c, m = (o, 0) if tir.prove_equal(multiplier, 1) else (o // multiplier, o % multiplier)
         row, column = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
         return te.sum(pixel(n, c, row, column) * weight(c, m, ky, kx), axis=[ky, kx])
@@ -69,7 +68,7 @@ def depthwise(
         data.shape[0], tir.mul(layout.channels(data), multiplier), high.out, wide.out
     )
     about = window_attrs(layout, high, wide) | dict(attrs or {})
-    return te.compute(shape, body, name="T_depthwise", tag=WINDOW, attrs=about)
+    return te.compute(shape, layout.indexed(body), name="T_depthwise", tag=WINDOW, attrs=about)
 
 
 def _depthwise_errors(data: te.Tensor, kernel: te.Tensor, layout: Layout) -> Iterator[Reason]:

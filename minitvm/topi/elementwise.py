@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError, named
+from minitvm.base import BOOL, ExprError, named
 
 from .operands import checks_arguments
 
@@ -34,7 +34,11 @@ def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, A
     """Return an operator called `name` that applies `f` to two elements; its operands broadcast."""
 
     def apply(a: Any, b: Any) -> te.Tensor:
-        return broadcast(name, f, a, b)
+        if not isinstance(a, te.Tensor) and not isinstance(b, te.Tensor):
+            raise ExprError(f"topi.{name}", "neither operand is a tensor")
+        shape = broadcast_shape(name, shape_of(a), shape_of(b))
+        body: Callable[..., Any] = lambda *i: f(element_at(a, i), element_at(b, i))  # noqa: E731
+        return te.compute(shape, body, name=f"T_{name}", tag=ELEMENTWISE)
 
     return named(apply, name, doc)
 
@@ -94,16 +98,24 @@ greater = _pair("greater", operator.gt, "Return a > b as bool.")
 greater_equal = _pair("greater_equal", operator.ge, "Return a >= b as bool.")
 
 
-def broadcast(name: str, f: Callable[[Any, Any], Any], a: Any, b: Any) -> te.Tensor:
-    """Return the tensor of f(x, y) for all elements x of `a` and y of `b`, which are broadcast.
+# --- several operands ----------------------------------------------------------------------------
 
-    One of `a` and `b` may be a number. Raises ExprError if neither is a tensor.
+
+@checks_arguments
+def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
+    """Return x where `condition` is true or not 0, and y elsewhere.
+
+    All three broadcast; x and y may be numbers.
     """
-    if not isinstance(a, te.Tensor) and not isinstance(b, te.Tensor):
-        raise ExprError(f"topi.{name}", "neither operand is a tensor")
-    shape = broadcast_shape(name, shape_of(a), shape_of(b))
-    body: Callable[..., Any] = lambda *i: f(element_at(a, i), element_at(b, i))  # noqa: E731
-    return te.compute(shape, body, name=f"T_{name}", tag=ELEMENTWISE)
+    shape = shape_of(condition)
+    for t in (x, y):
+        shape = broadcast_shape("where", shape, shape_of(t))
+
+    def body(*i: Any) -> Any:
+        c = element_at(condition, i)
+        return tir.select(c if c.dtype is BOOL else c != 0, element_at(x, i), element_at(y, i))
+
+    return te.compute(shape, body, name="T_where", tag=ELEMENTWISE)
 
 
 def shape_of(x: Any) -> tuple[tir.Index, ...]:
@@ -129,10 +141,10 @@ def broadcast_shape(
     """Return the shape to which `a` and `b` broadcast in numpy; raise ExprError if they do not."""
     rank = max(len(a), len(b))
     wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
-    found: list[tir.Index] = []
+    shape: list[tir.Index] = []
     for x, y in zip(*wide, strict=True):
         if not (_is_one(x) or _is_one(y) or tir.prove_equal(x, y)):
             shown = [f"[{', '.join(tir.text(n) for n in s)}]" for s in (a, b)]
             raise ExprError(f"topi.{name} of {' and '.join(shown)}", "the shapes do not broadcast")
-        found.append(y if _is_one(x) else x)
-    return tuple(found)
+        shape.append(y if _is_one(x) else x)
+    return tuple(shape)

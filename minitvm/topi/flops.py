@@ -10,7 +10,7 @@ from minitvm.base import ArgumentError
 
 from .conv import CONV_ROWS, IMAGE_ROWS
 from .convolution import CONVOLUTION, Convolution
-from .shape import INJECTIVE
+from .layout_transform import LAYOUT
 from .winograd import WINOGRAD_PART
 
 PARTS = (CONV_ROWS, IMAGE_ROWS, WINOGRAD_PART)  # stages of a convolution that counts as a whole
@@ -38,7 +38,7 @@ def _flops(op: te.ComputeOp) -> int:
     if op.tag and not op.reduce_axis:
         each = min(each, 1)
     conv = op.attrs.get(CONVOLUTION)
-    if isinstance(conv, Convolution) and op.tag != INJECTIVE:  # which moves the result of "blocks"
+    if isinstance(conv, Convolution) and op.tag != LAYOUT:  # which moves the result of "blocks"
         window = conv.high.kernel * conv.wide.kernel
         extents, each = [*(a.extent for a in op.axis), conv.inputs // conv.groups, window], 2
     sizes = [n for n in extents if isinstance(n, int)]

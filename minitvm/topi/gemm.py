@@ -23,7 +23,7 @@ from minitvm.base import DType, Target, divisors
 from .blocks import PAGE, block_side, transpose_by_blocks
 from .options import Choose, Options, options_of
 from .stages import axes_of, reduce_axes_of
-from .tile import AHEAD
+from .tile import AHEAD, register_tiles, tile_loops, vector_length
 
 TLB_PAGES = 1024  # pages whose addresses a CPU can be expected to translate without delay
 MATVEC_ROWS = 2  # with at most this many rows, a product is memory-bound by its right operand
@@ -82,15 +82,15 @@ def plan(
     cache. A symbolic size is taken to be 1024. The blocks of b are chosen by `blocked`.
     """
     m, n, k = (size if isinstance(size, int) else 1 << 10 for size in shape)
-    lanes = min(target.lanes(dtype), 1 << (max(n, 1).bit_length() - 1))
-    best = (0.0, 1, 1)
-    for vectors in range(1, 5):
-        for rows in range(1, max(1, min(m, target.tile_rows(vectors))) + 1):
-            columns = vectors * lanes
-            useful = _useful(m, rows) * _useful(n, columns)
-            panel = 0 if splits else k * columns * dtype.bytes
-            best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
-    _, rows, vectors = best
+    lanes = vector_length(n, target.lanes(dtype))
+
+    def quality(tile: tuple[int, int, int]) -> tuple[float, int, int]:
+        rows, _, vectors = tile
+        useful = _useful(m, rows) * _useful(n, vectors * lanes)
+        panel = 0 if splits else k * vectors * lanes * dtype.bytes
+        return useful * score(rows, vectors, panel, target.l2), rows, vectors
+
+    rows, _, vectors = max(register_tiles(target, max(m, 1)), key=quality)
     packable = isinstance(shape[2], int)  # a panel needs a constant height
     far = n * k * dtype.bytes > target.l2 // 2 and m >= 2 * rows
     pack = packable and (gather or far or m >= PACK_ROWS)
@@ -146,16 +146,16 @@ def blocked(
 
 def schedule_product(
     s: te.Schedule,
-    stage: te.StageView,
     op: te.ComputeOp,
     out: te.StageView,
     target: Target,
     choose: Choose | None = None,
 ) -> set[str]:
-    """Schedule the matrix product `stage`; return the names of the scheduled stages.
+    """Schedule the matrix product `op`; return the names of the scheduled stages.
 
     out: the epilogue of the product, or the product itself. choose: returns the plan.
     """
+    stage = s[op.output(0)]
     before = {v.name for v in s.stages}
     right = _right_operand(op)
     if right is None:
@@ -270,9 +270,7 @@ def schedule_matmul(
     if p.panels > 1 or (fused and strips):
         jo, j = stage.split(j, factor=p.columns)
         panels = [jo]
-    stage.reorder(*strips, *panels, io, ii, j)
-    stage.unroll(ii)
-    stage.vectorize(j)
+    tile_loops(stage, (*strips, *panels, io), (ii, j))
     s[tile].compute_at(stage, io)
     k = _inner_product(s, tile, p)
     if p.ahead:
@@ -338,11 +336,7 @@ def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> te.Axis:
     (*_, i, j), (k,) = axes_of(s[tile]), reduce_axes_of(s[tile])
     _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, even where the size
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
-    vectors, lanes = s[tile].split(j, factor=p.lanes)
-    s[tile].reorder(k, i, vectors, lanes)
-    s[tile].unroll(i)
-    s[tile].unroll(vectors)
-    s[tile].vectorize(lanes)
+    tile_loops(s[tile], (k,), (i, *s[tile].split(j, factor=p.lanes)))
     return k
 
 
@@ -384,9 +378,7 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: P
     if not b_transposed:
         ko, ki = s[product].split(k, factor=p.depth)
         jo, ji = s[product].split(j, factor=p.columns)
-        s[product].reorder(i, ko, jo, ki, ji)
-        s[product].unroll(ki)
-        s[product].vectorize(ji)
+        tile_loops(s[product], (i, ko, jo), (ki, ji))
         return
     _, ki = s[product].split(k, factor=p.lanes)
     sums = s[s.rfactor(product, ki, factor_axis=2)]
@@ -397,6 +389,4 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: P
     sums.set_scope("local")
     sums.compute_at(s[product], i)
     row, column, lane = axes_of(sums)
-    sums.reorder(row, *reduce_axes_of(sums), column, lane)
-    sums.unroll(column)
-    sums.vectorize(lane)
+    tile_loops(sums, (row, *reduce_axes_of(sums)), (column, lane))

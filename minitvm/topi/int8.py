@@ -23,17 +23,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from minitvm import lowering, schedule, te, tensor, tir
+from minitvm import lowering, te, tensor, tir
 from minitvm.base import INT8, INT32, UINT8, DType, Target
 
 from .gemm import WORTH_THREADS, score
+from .options import Choose
 from .shape import INJECTIVE
-from .stages import axes_of, has_iterations, reduce_axes_of
+from .stages import axes_of, reads, reduce_axes_of, worth_threads
 from .tensor_intrin import dot4_intrin
+from .tile import in_registers, register_tiles, tile_loops
 
 DOTS = "int8_dots"
 GROUP = 16  # columns for one instruction, on CPUs with vectors of 64 bytes
-MOST_GROUPS = 4  # the largest number of column groups in a tile
+MAX_GROUPS = 4  # the largest number of column groups in a tile
 PACK_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
 Element: TypeAlias = Callable[[Any, Any], Any]  # an element of a matrix, by row and column
 
@@ -99,8 +101,8 @@ def int8_matmul(
     sums = _column_sums(n, k, b, name) if shift else None
 
     def element(i: Any, j: Any) -> Any:
-        found = dots(i, j // GROUP, j % GROUP)
-        return found if sums is None else found - shift * sums(j)
+        total = dots(i, j // GROUP, j % GROUP)
+        return total if sums is None else total - shift * sums(j)
 
     return te.compute((m, n), element, name=name, tag=INJECTIVE)
 
@@ -119,9 +121,11 @@ def _column_sums(n: tir.Index, k: tir.Index, b: Element, name: str) -> te.Tensor
 
 
 def schedule_dots(
-    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target
+    s: te.Schedule, op: te.ComputeOp, out: te.StageView, target: Target, _: Choose | None = None
 ) -> set[str]:
-    """Schedule the stage `dots` and the stages around it; return the names of these stages.
+    """Schedule `op`, the stage `dots`, and those around it; return the names of these stages.
+
+    out: the stage in whose loops `dots` is computed, or `dots` itself.
 
     for joo in parallel:                groups of columns
       pack the groups of b
@@ -130,96 +134,51 @@ def schedule_dots(
         for ko: tile[ii, jo] = dot4(tile[ii, jo], rows[io*r + ii, ko], groups[jo, ko])   unrolled
         out[...] = tile - 128 * sums
     """
+    stage = s[op.output(0)]
     rows, groups = tile_shape(target)
-    out = _elementwise_reader(s, stage)
     (packed,) = (t for t in op.input_tensors if t.ndim == 4)
-    if out is None:
-        tile, out = s.cache_write(op.output(0), "local"), stage
-        i, jo, ji = axes_of(out)
-    else:
-        tile = op.output(0)
-        s[tile].set_scope("local")
-        i, j = axes_of(out)
-        jo, ji = out.split(j, factor=GROUP)
+    tile = in_registers(s, op, out)
+    i, *columns = axes_of(out)
+    jo, ji = columns if out.name == stage.name else out.split(columns[0], factor=GROUP)
     io, ii = out.split(i, factor=rows)
     joo, joi = out.split(jo, factor=groups)
-    out.reorder(joo, io, ii, joi, ji)
-    out.unroll(ii)
-    out.unroll(joi)
-    out.vectorize(ji)
-    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
+    tile_loops(out, (joo, io), (ii, joi, ji))
+    if worth_threads(op, target, WORTH_THREADS):
         out.parallel(joo)
-    s[tile].compute_at(out, io)
+    tile.compute_at(out, io)
     _inner_loops(s, tile, rows, groups)
     s[packed].compute_at(out, joo)
     _pack(s[packed])
-    return {stage.name, out.name, s[tile].name, s[packed].name}
+    return {stage.name, out.name, tile.name, s[packed].name}
 
 
 def tile_shape(target: Target) -> tuple[int, int]:
     """Return (rows, column groups) of the best tile that fits the registers with its operands."""
     vectors = max(1, GROUP // target.lanes(INT32))  # registers for a group
-    best = (0.0, 1, 1)
-    for groups in range(1, MOST_GROUPS + 1):
-        wide = groups * vectors
-        rows = target.tile_rows(wide)
-        if rows > 0:
-            best = max(best, (score(rows, wide, 1, target.l2), rows, groups))
-    _, rows, groups = best
-    return rows, groups
+    widths = [vectors * groups for groups in range(1, MAX_GROUPS + 1)]
+    tiles = register_tiles(target, target.vector_registers, vectors=widths)
+    rows, _, width = max(tiles, key=lambda t: (score(t[0], t[2], 1, target.l2), t))
+    return rows, width // vectors
 
 
-def _elementwise_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
-    """Return the stage that reads `stage`, directly or through inlined elementwise stages.
-
-    The first reader reorders the elements of `stage`. Returns None if a stage has several readers,
-    or if a later reader reads elements at indices other than its own.
-    """
-    reader, elements = _only_reader(s, stage), None
-    while reader is not None:
-        op = reader.op
-        if not isinstance(op, te.ComputeOp) or (elements is not None and not _reads(op, elements)):
-            return None
-        if not reader.is_inlined:
-            return reader
-        elements = op.output(0)
-        reader = _only_reader(s, reader)
-    return None
-
-
-def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
-    """Return the stage that reads `stage`; None if `stage` is an output or has several readers."""
-    names = schedule.readers(s.state)[stage.name]
-    return s[names[0]] if len(names) == 1 and not stage.is_output else None
-
-
-def _reads(op: te.ComputeOp, source: te.Tensor) -> bool:
-    """Return whether each element of `op` reads the element of `source` at the same indices."""
-    places = [e.indices for e in tensor.loads(op) if e.buffer == source]
-    whole = op.reduction is None and all(map(tir.prove_equal, op.shape, source.shape))
-    return whole and all(i == op.axis for i in places)
-
-
-def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> None:
+def _inner_loops(s: te.Schedule, stage: te.StageView, rows: int, groups: int) -> None:
     """Schedule the loops that compute a tile: k outside unrolled rows and column groups."""
-    stage, op = s[tile], s[tile].op
-    assert isinstance(op, te.ComputeOp)
     (i, jo, ji), (ko, ki) = axes_of(stage), reduce_axes_of(stage)
     _, i = stage.split(i, factor=rows)  # constant sizes, even if the product's are symbolic
     _, jo = stage.split(jo, factor=groups)
     stage.reorder(ko, i, jo, ji, ki)
     stage.unroll(i)
     stage.unroll(jo)
-    if _reads_whole_groups(s, tile):
-        stage.tensorize(ji, dot4_intrin(GROUP, *(t.dtype for t in op.input_tensors)))
+    if _reads_whole_groups(s, stage.name):
+        stage.tensorize(ji, dot4_intrin(GROUP, *(t.dtype for t in reads(stage.op))))
     else:
         stage.reorder(ki, ji)
         stage.vectorize(ji)
 
 
-def _reads_whole_groups(s: te.Schedule, tile: te.Tensor) -> bool:
-    """Return whether the readers of `tile` need all columns of a group."""
-    plain, name = lowering.normalize(s.state), s[tile].name
+def _reads_whole_groups(s: te.Schedule, name: str) -> bool:
+    """Return whether the readers of the stage `name` need all columns of a group."""
+    plain = lowering.normalize(s.state)
     op, domain = plain.stage(name).op, lowering.infer(plain)[name]
     assert isinstance(op, te.ComputeOp)
     return tir.prove_equal(domain.extents[op.axis[-1]], GROUP)
@@ -231,7 +190,4 @@ def _pack(stage: te.StageView) -> None:
     assert isinstance(op, te.ComputeOp)
     *_, ji, ki = op.axis
     transposed = any(not tir.free_of(e.indices[-1], (ki,)) for e in tensor.loads(op))
-    outer, inner = (ji, ki) if transposed else (ki, ji)
-    stage.reorder(outer, inner)
-    stage.unroll(outer)
-    stage.vectorize(inner)
+    tile_loops(stage, (), (ji, ki) if transposed else (ki, ji))

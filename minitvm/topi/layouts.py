@@ -8,6 +8,7 @@ NCHW16c  [batch, channel // 16, height, width, channel % 16], with any block siz
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,16 +65,35 @@ class Layout:
             return n, c // self.block, y, x, c % self.block
         return (n, y, x, c) if self.name == "NHWC" else (n, c, y, x)
 
-    def pixel(self, *at: Any) -> tuple[Any, Any, Any, Any]:
-        """Return the pixel (n, c, y, x) at the indices `at`: the inverse of `index`."""
+    def indexed(self, f: Callable[[Any, Any, Any, Any], Any]) -> Callable[..., Any]:
+        """Return f(n, c, y, x) as a function of the indices of a tensor with this layout."""
+
+        def in_blocks(n: Any, block: Any, y: Any, x: Any, c: Any) -> Any:
+            return f(n, block * self.block + c, y, x)
+
+        def channels_last(n: Any, y: Any, x: Any, c: Any) -> Any:
+            return f(n, c, y, x)
+
         if self.block:
-            n, outer, y, x, inner = at
-            return n, outer * self.block + inner, y, x
+            return in_blocks
+        return channels_last if self.name == "NHWC" else f
+
+    def kernel_sizes(self, kernel: te.Tensor) -> tuple[tir.Index, ...]:
+        """Return (outputs, channels of a group, height, width) of the kernel of a convolution.
+
+        Its dimensions are [KH, KW, C / groups, O] in NHWC, and [O, C / groups, KH, KW] otherwise.
+        """
         if self.name == "NHWC":
-            n, y, x, c = at
-        else:
-            n, c, y, x = at
-        return n, c, y, x
+            height, width, inner, outputs = kernel.shape
+            return outputs, inner, height, width
+        return kernel.shape
+
+    def weight(self, o: Any, c: Any, ky: Any, kx: Any) -> tuple[Any, ...]:
+        """Return the indices of an element of such a kernel."""
+        return (ky, kx, c, o) if self.name == "NHWC" else (o, c, ky, kx)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 NCHW = Layout("NCHW", 0, 2)
@@ -85,11 +105,11 @@ def layout_of(what: str, name: str, *images: te.Tensor) -> Layout:
 
     what: the operator, for error messages.
     """
-    found = PATTERN.fullmatch(name)
-    if found is None:
+    parts = PATTERN.fullmatch(name)
+    if parts is None:
         why = "no such layout"
         raise ExprError(f"{what}: layout {name!r}", why, "'NCHW', 'NHWC' or 'NCHW16c'")
-    layout = Layout(name, int(found.group(1) or 0), 1 if name == "NHWC" else 2)
+    layout = Layout(name, int(parts.group(1) or 0), 1 if name == "NHWC" else 2)
     for t in images:
         check_rank(what, t, layout.rank)
     return layout

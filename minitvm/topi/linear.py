@@ -44,10 +44,7 @@ def matmul(
     k_axis = te.reduce_axis((0, k), name="k")
 
     def body(i: Any, j: Any) -> Any:
-        x, y = left(i, k_axis), right(k_axis, j)
-        if out_dtype:
-            x, y = tir.cast_to(x, out_dtype), tir.cast_to(y, out_dtype)
-        return te.sum(x * y, axis=k_axis)
+        return _sum_of_products(left(i, k_axis), right(k_axis, j), k_axis, out_dtype)
 
     return te.compute((m, n), body, name=name, tag=MATMUL)
 
@@ -73,11 +70,16 @@ def batch_matmul(
         here, there = (0 if tir.prove_equal(t.shape[0], 1) else at for t in (a, b))
         x = a(here, k_axis, i) if transpose_a else a(here, i, k_axis)
         y = b(there, j, k_axis) if transpose_b else b(there, k_axis, j)
-        if out_dtype:
-            x, y = tir.cast_to(x, out_dtype), tir.cast_to(y, out_dtype)
-        return te.sum(x * y, axis=k_axis)
+        return _sum_of_products(x, y, k_axis, out_dtype)
 
     return te.compute((batch, m, n), body, name="T_batch_matmul", tag=MATMUL)
+
+
+def _sum_of_products(x: Any, y: Any, k: te.Axis, dtype: str) -> Any:
+    """Return the sum of x * y over k; `dtype`, if given, is the type of the products."""
+    if dtype:
+        x, y = tir.cast_to(x, dtype), tir.cast_to(y, dtype)
+    return te.sum(x * y, axis=k)
 
 
 def _sizes(

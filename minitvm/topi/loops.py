@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
-from .kinds import is_elementwise
 from .options import Choose, options_of
-from .stages import axes_of, has_iterations, reduce_axes_of
+from .stages import axes_of, is_elementwise, reduce_axes_of, worth_threads
+from .tile import vector_length
 
 WORTH_THREADS = 1 << 15  # elements; with fewer, starting threads takes longer than the work
 FEW = (1, 2, 4, 8)  # vectors in which a search may reduce a row, or compute one
@@ -40,13 +40,13 @@ class Plan:
 
 def _plan_of(
     stage: te.StageView, row: tir.Index, target: Target, choose: Choose | None, *fields: str
-) -> Plan | None:
-    """Return the plan that `choose` returns for these fields; `row` is the length of a row."""
-    if choose is None:
-        return None
+) -> Plan:
+    """Return the plan for rows of length `row`; `choose` may choose these fields of it."""
     lanes = target.lanes(stage.op.output(0).dtype)
-    several = [n * lanes for n in FEW if isinstance(row, int) and n * lanes <= row]
     known = Plan(_width(row, lanes), _width(row, lanes))
+    if choose is None:
+        return known
+    several = [n * lanes for n in FEW if isinstance(row, int) and n * lanes <= row]
     return choose(options_of(stage.name, known, **dict.fromkeys(fields, several)))
 
 
@@ -70,7 +70,7 @@ def schedule_plain(
         outer = _vectorize(stage, op, target)
     else:
         outer = list(op.axis)
-    if outer and target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
+    if outer and worth_threads(op, target, WORTH_THREADS):
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
 
 
@@ -100,7 +100,7 @@ def _width(extent: tir.Index, lanes: int) -> int:
     if not isinstance(extent, int):
         return lanes
     fits = [n * lanes for n in (4, 2, 1) if extent >= n * lanes]
-    return fits[0] if fits else 1 << (max(extent, 1).bit_length() - 1)
+    return fits[0] if fits else vector_length(extent, lanes)
 
 
 def _reads_along(op: te.ComputeOp, axis: te.Axis) -> bool:
@@ -126,7 +126,7 @@ def _reduce_in_vectors(
     op: te.ComputeOp,
     k: te.Axis,
     target: Target,
-    p: Plan | None,
+    p: Plan,
 ) -> list[te.Tensor]:
     """Reduce a row to several vectors, these to one vector, and then its lanes to one number.
 
@@ -138,12 +138,11 @@ def _reduce_in_vectors(
     for l: out += narrow[l]
     """
     lanes = target.lanes(op.dtypes[0])
-    width = _width(k.extent, lanes) if p is None else p.partials
     if isinstance(k.extent, int) and k.extent < 2 * lanes:
         return []
     partials: list[te.Tensor] = []
     along = k
-    for part in sorted({width, lanes}, reverse=True):
+    for part in sorted({p.partials, lanes}, reverse=True):
         _, inner = stage.split(along, factor=part)
         partial = s.rfactor(stage.op.output(0), inner, factor_axis=len(op.axis))
         view = s[partial]
@@ -191,16 +190,13 @@ def schedule_row_by_row(
     for stage in (*members, out):
         axes = axes_of(stage)
         if len(axes) == len(op.axis) and not reduce_axes_of(stage):
-            width = _width(last.extent, target.lanes(op.dtypes[0])) if p is None else p.vector
-            stage.vectorize(stage.split(axes[-1], factor=width)[1])
-    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
+            stage.vectorize(stage.split(axes[-1], factor=p.vector)[1])
+    if worth_threads(op, target, WORTH_THREADS):
         out.parallel(row)
     return {v.name for v in s.stages if v.is_attached} | {out.name}
 
 
-def _reduce_member(
-    s: te.Schedule, stage: te.StageView, target: Target, p: Plan | None
-) -> list[te.Tensor]:
+def _reduce_member(s: te.Schedule, stage: te.StageView, target: Target, p: Plan) -> list[te.Tensor]:
     """Call `_reduce_in_vectors` if `stage` reduces rows; return the new stages."""
     assert isinstance(stage.op, te.ComputeOp)
     folded = _reduced_row(stage.op)
@@ -216,7 +212,7 @@ def _row_members(
     the stages in `done`.
     """
     readers = schedule.effective_readers(s.state)
-    group, found = {out.name}, list[te.StageView]()
+    group, members = {out.name}, list[te.StageView]()
     for stage in reversed(s.stages):
         inner = stage.op
         if not isinstance(inner, te.ComputeOp) or stage.is_inlined or stage.is_output:
@@ -226,5 +222,5 @@ def _row_members(
         fits = free and kind_fits and len(inner.axis) >= len(op.axis) - 1
         if fits and readers[stage.name] and set(readers[stage.name]) <= group:
             group.add(stage.name)
-            found.append(stage)
-    return found
+            members.append(stage)
+    return members

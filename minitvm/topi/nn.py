@@ -1,7 +1,7 @@
 """The operators of neural networks under TVM's names, such as topi.nn.relu."""
 
-from .conv import conv2d, conv2d_transpose
-from .conv_nd import conv1d, conv3d
+from .conv import conv2d
+from .conv_nd import conv1d, conv2d_transpose, conv3d
 from .depthwise import depthwise_conv2d
 from .elementwise import leaky_relu, relu
 from .linear import batch_matmul, dense

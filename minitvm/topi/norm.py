@@ -8,8 +8,8 @@ from typing import Any
 from minitvm import te, tir
 
 from .elementwise import ELEMENTWISE
-from .operands import check_vector, checks_arguments
-from .reduction import REDUCTION, dimension, dimensions, fold_over
+from .operands import check_vector, checks_arguments, dimension, dimensions
+from .reduction import REDUCTION, fold_over
 
 SOFTMAX = "softmax"  # an attribute of softmax stages: the dimensions along which they sum
 ROW = "row"  # the tag of stages that read statistics of their row and are scheduled row by row

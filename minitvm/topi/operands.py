@@ -25,26 +25,24 @@ def checks_arguments(operator: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(operator)
     # Annotations are strings because operators import annotations from __future__.
     types = {n: p.annotation for n, p in signature.parameters.items()}
-    wanted = [n for n, t in types.items() if t in ("te.Tensor", "te.Tensor | None")]
+    tensors = [n for n, t in types.items() if t in ("te.Tensor", "te.Tensor | None")]
     flags = [n for n, t in types.items() if t == "bool"]
     strings = [n for n, t in types.items() if t == "str" and "dtype" not in n]
 
     @functools.wraps(operator)
     def checked(*args: P.args, **options: P.kwargs) -> R:
         try:
-            given = signature.bind(*args, **options).arguments
+            values = signature.bind(*args, **options).arguments
         except TypeError:  # Python's own message names the operator
             return operator(*args, **options)
-        for name in wanted:
-            if name not in given or (given[name] is None and "None" in types[name]):
-                continue
-            check_tensor(f"topi.{operator.__name__}", name, given[name])
-        for name in given:
+        for name, x in values.items():
             what = f"topi.{operator.__name__}: {name}"
-            if name in flags:
-                check_flag(what, given[name])
+            if name in tensors and not (x is None and "None" in types[name]):
+                check_tensor(f"topi.{operator.__name__}", name, x)
+            elif name in flags:
+                check_flag(what, x)
             elif name in strings:
-                check_text(what, given[name], f"{name}={signature.parameters[name].default!r}")
+                check_text(what, x, f"{name}={signature.parameters[name].default!r}")
         return operator(*args, **options)
 
     return checked
@@ -60,16 +58,38 @@ def check_tensor(what: str, name: str, x: Any) -> None:
         )
 
 
-def integers(what: str, given: Any) -> list[int]:
-    """Return `given`, an integer or a sequence of them, as a list; otherwise raise ExprError."""
+def integers(what: str, x: Any) -> list[int]:
+    """Return `x`, an integer or a sequence of them, as a list; otherwise raise ExprError."""
     try:
-        found = list(given)
+        numbers = list(x)
     except TypeError:
-        found = [given]
-    for n in found:
+        numbers = [x]
+    for n in numbers:
         if not isinstance(n, Integral):
             raise ExprError(f"{what}: {reprlib.repr(n)}", "not an integer")
-    return [int(n) for n in found]
+    return [int(n) for n in numbers]
+
+
+def dimension(name: str, x: te.Tensor, axis: Any) -> int:
+    """Return `axis` as a dimension >= 0 of `x`; raise ExprError unless it is one dimension."""
+    over = [] if axis is None else dimensions(name, x, axis)
+    if len(over) != 1:
+        what = f"topi.{name} of {x.name} over axis {axis}"
+        raise ExprError(what, "it works along one dimension", "axis=-1")
+    return over[0]
+
+
+def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
+    """Return `axis` as a sorted list of dimensions >= 0 of `x`; raise ExprError if it is invalid.
+
+    A negative dimension is counted from the end, and None stands for all dimensions.
+    """
+    axes = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
+    over = [d + x.ndim if d < 0 else d for d in axes]
+    if not over or len(set(over)) < len(over) or not all(0 <= d < x.ndim for d in over):
+        why = f"these are not different dimensions of {x.name}, which has {x.ndim}"
+        raise ExprError(f"topi.{name} of {x.name} over axis {axis}", why)
+    return sorted(over)
 
 
 def check_rank(what: str, x: te.Tensor, rank: int) -> None:
@@ -86,12 +106,12 @@ def check_vector(what: str, x: te.Tensor, size: tir.Index) -> None:
 
 def check_outputs(outs: Any) -> list[te.Tensor]:
     """Return `outs`, a tensor or several, as a list; raise ArgumentError for anything else."""
-    found = list(as_tuple(outs))
-    for t in found:
+    outputs = list(as_tuple(outs))
+    for t in outputs:
         if not isinstance(t, te.Tensor):
             raise ArgumentError(
                 f"topi.schedule({type(t).__name__})",
                 "the argument must be a tensor to compute, or a list of them",
                 "topi.schedule(C) or topi.schedule([C, D])",
             )
-    return found
+    return outputs

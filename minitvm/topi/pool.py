@@ -6,6 +6,7 @@ from typing import Any
 
 from minitvm import te, tir
 
+from .elementwise import ELEMENTWISE
 from .layouts import Layout, layout_of
 from .operands import checks_arguments
 from .window import WINDOW, Window, constant, pair, window_attrs, windows
@@ -49,12 +50,12 @@ def avg_pool2d(
         last = te.min(at * w.stride - w.before + w.kernel, w.size)
         return te.max(last - first, 1)
 
-    def body(*at: Any) -> Any:
-        _, _, y, x = image_layout.pixel(*at)
+    def body(n: Any, c: Any, y: Any, x: Any) -> Any:
         pixels = high.kernel * wide.kernel if count_include_pad else count(y, high) * count(x, wide)
-        return total(*at) / tir.cast_to(pixels, data.dtype)
+        return total(*image_layout.index(n, c, y, x)) / tir.cast_to(pixels, data.dtype)
 
-    return te.compute(total.shape, body, name="T_avg_pool", tag="elementwise")
+    average = image_layout.indexed(body)
+    return te.compute(total.shape, average, name="T_avg_pool", tag=ELEMENTWISE)
 
 
 @checks_arguments
@@ -86,8 +87,7 @@ def _pool(
     """Reduce each window with `fold`, such as te.max; `outside` is the value of the padding."""
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
 
-    def body(*at: Any) -> Any:
-        n, c, y, x = layout.pixel(*at)
+    def body(n: Any, c: Any, y: Any, x: Any) -> Any:
         row = y * high.stride + ky - high.before
         column = x * wide.stride + kx - wide.before
         inside = te.all(row >= 0, row < high.size, column >= 0, column < wide.size)
@@ -95,4 +95,5 @@ def _pool(
         return fold(te.if_then_else(inside, pixel, outside), axis=[ky, kx])
 
     shape = layout.shape(data.shape[0], layout.channels(data), high.out, wide.out)
-    return te.compute(shape, body, name=name, tag=WINDOW, attrs=window_attrs(layout, high, wide))
+    attrs = window_attrs(layout, high, wide)
+    return te.compute(shape, layout.indexed(body), name=name, tag=WINDOW, attrs=attrs)

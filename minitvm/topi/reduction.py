@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError, named
+from minitvm.base import named
 
 from .elementwise import ELEMENTWISE
-from .operands import checks_arguments, integers
+from .operands import checks_arguments, dimensions
 
 REDUCTION = "reduction"
 
@@ -43,35 +43,13 @@ def fold_over(
 ) -> te.Tensor:
     """Reduce `x` with `fold` over the dimensions `over`; keepdims keeps them with size 1."""
     folded = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
-    kept = [d for d in range(x.ndim) if d not in folded]
+    rest = [d for d in range(x.ndim) if d not in folded]
 
     def body(*i: Any) -> Any:
-        data = dict(zip(kept, [i[d] for d in kept] if keepdims else i, strict=True))
+        data = dict(zip(rest, [i[d] for d in rest] if keepdims else i, strict=True))
         at = [folded[d] if d in folded else data[d] for d in range(x.ndim)]
         return fold(x(*at), axis=list(folded.values()))
 
     full = [1 if d in folded else n for d, n in enumerate(x.shape)]
-    shape = full if keepdims else [full[d] for d in kept]
+    shape = full if keepdims else [full[d] for d in rest]
     return te.compute(shape, body, name=name, tag=REDUCTION)
-
-
-def dimension(name: str, x: te.Tensor, axis: Any) -> int:
-    """Return `axis` as a dimension >= 0 of `x`; raise ExprError unless it is one dimension."""
-    found = [] if axis is None else dimensions(name, x, axis)
-    if len(found) != 1:
-        what = f"topi.{name} of {x.name} over axis {axis}"
-        raise ExprError(what, "it works along one dimension", "axis=-1")
-    return found[0]
-
-
-def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
-    """Return `axis` as a sorted list of dimensions >= 0 of `x`; raise ExprError if it is invalid.
-
-    A negative dimension is counted from the end, and None stands for all dimensions.
-    """
-    given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
-    found = [d + x.ndim if d < 0 else d for d in given]
-    if not found or len(set(found)) < len(found) or not all(0 <= d < x.ndim for d in found):
-        why = f"these are not different dimensions of {x.name}, which has {x.ndim}"
-        raise ExprError(f"topi.{name} of {x.name} over axis {axis}", why)
-    return sorted(found)

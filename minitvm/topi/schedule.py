@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from minitvm import te, tensor
 from minitvm.base import Target
 from minitvm.schedule import from_constants, readers
 
-from .blocks import schedule_transpose, transposed_row
+from .blocks import schedule_layout, schedule_transpose, transposed_row
 from .conv import CONV_ROWS, IMAGE_ROWS
-from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
 from .conv_schedule import is_unpadded_copy, schedule_rows
+from .convolution import CONV_CHANNELS
 from .dispatch import dispatched
-from .fusion import cropped, epilogue_or_self, reads_once
 from .gemm import schedule_product
 from .int8 import DOTS, schedule_dots
-from .kinds import is_elementwise, is_product, nodes_after_inlining
-from .layout_schedule import schedule_layout
 from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
 from .options import Choose
 from .shape import INJECTIVE
+from .stages import (
+    epilogue_or_self,
+    epilogue_through,
+    is_elementwise,
+    is_product,
+    nodes_after_inlining,
+    reads_once,
+)
 from .window import WINDOW
 from .window_schedule import schedule_window
 from .winograd import WINOGRAD, WINOGRAD_PART
 from .winograd_schedule import schedule_winograd
 
+Rule: TypeAlias = Callable[
+    [te.Schedule, te.ComputeOp, te.StageView, Target, Choose | None], set[str]
+]
+FindResult: TypeAlias = Callable[[te.Schedule, te.StageView, set[str]], te.StageView]
+
+PRODUCT = "product"  # in place of a tag: products are recognised by their formula
+# How to schedule the stages with a tag, and how to find the stage in whose loops they are computed.
+# A rule(s, op, out, target, choose) returns the names of the stages that it has scheduled.
+RULES: Mapping[str, tuple[Rule, FindResult]] = {
+    PRODUCT: (schedule_product, epilogue_or_self),
+    DOTS: (schedule_dots, epilogue_through),
+    CONV_ROWS: (schedule_rows, epilogue_through),
+    CONV_CHANNELS: (schedule_channels, epilogue_or_self),
+    WINOGRAD: (schedule_winograd, epilogue_or_self),
+    WINDOW: (schedule_window, epilogue_or_self),
+    LAYOUT: (schedule_layout, epilogue_or_self),
+}
 LONG = 500  # expression nodes; a formula with this many or more is not inlined
 
 
@@ -60,21 +83,10 @@ def schedule(
         op = stage.op
         if not isinstance(op, te.ComputeOp) or stage.name in done:
             continue
-        if is_product(op):
-            done |= schedule_product(s, stage, op, epilogue_or_self(s, stage, done), target, choose)
-        elif op.tag == DOTS:
-            done |= schedule_dots(s, stage, op, target)
-        elif op.tag == CONV_ROWS:
-            done |= schedule_rows(s, stage, cropped(s, stage, done), target)
-        elif op.tag == CONV_CHANNELS:
-            done |= schedule_channels(s, stage, epilogue_or_self(s, stage, done), target, choose)
-        elif op.tag == WINOGRAD:
-            out = epilogue_or_self(s, stage, done)
-            done |= schedule_winograd(s, stage, out, target, choose)
-        elif op.tag == WINDOW:
-            done |= schedule_window(s, stage, epilogue_or_self(s, stage, done), target, choose)
-        elif op.tag == LAYOUT:
-            done |= schedule_layout(s, stage, target)
+        tag = PRODUCT if is_product(op) else op.tag
+        if tag in RULES:
+            rule, result_of = RULES[tag]
+            done |= rule(s, op, result_of(s, stage, done), target, choose)
     for stage in reversed(s.stages):
         op, settled = stage.op, stage.is_inlined or stage.name in done
         if isinstance(op, te.ComputeOp) and op.tag == ROW and not settled:
@@ -86,7 +98,8 @@ def schedule(
             if row is None:
                 schedule_plain(s, stage, stage.op, target, choose)
             else:
-                done |= schedule_transpose(s, stage, epilogue_or_self(s, stage, done), row, target)
+                out = epilogue_or_self(s, stage, done)
+                done |= schedule_transpose(s, stage.op, out, row, target)
     return s
 
 

@@ -1,15 +1,16 @@
-"""Operators that move elements: transpose, pad, reshape, concatenate, strided_slice."""
+"""Operators that move elements: transpose, pad, reshape, concatenate, strided_slice, take."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from minitvm import te, tir
 from minitvm.base import ExprError, as_tuple
 
-from .operands import check_tensor, checks_arguments, integers
+from .operands import check_tensor, checks_arguments, dimension, integers
 
 INJECTIVE = "injective"
 
@@ -103,12 +104,7 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     for t in tensors:
         check_tensor("topi.concatenate", "one of tensors", t)
     first = tensors[0]
-    (axis,) = integers("topi.concatenate: axis", (axis,))
-    d = axis + first.ndim if axis < 0 else axis
-    if not 0 <= d < first.ndim:
-        raise ExprError(
-            f"topi.concatenate along {axis}", f"{first.name} has {first.ndim} dimensions"
-        )
+    d = dimension("concatenate", first, axis)
     for t in tensors:
         fits = t.ndim == first.ndim and all(
             e == d or tir.prove_equal(a, b)
@@ -154,3 +150,27 @@ def strided_slice(
         return x(*(at * r.step + r.start for at, r in zip(i, ranges, strict=True)))
 
     return te.compute([len(r) for r in ranges], body, name="T_slice", tag=INJECTIVE)
+
+
+@checks_arguments
+def take(
+    x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "clip"
+) -> te.Tensor:
+    """Return the elements of x at `indices` along `axis`; if axis is None, x is flattened first.
+
+    For x of shape [a, n, c], indices of shape [p, q] and axis 1, the result is [a, p, q, c]. An
+    index out of bounds selects the nearest element: this is mode "clip", the only mode.
+    """
+    if mode != "clip":
+        raise ExprError(f"topi.take with mode={mode!r}", "no such mode", 'mode="clip"')
+    if axis is None:
+        sizes = [n for n in x.shape if isinstance(n, int)]
+        x, axis = reshape(x, [math.prod(sizes)]), 0
+    d = dimension("take", x, axis)
+
+    def body(*i: Any) -> Any:
+        inner = d + indices.ndim
+        return x(*i[:d], indices(*i[d:inner]), *i[inner:])
+
+    shape = [*x.shape[:d], *indices.shape, *x.shape[d + 1 :]]
+    return te.compute(shape, body, name="T_take", tag=INJECTIVE)

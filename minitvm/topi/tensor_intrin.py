@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
@@ -23,14 +23,7 @@ def gemm_intrin(m: int = 8, n: int = 8, k: int = 8, dtype: str = "float32") -> t
         return te.sum(x(i, r) * y(r, j), axis=r)
 
     z = te.compute((m, n), product, name="z")
-
-    def statements(
-        ins: Sequence[tir.Buffer], outs: Sequence[tir.Buffer]
-    ) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
-        (a, b), (c,) = ins, outs
-        return _multiply(a, b, c, add=False), _zero(c), _multiply(a, b, c, add=True)
-
-    return te.decl_tensor_intrin(z.op, statements, name=f"gemm_{m}x{n}x{k}")
+    return _declared(z, _multiply, f"gemm_{m}x{n}x{k}")
 
 
 def _multiply(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:
@@ -39,21 +32,12 @@ def _multiply(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stm
     ib = tir.ir_builder.create()
     x, y, z = ib.buffer_ptr(a), ib.buffer_ptr(b), ib.buffer_ptr(c)
     tile = ib.allocate(c.dtype, (m, n), name="tile", scope="local")
-    with _each(ib, m, n) as (i, j):
+    with _each(ib, c.shape) as (i, j):
         tile[i, j] = z[i, j] if add else tir.const(0, c.dtype)
-    with ib.for_range(0, k, name="k") as r, _each(ib, m, n) as (i, j):
+    with ib.for_range(0, k, name="k") as r, _each(ib, c.shape) as (i, j):
         tile[i, j] = tile[i, j] + x[i, r] * y[r, j]
-    with _each(ib, m, n) as (i, j):
+    with _each(ib, c.shape) as (i, j):
         z[i, j] = tile[i, j]
-    return ib.get()
-
-
-def _zero(c: tir.Buffer) -> tir.Stmt:
-    """Return the statement c = 0."""
-    ib = tir.ir_builder.create()
-    z = ib.buffer_ptr(c)
-    with _each(ib, *c.shape) as (i, j):
-        z[i, j] = tir.const(0, c.dtype)
     return ib.get()
 
 
@@ -73,43 +57,46 @@ def dot4_intrin(n: int = 16, a: str = "uint8", b: str = "int8") -> tensor.Tensor
         return te.sum(x(k).astype("int32") * y(j, k).astype("int32"), axis=k)
 
     z = te.compute((n,), product, name="z")
-
-    def statements(
-        ins: Sequence[tir.Buffer], outs: Sequence[tir.Buffer]
-    ) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
-        (a, b), (c,) = ins, outs
-        return _dot4(a, b, c, add=False), _dot4_zero(c), _dot4(a, b, c, add=True)
-
     name = next(name for name, types in tir.DOT4.items() if types == (a, b))
-    return te.decl_tensor_intrin(z.op, statements, name=f"{name}_{n}")
+    return _declared(z, _dot4, f"{name}_{n}")
 
 
 def _dot4(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:
     """Return the statement c = b @ a, or c += b @ a."""
     ib = tir.ir_builder.create()
     x, y, z = ib.buffer_ptr(a), ib.buffer_ptr(b), ib.buffer_ptr(c)
-    with ib.for_range(0, c.shape[0], name="j", kind="vectorized") as j:
+    with _each(ib, c.shape) as (j,):
         start = z[j] if add else tir.const(0, "int32")
         z[j] = tir.dot4(start, [x[k] for k in range(4)], [y[j, k] for k in range(4)])
     return ib.get()
 
 
-def _dot4_zero(c: tir.Buffer) -> tir.Stmt:
-    """Return the statement c = 0."""
-    ib = tir.ir_builder.create()
-    z = ib.buffer_ptr(c)
-    with ib.for_range(0, c.shape[0], name="j", kind="vectorized") as j:
-        z[j] = tir.const(0, "int32")
-    return ib.get()
+def _declared(
+    z: te.Tensor,
+    update: Callable[[tir.Buffer, tir.Buffer, tir.Buffer, bool], tir.Stmt],
+    name: str,
+) -> tensor.TensorIntrin:
+    """Declare the intrinsic for z of two operands; update(a, b, c, add) computes or adds to c."""
+
+    def statements(
+        ins: Sequence[tir.Buffer], outs: Sequence[tir.Buffer]
+    ) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
+        (a, b), (c,) = ins, outs
+        ib = tir.ir_builder.create()
+        out = ib.buffer_ptr(c)
+        with _each(ib, c.shape) as at:
+            out[at] = tir.const(0, c.dtype)
+        return update(a, b, c, False), ib.get(), update(a, b, c, True)
+
+    return te.decl_tensor_intrin(z.op, statements, name=name)
 
 
 @contextmanager
-def _each(
-    ib: tir.IRBuilder, rows: tir.Index, columns: tir.Index
-) -> Generator[tuple[tir.Index, tir.Index]]:
-    """Open the loops over the elements of a tile: rows are unrolled, columns vectorized."""
-    with (
-        ib.for_range(0, rows, name="i", kind="unrolled") as i,
-        ib.for_range(0, columns, name="j", kind="vectorized") as j,
-    ):
-        yield i, j
+def _each(ib: tir.IRBuilder, shape: Sequence[tir.Index]) -> Generator[tuple[tir.Index, ...]]:
+    """Open the loops over the elements of a tile: the last is vectorized, the other unrolled."""
+    names, kinds = ("i", "j")[-len(shape) :], ("unrolled", "vectorized")[-len(shape) :]
+    with ExitStack() as loops:
+        yield tuple(
+            loops.enter_context(ib.for_range(0, n, name=name, kind=kind))
+            for n, name, kind in zip(shape, names, kinds, strict=True)
+        )

@@ -45,9 +45,9 @@ class Window:
 
         kernel: the number of its elements. around: the padding before and after the image.
         """
-        found = Window(constant(t.shape[d], t), constant(kernel, t), stride, *around, dilation)
-        raise_first(ExprError, f"a window over {t.name}", _window_errors(found))
-        return found
+        window = Window(constant(t.shape[d], t), constant(kernel, t), stride, *around, dilation)
+        raise_first(ExprError, f"a window over {t.name}", _window_errors(window))
+        return window
 
     @property
     def reach(self) -> int:
@@ -58,6 +58,11 @@ class Window:
     def out(self) -> int:
         """The number of positions of the kernel: the output size."""
         return (self.size + self.before + self.after - self.reach) // self.stride + 1
+
+    @property
+    def span(self) -> int:
+        """The number of pixels that all positions of the kernel span, including padding."""
+        return (self.out - 1) * self.stride + self.reach
 
     @property
     def phases(self) -> int:
@@ -93,11 +98,11 @@ def one_per_dimension(x: Any, rank: int, what: str, several: str) -> tuple[int, 
 
     what, several: parts of the error message if `x` is neither.
     """
-    found = as_tuple(x)
-    found = found * rank if len(found) == 1 else found
-    if len(found) != rank or not all(isinstance(n, int) for n in found):
+    numbers = as_tuple(x)
+    numbers = numbers * rank if len(numbers) == 1 else numbers
+    if len(numbers) != rank or not all(isinstance(n, int) for n in numbers):
         raise ExprError(f"{what}{x!r}", f"it must be one integer, or {several}")
-    return found
+    return numbers
 
 
 def margins(padding: Any) -> tuple[int, int, int, int]:
@@ -153,4 +158,4 @@ def padded_pixel(data: te.Tensor, layout: Layout, high: Window, wide: Window) ->
 
 def window_attrs(layout: Layout, high: Window, wide: Window) -> dict[str, Any]:
     """Return the attributes that the schedule of an operation with tag WINDOW needs."""
-    return {"layout": layout.name, "windows": (high, wide)}
+    return {"layout": layout, "windows": (high, wide)}

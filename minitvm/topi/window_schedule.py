@@ -9,19 +9,26 @@ border test for padding.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import product
 
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
-from .layouts import NCHW, Layout, layout_of
+from .layouts import NCHW, Layout
 from .options import Choose, options_of
-from .stages import axes_of, has_iterations, reduce_axes_of
-from .tile import Tile, parts, register_tiles
+from .stages import axes_of, reduce_axes_of, worth_threads
+from .tile import (
+    Tile,
+    in_registers,
+    parts,
+    register_tiles,
+    tile_loops,
+    tiles_to_search,
+    vector_length,
+)
 
-MOST_RESULTS = 8  # more would load less, but from more cache lines at a time
+MAX_RESULTS = 8  # more would load less, but from more cache lines at a time
 IN_FLIGHT = 4  # operations that hide the latency of one another; the next tile's help to hide it
 MOST_WEIGHTS = 6  # those of a longer row are operands in memory
 LOAD = 1 / 2  # the time to load a vector from the first cache, in operations on a vector
@@ -53,24 +60,22 @@ class Plan:
     the window that are unrolled: none, that over its columns, or both.
     """
 
-    tile: tuple[int, int, int, int]
+    tile: Tile
     unroll: int
 
 
 def plan(z: Sizes, target: Target, lanes: int) -> Tile:
     """Choose the tile with the least `cost` of those whose results and pixels fit the registers."""
-    lanes = min(lanes, 1 << (z.channels.bit_length() - 1))
-    best, least = Tile(1, 1, 1, lanes), math.inf
-    for vectors in (1, 2, 4, 8):
-        if vectors > 1 and vectors * lanes > z.channels:
-            break
-        for high in range(1, min(z.high, MOST_RESULTS // vectors) + 1):
-            for wide in range(1, min(z.wide, MOST_RESULTS // vectors // high) + 1):
-                tile = Tile(high, wide, vectors, lanes)
-                time, fits = cost(z, tile), _registers(z, tile) <= target.vector_registers
-                if fits and time <= least:  # prefer tall tiles, which load fewest rows twice
-                    best, least = tile, time
-    return best
+    lanes = vector_length(z.channels, lanes)
+    widths = [v for v in (1, 2, 4, 8) if v == 1 or v * lanes <= z.channels]
+    tiles = [Tile(*t, lanes) for t in register_tiles(target, z.high, z.wide, widths)]
+    usable = [
+        t
+        for t in reversed(tiles)  # prefer tall tiles, which load fewest rows twice
+        if t.high * t.wide * t.vectors <= MAX_RESULTS
+        and _registers(z, t) <= target.vector_registers
+    ]
+    return min(usable, key=lambda t: cost(z, t), default=Tile(1, 1, 1, lanes))
 
 
 def _registers(z: Sizes, tile: Tile) -> int:
@@ -111,7 +116,7 @@ def _covered(positions: int, kernel: int, stride: int) -> int:
 
 def schedule_window(
     s: te.Schedule,
-    fold: te.StageView,
+    op: te.ComputeOp,
     out: te.StageView,
     target: Target,
     choose: Choose | None = None,
@@ -127,27 +132,21 @@ def schedule_window(
         for ky, kx: tile[yi, xi, ci] += pixel[yo + yi + ky, xo + xi + kx, co + ci] * weight
         out[n, yo + yi, xo + xi, co + ci] = tile[yi, xi, ci]
     """
-    op = fold.op
-    assert isinstance(op, te.ComputeOp)
-    layout, z = layout_of("windows", op.attrs["layout"]), _sizes(op)
+    fold = s[op.output(0)]
+    layout, z = op.attrs["layout"], _sizes(op)
     if z is None:
         return set()
     tile = plan(z, target, target.lanes(op.dtypes[0]))
-    p = Plan((tile.high, tile.wide, tile.vectors, tile.lanes), _unrolled(z, tile))
+    p = Plan(tile, _unrolled(z, tile))
     if choose is not None:
-        vectors = -(-z.channels // tile.lanes)
-        tiles = ((*t, tile.lanes) for t in register_tiles(z.high, z.wide, vectors, target))
+        tiles = tiles_to_search(target, z.high, z.wide, z.channels, tile.lanes)
         p = choose(options_of(fold.name, p, tile=tiles, unroll=(0, 1, 2)))
     tile = Tile(*p.tile)
     names = _pack(s, op, layout)
-    acc = s[s.cache_write(op.output(0), "local")] if fold.name == out.name else fold
-    acc.set_scope("local")
+    acc = in_registers(s, op, out)
     outer, inner = _tiles(out, layout, tile)
-    out.reorder(*outer, *inner)
-    for axis in inner[:-1]:
-        out.unroll(axis)
-    out.vectorize(inner[-1])
-    if target.num_cores > 1 and has_iterations(op, WORTH_THREADS):
+    tile_loops(out, outer, inner)
+    if worth_threads(op, target, WORTH_THREADS):
         out.parallel(out.fuse(*outer[:-2]))
     acc.compute_at(out, outer[-1])
     _fold(acc, layout, tile, p.unroll)
@@ -156,16 +155,16 @@ def schedule_window(
 
 def _sizes(op: te.ComputeOp) -> Sizes | None:
     """Return the sizes of a reduction over windows; None if they are symbolic or 0."""
-    layout = layout_of("windows", op.attrs["layout"])
-    _, _, high, wide = layout.pixel(*op.shape)
+    layout: Layout = op.attrs["layout"]
+    high, wide = op.shape[layout.height_axis :][:2]
     if layout == NCHW:
         wide = 1
-    found = [n for n in (high, wide, op.shape[-1]) if isinstance(n, int) and n > 0]
-    if len(found) < 3 or tir.prove_equal(op.shape[0], 0):
+    sizes = [n for n in (high, wide, op.shape[-1]) if isinstance(n, int) and n > 0]
+    if len(sizes) < 3 or tir.prove_equal(op.shape[0], 0):
         return None
     weighted = len({e.buffer for e in tensor.loads(op)}) > 1
     rows, columns = ((w.kernel, w.stride) for w in op.attrs["windows"])
-    return Sizes(found[0], found[1], found[2], (rows, columns), weighted)
+    return Sizes(sizes[0], sizes[1], sizes[2], (rows, columns), weighted)
 
 
 def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axis], list[te.Axis]]:
@@ -205,21 +204,15 @@ def _fold(acc: te.StageView, layout: Layout, tile: Tile, unroll: int) -> None:
         ([ky], [vectors, *pixels, kx]),
         ([], [vectors, ky, *pixels, kx]),
     )[unroll]
-    acc.reorder(*outer, *rolled, *unrolled, lanes)
-    acc.vectorize(lanes)
-    for axis in unrolled:
-        acc.unroll(axis)
+    tile_loops(acc, (*outer, *rolled), (*unrolled, lanes))
 
 
 def _pack(s: te.Schedule, op: te.ComputeOp, layout: Layout) -> set[str]:
     """Store the weights of an NCHWc convolution as [C / c, KH, KW, c], if there are any."""
-    found = [e.buffer for e in tensor.loads(op) if len(e.indices) == 4]
-    if not layout.block or not found:
+    kernels = [t for t in op.input_tensors if t.ndim == 4]
+    if not layout.block or not kernels or not tir.prove_equal(kernels[0].shape[1], 1):
         return set()
-    (kernel,) = found
-    assert isinstance(kernel, te.Tensor)
-    if not tir.prove_equal(kernel.shape[1], 1):
-        return set()
+    (kernel,) = kernels
     packed, block = s[s.cache_read(kernel, "global", [op.output(0)])], layout.block
     panel = (f"c // {block}", "m", "y", "x", f"c % {block}")
     s.apply(schedule.TransformLayout(packed.name, ("c", "m", "y", "x"), panel))

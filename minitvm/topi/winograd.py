@@ -29,19 +29,21 @@ rounding errors about ten times larger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError, Reason, raise_first
+from minitvm.base import ExprError, raise_first
 
-from .convolution import CONVOLUTION, TILE, Convolution, best_tile, winograd_reasons
-from .layouts import NHWC, Layout, layout_of
-from .operands import checks_arguments, integers
+from .convolution import CONVOLUTION, Convolution, described
+from .formulas import best_tile, winograd_reasons
+from .layouts import NHWC
+from .operands import checks_arguments
 from .shape import transpose
-from .window import padded_pixel, windows
+from .window import padded_pixel
 
+TILE = "tile"  # an attribute of the output
 WINOGRAD = "winograd"  # the tag of the output
 WINOGRAD_PART = "winograd_part"  # the tag of the stages from which the output is computed
 
@@ -119,23 +121,8 @@ def conv2d_winograd(
     Rounding errors, relative to the largest result, are about 1e-6 with tile 2 and 1e-5 with tile
     4. strides, dilation and groups must be 1; other values are refused.
     """
-    image_layout = layout_of("conv2d_winograd", layout, data)
-    (groups,) = integers("topi.conv2d_winograd: groups", (groups,))
-    what = f"conv2d_winograd of {data.name}, {kernel.name}"
-    nhwc = image_layout.name == "NHWC"
-    size = kernel.shape[:2] if nhwc else kernel.shape[2:]
-    raise_first(ExprError, what, _winograd_errors(data, kernel, image_layout, groups))
-    high, wide = windows(data, size, strides, padding, dilation, image_layout.height_axis)
-    conv = Convolution(
-        batch=data.shape[0],
-        inputs=image_layout.channels(data),
-        outputs=kernel.shape[3 if nhwc else 0],
-        groups=groups,
-        high=high,
-        wide=wide,
-        layout=layout,
-        dtype=data.dtype,
-    )
+    name, what = "conv2d_winograd", f"conv2d_winograd of {data.name}, {kernel.name}"
+    conv = described(name, data, kernel, strides, padding, dilation, groups, layout)
     raise_first(ExprError, what, winograd_reasons(conv))
     if tile is None:
         tile = best_tile(conv)
@@ -146,29 +133,13 @@ def conv2d_winograd(
 
 def winograd(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) -> te.Tensor:
     """Define the convolution `conv` by F(tile x tile, 3x3); NCHW is transposed to NHWC and back."""
-    if conv.layout == "NHWC":
+    if data.dtype is not kernel.dtype:
+        why = f"their types are {data.dtype} and {kernel.dtype}"
+        raise ExprError(f"winograd of {data.name}, {kernel.name}", why, "topi.cast(kernel, dtype)")
+    if conv.layout == NHWC:
         return _winograd_nhwc(data, kernel, conv, tile)
     image, weights = transpose(data, (0, 2, 3, 1)), transpose(kernel, (2, 3, 1, 0))
     return transpose(_winograd_nhwc(image, weights, conv, tile), (0, 3, 1, 2))
-
-
-def _winograd_errors(
-    data: te.Tensor, kernel: te.Tensor, image_layout: Layout, groups: int
-) -> Iterator[Reason]:
-    """Yield an error for wrong dimensions of the kernel, and for channels or types that differ."""
-    nhwc = image_layout.name == "NHWC"
-    if kernel.ndim != 4:
-        shape = "[3, 3, C, O]" if nhwc else "[O, C, 3, 3]"
-        yield (f"the kernel has {kernel.ndim} dimensions, but must be {shape}",)
-    inner = kernel.shape[2 if nhwc else 1]
-    if not tir.prove_equal(image_layout.channels(data), tir.mul(inner, groups)):
-        yield (
-            f"the data has {tir.text(image_layout.channels(data))} channels, but the kernel reads "
-            f"{tir.text(inner)} in each of {groups} group(s)",
-            "a kernel [3, 3, C, O]" if nhwc else "a kernel [O, C, 3, 3]",
-        )
-    if data.dtype is not kernel.dtype:
-        yield f"their types are {data.dtype} and {kernel.dtype}", "topi.cast(kernel, data.dtype)"
 
 
 def _winograd_nhwc(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) -> te.Tensor:

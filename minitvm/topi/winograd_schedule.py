@@ -22,17 +22,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from minitvm import schedule, te, tensor, tir
+from minitvm import schedule, te, tir
 from minitvm.base import Target, divisors
 
-from .convolution import CONVOLUTION, TILE, Convolution
+from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
 from .options import Choose, Options, options_of
-from .stages import axes_of, reduce_axes_of
-from .tile import AHEAD
+from .stages import axes_of, reads, reduce_axes_of
+from .tile import AHEAD, register_tiles, tile_loops, vector_length
+from .winograd import TILE
 
 U_CYCLES = 1.5  # cycles for which loading one vector of U delays the multiply-adds
-FEWEST = 8  # accumulators of a register tile: two multiply-adds a cycle, with a latency of four
+MIN_SUMS = 8  # accumulators of a register tile: two multiply-adds a cycle, with a latency of four
 V_CYCLES = 0.25  # for one element of V, which is in the first-level cache
 LOOP_CYCLES = 1  # for the loop itself
 
@@ -56,21 +57,11 @@ class Plan:
     data_lanes: int
     parallel: bool
 
-    @property
-    def rows(self) -> int:
-        """The tiles of the image in one register tile."""
-        return self.tile[0]
-
-    @property
-    def columns(self) -> int:
-        """The output channels in one register tile."""
-        return self.tile[1]
-
 
 def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     """Choose the parameters from the convolution and the properties of the CPU."""
     batch, inputs, outputs = conv.sizes
-    data_lanes, lanes = (_lanes(n, target.lanes(conv.dtype)) for n in (inputs, outputs))
+    data_lanes, lanes = (vector_length(n, target.lanes(conv.dtype)) for n in (inputs, outputs))
     down, across = conv.tiles(tile)
     products = (tile + 2) ** 2 * inputs * outputs
     parallel = target.num_cores > 1 and products * batch * down * across >= WORTH_THREADS
@@ -88,11 +79,6 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
 def _block_sizes(total: int, batch: int) -> Sequence[int]:
     """Return how many of `total` rows of tiles a block may have; see _output."""
     return divisors(total) if batch > 1 else range(1, total + 1)
-
-
-def _lanes(channels: int, most: int) -> int:
-    """Return the length of a vector: a full register, or less if there are few channels."""
-    return min(most, 1 << (max(1, channels).bit_length() - 1))
 
 
 def _block(total: int, sizes: Iterable[int], row: int, u: int, cache: int, cores: int) -> int:
@@ -125,23 +111,17 @@ def _register_tile(tiles: int, outputs: int, lanes: int, target: Target) -> tupl
     row of U and one element of V.
     """
 
-    def cycles(rows: int, vectors: int) -> float:
+    def cycles(tile: tuple[int, int, int]) -> float:
+        rows, _, vectors = tile
         loads = vectors * U_CYCLES + rows * V_CYCLES
         step = rows * vectors / 2 + loads + LOOP_CYCLES
         panels = -(-outputs // (vectors * lanes))
         uneven = 1.1 if outputs % (vectors * lanes) else 1.0  # a shorter last panel needs guards
         return -(-tiles // rows) * panels * step * uneven
 
-    return min(_register_tiles(target), key=lambda shape: (cycles(*shape), shape))
-
-
-def _register_tiles(target: Target) -> list[tuple[int, int]]:
-    """Return the (rows, vectors) of all register tiles that leave registers for U and V."""
-    return [
-        (rows, vectors)
-        for vectors in range(1, 5)
-        for rows in range(1, target.tile_rows(vectors) + 1)
-    ]
+    shapes = register_tiles(target, target.vector_registers)
+    rows, _, vectors = min(shapes, key=lambda shape: (cycles(shape), shape))
+    return rows, vectors
 
 
 def _options(name: str, known: Plan, conv: Convolution, tile: int, target: Target) -> Options:
@@ -154,34 +134,34 @@ def _options(name: str, known: Plan, conv: Convolution, tile: int, target: Targe
     widest = -(-outputs // known.lanes)
     tiles = [
         (rows, vectors * known.lanes)
-        for rows, vectors in _register_tiles(target)
-        if vectors <= widest and rows * vectors >= FEWEST
+        for rows, _, vectors in register_tiles(target, target.vector_registers)
+        if vectors <= widest and rows * vectors >= MIN_SUMS
     ]
     return options_of(name, known, block=smallest.values(), tile=tiles)
 
 
 def schedule_winograd(
     s: te.Schedule,
-    stage: te.StageView,
+    op: te.ComputeOp,
     out: te.StageView,
     target: Target,
     choose: Choose | None = None,
 ) -> set[str]:
     """Schedule all stages of conv2d_winograd; return their names.
 
-    stage: the output transform. out: the elementwise stage that reads it, or `stage` itself.
+    op: the output transform. out: the elementwise stage that reads it, or its own stage.
     choose: returns the plan.
     """
-    assert isinstance(stage.op, te.ComputeOp)
-    conv: Convolution = stage.op.attrs[CONVOLUTION]
-    tile: int = stage.op.attrs[TILE]
+    stage = s[op.output(0)]
+    conv: Convolution = op.attrs[CONVOLUTION]
+    tile: int = op.attrs[TILE]
     p = plan(conv, tile, target)
     if choose is not None:
         p = choose(_options(stage.name, p, conv, tile, target))
-    (half_out,) = _reads(stage.op)
-    (product,) = _reads(half_out.op)
-    v, u = _reads(product.op)
-    (half_data,) = _reads(v.op)
+    (half_out,) = op.input_tensors
+    (product,) = reads(half_out.op)
+    v, u = reads(product.op)
+    (half_data,) = reads(v.op)
     block = _output(s, stage, out, half_out, tile, p)
     acc = _product(s, product, u, p)
     s[product].compute_at(out, block)
@@ -190,13 +170,6 @@ def schedule_winograd(
     half_kernel = _kernel(s, u, p)
     parts = (half_out, product, acc, v, half_data, u, half_kernel)
     return {stage.name, out.name, *(s[t].name for t in parts)}
-
-
-def _reads(op: tensor.Operation) -> list[te.Tensor]:
-    """Return the tensors that `op` reads, in order of first use."""
-    assert isinstance(op, te.ComputeOp)
-    found = dict.fromkeys(e.buffer for e in tensor.loads(op))
-    return [t for t in found if isinstance(t, te.Tensor)]
 
 
 def _output(
@@ -213,28 +186,18 @@ def _output(
     oo, oi = out.split(o, factor=p.lanes)
     rows = row if tir.prove_equal(n.extent, 1) else out.fuse(n, row)
     block, row = out.split(rows, factor=p.block)
-    out.reorder(block, row, column, oo, yi, xi, oi)
+    tile_loops(out, (block, row, column, oo), (yi, xi, oi))
     if p.parallel:
         out.parallel(block)
-    _unroll(out, yi, xi, oi)
     if stage.op is not out.op:
         stage.set_scope("local")
         stage.compute_at(out, oo)
-        _, y, x, o = axes_of(stage)
-        _unroll(stage, y, x, o)
+        tile_loops(stage, (), axes_of(stage)[1:])
     s[half].set_scope("local")
     s[half].compute_at(out, oo)
     tiles, y, j, o = axes_of(s[half])
-    s[half].reorder(tiles, j, y, o)
-    _unroll(s[half], j, y, o)
+    tile_loops(s[half], (tiles,), (j, y, o))
     return block
-
-
-def _unroll(stage: te.StageView, *loops: te.Axis) -> None:
-    """Vectorize the last of the loops, and unroll the others."""
-    for loop in loops[:-1]:
-        stage.unroll(loop)
-    stage.vectorize(loops[-1])
 
 
 def _product(s: te.Schedule, product: te.Tensor, u: te.Tensor, p: Plan) -> te.Tensor:
@@ -243,21 +206,17 @@ def _product(s: te.Schedule, product: te.Tensor, u: te.Tensor, p: Plan) -> te.Te
     Rows of V and M are padded by a vector: otherwise, the rows of a register tile could be in the
     same few sets of the cache.
     """
-    v, _ = _reads(s[product].op)
-    acc = s.cache_write(product, "local")
+    v, _ = reads(s[product].op)
+    acc, (rows, columns) = s.cache_write(product, "local"), p.tile
     i, j, tiles, o = axes_of(s[product])
-    po, pi = s[product].split(tiles, factor=p.rows)
-    oo, oi = s[product].split(o, factor=p.columns)
-    ov, ol = s[product].split(oi, factor=p.lanes)
-    s[product].reorder(i, j, oo, po, pi, ov, ol)
-    _unroll(s[product], pi, ov, ol)
+    po, pi = s[product].split(tiles, factor=rows)
+    oo, oi = s[product].split(o, factor=columns)
+    tile_loops(s[product], (i, j, oo, po), (pi, *s[product].split(oi, factor=p.lanes)))
     s[acc].compute_at(s[product], po)
     i, j, pi, oi = axes_of(s[acc])
     (rc,) = reduce_axes_of(s[acc])
-    _, pi = s[acc].split(pi, factor=p.rows)
-    ov, ol = s[acc].split(oi, factor=p.lanes)
-    s[acc].reorder(i, j, rc, pi, ov, ol)
-    _unroll(s[acc], pi, ov, ol)
+    _, pi = s[acc].split(pi, factor=rows)
+    tile_loops(s[acc], (i, j, rc), (pi, *s[acc].split(oi, factor=p.lanes)))
     s[acc].prefetch(u, rc, p.ahead)
     s[product].prefetch(u, oo)
     for t, lanes in ((v, p.data_lanes), (product, p.lanes)):
@@ -273,13 +232,11 @@ def _data(s: te.Schedule, v: te.Tensor, half: te.Tensor, across: int, p: Plan) -
     i, j, tiles, c = axes_of(s[v])
     row, column = s[v].split(tiles, factor=across)
     co, ci = s[v].split(c, factor=p.data_lanes)
-    s[v].reorder(row, column, co, i, j, ci)
-    _unroll(s[v], i, j, ci)
+    tile_loops(s[v], (row, column, co), (i, j, ci))
     s[half].set_scope("local")
     s[half].compute_at(s[v], co)
     tiles, i, q, c = axes_of(s[half])
-    s[half].reorder(tiles, q, i, c)
-    _unroll(s[half], q, i, c)
+    tile_loops(s[half], (tiles,), (q, i, c))
 
 
 def _kernel(s: te.Schedule, u: te.Tensor, p: Plan) -> te.Tensor:
@@ -287,8 +244,8 @@ def _kernel(s: te.Schedule, u: te.Tensor, p: Plan) -> te.Tensor:
 
     Both stay at root, so that they are computed beforehand if the kernel is constant.
     """
-    (half,) = _reads(u.op)
-    columns = p.columns
+    (half,) = reads(u.op)
+    _, columns = p.tile
     panels = ("i", "j", f"o // {columns}", "c", f"o % {columns}")
     s.apply(schedule.TransformLayout(s[u].name, ("i", "j", "c", "o"), panels))
     i, j, c, o = axes_of(s[u])

@@ -168,6 +168,14 @@ def test_whoever_reads_the_product_reads_the_right_one(reader: str, target: str)
     np.testing.assert_array_equal(got, meaning(exact(x, y)))
 
 
+@pytest.mark.parametrize("target", ["llvm", WITHOUT, "python"])
+def test_a_square_product_may_be_transposed(target: str) -> None:
+    a, b = operands(33, 33, 32)
+    x, y = random(33, 32), random(32, 33)
+    got = run(topi.relu(topi.transpose(product(a, b))), [a, b], [x, y], target)
+    np.testing.assert_array_equal(got, np.maximum(exact(x, y).T, 0))
+
+
 @pytest.mark.parametrize("target", ["llvm", WITHOUT])
 def test_a_product_of_products_uses_the_intrinsic_twice(target: str) -> None:
     (a, b), d = operands(), te.placeholder((N, 33), "int8", "D")

@@ -179,7 +179,7 @@ def test_constant_weights_are_packed_once() -> None:
     ("size", "inputs", "outputs", "cores", "loops"),
     [
         (7, 64, 64, 1, []),
-        (7, 64, 2048, 1, ["rx.rc.fused", "at3.outer"]),  # this panel, and the next one
+        (7, 64, 2048, 1, ["rx.rc.fused", "c.outer"]),  # this panel, and the next one
         (7, 64, 2048, 2, ["rx.rc.fused"]),  # the next panel may be for another thread
         (28, 64, 512, 1, []),  # each weight is used so often that waiting for it costs little
         (28, 512, 512, 1, ["rx.rc.fused"]),  # the image takes up the cache

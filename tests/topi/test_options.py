@@ -7,7 +7,7 @@ import pytest
 import minitvm as tvm
 from minitvm import te, topi
 from minitvm.topi import Options
-from minitvm.topi.tile import register_tiles
+from minitvm.topi.tile import tiles_to_search
 
 WIDE = tvm.Target("llvm -num-cores=1 -mattr=+avx512f")
 
@@ -83,5 +83,5 @@ def test_each_stage_is_asked_for_by_its_name() -> None:
 
 
 def test_the_tiles_of_a_search_fit_the_registers() -> None:
-    for high, wide, vectors in register_tiles(56, 56, 8, WIDE):
+    for high, wide, vectors, _ in tiles_to_search(WIDE, 56, 56, 128, 16):
         assert high * wide * vectors + vectors + 1 <= WIDE.vector_registers

@@ -10,7 +10,9 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, tensor, tir, topi
-from minitvm.topi.convolution import CONVOLUTION, GROWTH, Convolution, best_formula, best_tile
+from minitvm.topi.convolution import CONVOLUTION, Convolution
+from minitvm.topi.formulas import GROWTH, best_formula, best_tile
+from minitvm.topi.layouts import NHWC
 from minitvm.topi.window import Window
 from minitvm.topi.winograd import TRANSFORMS
 from minitvm.topi.winograd_schedule import Plan, plan
@@ -233,13 +235,14 @@ def test_transforms_are_exact_and_give_the_growth_of_errors(tile: int) -> None:
             (3, 3, 3, 8),
             {},
             "the data has 4 channels, but the kernel reads 3 in each of 1 group(s)\n"
-            "  try: a kernel [3, 3, C, O]",
+            "  try: pass a kernel [KH, KW, C / groups, O]",
         ),
         (
             (1, 4, 8, 8),
             (8, 4, 3),
             {"layout": "NCHW"},
-            "the kernel has 3 dimensions, but must be [O, C, 3, 3]",
+            "they have 4 and 3 dimensions, not 4 and 4\n"
+            "  try: data in layout NCHW and a kernel [O, C / groups, KH, KW]",
         ),
         (
             (1, 2, 8, 8, 4),
@@ -309,7 +312,7 @@ def test_formulas_of_what_is_no_convolution_are_refused() -> None:
 
 def layer(size: int, inputs: int, outputs: int, batch: int = 1) -> Convolution:
     side = Window(size, 3, 1, 1, 1, 1)
-    return Convolution(batch, inputs, outputs, 1, side, side, "NHWC", tvm.base.FLOAT32)
+    return Convolution(batch, inputs, outputs, 1, side, side, NHWC, tvm.base.FLOAT32)
 
 
 def test_large_weights_decide_for_smaller_tiles() -> None:
