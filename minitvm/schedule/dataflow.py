@@ -21,7 +21,7 @@ from .state import (
     unique,
 )
 from .step import Changes, Checks, StageName, Step
-from .storage import known_scope
+from .storage import SCOPES, known_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class CacheRead(Step):
     scope: str
     readers: tuple[StageName, ...]
     changes: ClassVar[Changes] = "places"
+    samples: ClassVar = {"output": (0, 0, 0, 1), "scope": SCOPES[:3]}
 
     def checks(self, state: State) -> Checks:
         source = state.stage(self.stage)
@@ -86,6 +87,7 @@ class CacheWrite(Step):
 
     scope: str
     changes: ClassVar[Changes] = "places"
+    samples: ClassVar = {"scope": SCOPES[:3]}
 
     def checks(self, state: State) -> Checks:
         stage = state.stage(self.stage)
@@ -221,7 +223,9 @@ def retarget(
     stages: list[Stage] = []
     for s in state.stages:
         if not isinstance(s.op, tensor.PlaceholderOp):
-            table = moved if only is None or s.name in only else _without(moved, tensors)
+            table = moved
+            if only is not None and s.name not in only:
+                table = {old: new for old, new in moved.items() if old not in tensors}
             new = reread(s.op, table)
             if new is not s.op:
                 for i in range(len(new.dtypes)):
@@ -229,12 +233,6 @@ def retarget(
                 s = s.change(op=new)  # noqa: PLW2901  the stage, brought up to date
         stages.append(s)
     return state.with_stages(stages)
-
-
-def _without(
-    moved: dict[tensor.Tensor, tensor.Tensor], direct: dict[tensor.Tensor, tensor.Tensor]
-) -> dict[tensor.Tensor, tensor.Tensor]:
-    return {old: new for old, new in moved.items() if old not in direct}
 
 
 def insert(state: State, at: str, new: Stage, after: bool) -> State:

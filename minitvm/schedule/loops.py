@@ -10,7 +10,9 @@ from minitvm import tensor, tir
 
 from .sizes import is_size, part_size
 from .state import At, FuseRelation, Relation, SplitRelation, Stage, State, unique
-from .step import Changes, Checks, LoopName, Step, has_loops, is_loop, loop, loops
+from .step import Changes, Checks, LoopName, Step, has_loops, is_loop
+
+FACTORS = (1, 2, 2, 3, 4, 4, 5, 8, 16, 32, 100)  # sizes of random splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Split(Step):
     nparts: int | str | None = None
     disable_predication: bool = False
     changes: ClassVar[Changes] = "loops"
+    samples: ClassVar = {"factor": FACTORS, "nparts": FACTORS, "disable_predication": (True,)}
 
     def checks(self, state: State) -> Checks:
         stage = state.stage(self.stage)
@@ -45,7 +48,7 @@ class Split(Step):
         elif type(size) is not int or size < 1:  # a step may come from JSON
             yield f"the size of a part is an integer >= 1, not {size!r}", ""
         if self.disable_predication and stage.is_output:  # lowering checks stages that shrink
-            a = loop(stage, self.axis)
+            a = stage.loops[self.axis]
             outer, inner = self.extents(state, a)
             if not tir.prove_equal(tir.mul(outer, inner), a.extent):
                 yield (
@@ -65,7 +68,7 @@ class Split(Step):
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)
-        a = loop(stage, self.axis)
+        a = stage.loops[self.axis]
         sizes = self.extents(state, a)
         outer = _new_axis(stage, f"{self.axis}.outer", sizes[0], a.kind)
         inner = _new_axis(stage, f"{self.axis}.inner", sizes[1], a.kind)
@@ -95,7 +98,7 @@ class Fuse(Step):
         if len(self.axes) == 1:
             yield "it takes two or more neighbouring loops, or none", ""
         yield from is_loop(stage, *self.axes)
-        order = list(loops(stage))
+        order = list(stage.loops)
         for outer, inner in zip(self.axes, self.axes[1:], strict=False):
             if order[order.index(outer) + 1 :][:1] != [inner]:
                 yield (
@@ -111,10 +114,10 @@ class Fuse(Step):
             a = _new_axis(stage, "singleton", 1, "data")
             leaves, names = (a, *stage.leaves), stage.names | {a: a.name}
             return state.with_stage(stage.change(leaves=leaves, names=names))
-        outer = loop(state.stage(self.stage), self.axes[0])
+        outer = state.stage(self.stage).loops[self.axes[0]]
         for name in self.axes[1:]:
             stage = state.stage(self.stage)
-            inner = loop(stage, name)
+            inner = stage.loops[name]
             kind: tensor.AxisKind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
             extent = tir.mul(outer.extent, inner.extent)
             fused = _new_axis(stage, f"{outer.name}.{inner.name}.fused", extent, kind)
@@ -146,9 +149,8 @@ class Reorder(Step):
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)
-        have = loops(stage)
-        wanted = iter(self.axes)
-        leaves = tuple([have[next(wanted) if n in self.axes else n] for n in have])
+        loops, order = stage.loops, iter(self.axes)
+        leaves = tuple([loops[next(order) if n in self.axes else n] for n in loops])
         return state.with_stage(stage.change(leaves=leaves))
 
 
@@ -167,9 +169,9 @@ def part_sizes(state: State) -> list[tir.Index]:
 
 def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:
     """Check that the loops `names` are serial and not tensorized, since they will be replaced."""
-    have = loops(stage) if stage.notes else {}
+    loops = stage.loops
     for name in names if stage.notes else ():
-        note = stage.note(have[name])
+        note = stage.note(loops[name])
         if note.intrin is not None:
             yield (
                 f"{name!r} is tensorized",

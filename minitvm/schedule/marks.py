@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from minitvm import tensor, tir
 from minitvm.base import ScheduleError
 
-from .state import At, Stage, State
-from .step import Checks, LoopName, Step, has_body, has_loops, is_loop, loop
-from .threads import TAGS, is_virtual
+from .attach import path
+from .state import At, Stage, State, inputs
+from .step import Checks, LoopName, StageName, Step, has_body, has_loops, is_loop
+from .threads import TAGS, VIRTUAL, is_virtual
 
 Kind: TypeAlias = Literal["vectorize", "unroll", "parallel"]
 KINDS: tuple[Kind, ...] = ("vectorize", "unroll", "parallel")
@@ -33,6 +34,7 @@ class Annotate(Step):
 
     axis: LoopName
     kind: Kind
+    samples: ClassVar = {"kind": ("vectorize", *KINDS)}
 
     @property
     def verb(self) -> str:
@@ -44,7 +46,7 @@ class Annotate(Step):
         stage = state.stage(self.stage)
         yield from has_loops(state, self.stage)
         yield from is_loop(stage, self.axis)
-        a = loop(stage, self.axis)
+        a = stage.loops[self.axis]
         if self.kind != "unroll" and a.kind == "reduce":
             yield REDUCES, "a data axis; or rfactor the reduction first"
         if self.kind != "unroll" and a.kind == "scan":
@@ -84,12 +86,13 @@ class Bind(Step):
     axis: LoopName
     thread: str
     extent: int | None = None
+    samples: ClassVar = {"thread": VIRTUAL}
 
     def checks(self, state: State) -> Checks:
         stage = state.stage(self.stage)
         yield from has_loops(state, self.stage)
         yield from is_loop(stage, self.axis)
-        a, tag, n = loop(stage, self.axis), self.thread, self.extent
+        a, tag, n = stage.loops[self.axis], self.thread, self.extent
         if tag not in TAGS:
             yield f"there is no thread {tag!r}", f"one of {', '.join(TAGS)}"
         if a.kind == "reduce" and not tag.startswith("threadIdx"):
@@ -133,6 +136,7 @@ class Pragma(Step):
     axis: LoopName
     key: str
     value: int | str
+    samples: ClassVar = {"key": PRAGMAS[:2], "value": (0, 1, 4, 16, 64)}
 
     def checks(self, state: State) -> Checks:
         yield from has_loops(state, self.stage)
@@ -167,7 +171,7 @@ class Tensorize(Step):
         yield from has_body(self, state)
         stage = state.stage(self.stage)
         yield from is_loop(stage, self.axis)
-        a = loop(stage, self.axis)
+        a = stage.loops[self.axis]
         if all(i.name != self.intrin for i in state.intrins):  # a step may come from JSON
             yield (
                 f"no intrinsic {self.intrin!r} is known here",
@@ -189,7 +193,39 @@ class Tensorize(Step):
         return _noted(state, self.stage, self.axis, intrin=intrin)
 
 
-MARKS = (Annotate, Bind, Pragma, Tensorize)
+@dataclass(frozen=True, slots=True)
+class Prefetch(Step):
+    """Prefetch the part of a tensor that a loop reads `offset` iterations later.
+
+    for i in range(8):            # pragma prefetch = ('A', 2)
+      C[i] = A[i]            ->   for i in range(8):
+                                    C[i] = A[i]
+    """
+
+    tensor: StageName
+    axis: LoopName
+    offset: int = 1
+    samples: ClassVar = {"offset": (0, 1, 2)}
+
+    def checks(self, state: State) -> Checks:
+        yield from has_body(self, state)
+        stage, source = state.stage(self.stage), state.stage(self.tensor).op
+        yield from is_loop(stage, self.axis)
+        inside = (
+            s for s in state.stages if any(p.stage == self.stage for p in path(state, s.name))
+        )
+        read = [t.op for s in (stage, *inside) for t in inputs(s)]
+        if source not in read:
+            names = ", ".join(dict.fromkeys(op.name for op in read)) or "nothing"
+            yield f"{stage.name} does not read {self.tensor}", f"it reads {names}"
+        if self.offset < 0:
+            yield f"the offset is {self.offset}", "an integer >= 0"
+
+    def apply(self, state: State) -> State:
+        return with_pragma(state, self.stage, self.axis, "prefetch", (self.tensor, self.offset))
+
+
+MARKS = (Annotate, Bind, Pragma, Tensorize, Prefetch)
 
 
 def know(state: State, intrin: tensor.TensorIntrin) -> State:
@@ -219,12 +255,12 @@ def _may_be_constant(stage: Stage, a: tensor.Axis) -> bool:
 def _noted(state: State, name: str, axis: str, **fields: Any) -> State:
     """Return `state` with `fields` replaced in the note of the loop `axis` of the stage `name`."""
     stage = state.stage(name)
-    a = loop(stage, axis)
-    return state.with_stage(stage.change(notes=stage.notes | {a: stage.note(a).change(**fields)}))
+    a = stage.loops[axis]
+    return state.with_stage(stage.change(notes=stage.notes | {a: stage.note(a)._replace(**fields)}))
 
 
 def with_pragma(state: State, name: str, axis: str, key: str, value: Any) -> State:
     """Return `state` with the pragma `key = value` added to the loop `axis` of the stage `name`."""
     stage = state.stage(name)
-    pragmas = stage.note(loop(stage, axis)).pragmas
+    pragmas = stage.note(stage.loops[axis]).pragmas
     return _noted(state, name, axis, pragmas=(*pragmas, (key, value)))

@@ -10,7 +10,7 @@ from minitvm.base import ScheduleError, users_line
 
 from .attach import legal_places, path, position
 from .state import At, AtRoot, Inline, State, readers
-from .step import Changes, Checks, LoopName, StageName, Step, has_loops, is_inner, is_loop, loop
+from .step import Changes, Checks, LoopName, StageName, Step, has_loops, is_inner, is_loop
 
 _WITHOUT_FORMULA: dict[type[tensor.Operation], str] = {
     tensor.ExternOp: "an extern operation",
@@ -45,7 +45,7 @@ class ComputeAt(Step):
         yield from is_loop(state.stage(self.target), self.axis)
 
     def apply(self, state: State) -> State:
-        at = At(self.target, loop(state.stage(self.target), self.axis), users_line())
+        at = At(self.target, state.stage(self.target).loops[self.axis], users_line())
         return state.with_stage(state.stage(self.stage).change(attach=at))
 
 
@@ -124,7 +124,7 @@ class StoreAt(Step):
             yield "a stage cannot be stored inside its own loop", "a loop of a stage that reads it"
 
     def apply(self, state: State) -> State:
-        at = At(self.target, loop(state.stage(self.target), self.axis))
+        at = At(self.target, state.stage(self.target).loops[self.axis])
         return state.with_stage(state.stage(self.stage).change(store=at))
 
 

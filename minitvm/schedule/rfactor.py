@@ -20,7 +20,7 @@ from .state import (
     root_axes,
     unique,
 )
-from .step import Changes, Checks, LoopName, Step, loop
+from .step import Changes, Checks, LoopName, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class RFactor(Step):
     axis: LoopName
     factor_axis: int = 0
     changes: ClassVar[Changes] = "places"
+    samples: ClassVar = {"factor_axis": (-1, 0, 1, 2)}
 
     def checks(self, state: State) -> Checks:
         stage = state.stage(self.stage)
@@ -77,7 +78,7 @@ class RFactor(Step):
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)
-        op, factored = stage.op, loop(stage, self.axis)
+        op, factored = stage.op, stage.loops[self.axis]
         assert isinstance(op, tensor.ComputeOp)
         assert op.reduction is not None
         place = self.factor_axis % (len(op.axis) + 1)

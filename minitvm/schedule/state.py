@@ -93,10 +93,6 @@ class LoopNote(NamedTuple):
     pragmas: tuple[tuple[str, Any], ...] = ()
     intrin: tensor.TensorIntrin | None = None  # replaces this loop and all inside it
 
-    def change(self, **fields: Any) -> LoopNote:
-        """Return a copy with some fields replaced."""
-        return self._replace(**fields)
-
 
 PLAIN = LoopNote()
 
@@ -107,7 +103,8 @@ class Stage(NamedTuple):
     origin: the op that the user wrote; steps may replace `op`.
     leaves: the current loops, outermost first.
     notes: how loops run; a loop without a note runs serially.
-    names: the names by which steps refer to axes, for all axes that the stage has or had.
+    names: the names by which steps refer to axes, for all axes that the stage has or had: the axes
+        of the op, then those of splits and fuses.
     layout: (axis names, the index of an element in memory over these axes) as strings, or None for
         row-major order.
     store: the loop in which the result is allocated; None for the loop of the attachment.
@@ -139,9 +136,10 @@ class Stage(NamedTuple):
         """Return how the loop `axis` runs."""
         return self.notes.get(axis, PLAIN)
 
-    def axes(self) -> list[tensor.Axis]:
-        """Return every axis the stage has or had: the axes of the op, then of splits and fuses."""
-        return list(self.names)
+    @property
+    def loops(self) -> dict[str, tensor.Axis]:
+        """Return the current loops by name, outermost first."""
+        return {self.names[a]: a for a in self.leaves}
 
     def change(self, **fields: Any) -> Stage:
         """Return a copy with some fields replaced."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from minitvm import tensor
 
@@ -31,12 +31,14 @@ class Step(ABC):
     changes     what the step may change: with "notes", no formula, loop or attachment, so that all
                 stay legal; with "loops", only the loops of the stage; with "places", anything
     primitive   the primitive's name in JSON: the class name in snake case
+    samples     values from which random steps draw fields that are neither stages nor loops
     """
 
     stage: StageName
 
     changes: ClassVar[Changes] = "notes"
     primitive: ClassVar[str]
+    samples: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     def __init_subclass__(cls) -> None:
         cls.primitive = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
@@ -108,11 +110,11 @@ def is_inner(state: State, name: str) -> Checks:
         )
 
 
-def is_loop(stage: Stage, *wanted: str) -> Checks:
-    """Check that `stage` has the loops `wanted`; for a former loop, say which step replaced it."""
-    have = loops(stage)
-    for name in wanted:
-        if name in have:
+def is_loop(stage: Stage, *required: str) -> Checks:
+    """Check that `stage` has the loops `required`; say which step replaced a former loop."""
+    loops = stage.loops
+    for name in required:
+        if name in loops:
             continue
         names, why = stage.names, f"{stage.name} has no axis {name!r}"
         for r in reversed(stage.relations):
@@ -120,19 +122,4 @@ def is_loop(stage: Stage, *wanted: str) -> Checks:
                 why = f"{name!r} was split into {r.outer.name} and {r.inner.name}"
             elif isinstance(r, FuseRelation) and name in (names[r.outer], names[r.inner]):
                 why = f"{name!r} was fused into {r.fused.name}"
-        yield why, f"one of its loops now: {', '.join(have) or 'none'}"
-
-
-def loops(stage: Stage) -> dict[str, tensor.Axis]:
-    """Return the current loops by name, outermost first."""
-    names = stage.names
-    return {names[a]: a for a in stage.leaves}
-
-
-def loop(stage: Stage, name: str) -> tensor.Axis:
-    """Return the loop called `name`; raise KeyError if it does not exist."""
-    names = stage.names
-    for a in stage.leaves:
-        if names[a] == name:
-            return a
-    raise KeyError(name)
+        yield why, f"one of its loops now: {', '.join(loops) or 'none'}"

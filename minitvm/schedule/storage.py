@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from minitvm import tensor, tir
 from minitvm.base import ScheduleError
@@ -41,6 +41,7 @@ class SetScope(Step):
     """Choose the memory of a stage's result: "global", "shared", "local", ..."""
 
     scope: str
+    samples: ClassVar = {"scope": SCOPES[:3]}
 
     def checks(self, state: State) -> Checks:
         yield from is_inner(state, self.stage)
@@ -61,6 +62,7 @@ class StorageAlign(Step):
     axis: LoopName
     factor: int
     offset: int = 0
+    samples: ClassVar = {"factor": (1, 2, 8, 32), "offset": (0, 0, 1)}
 
     def checks(self, state: State) -> Checks:
         yield from is_inner(state, self.stage)

@@ -99,11 +99,6 @@ class StageView:
         """Return the splits and fuses of this stage's loops, in the order they were made."""
         return self._stage.relations
 
-    def _names(self) -> list[str]:
-        """Return the names of the current loops."""
-        names = self._stage.names
-        return [names[a] for a in self._stage.leaves]
-
     def axis_name(self, a: Any, verb: str) -> str:
         """Return the name of `a`; raise ScheduleError if it is not an axis of this stage.
 
@@ -115,12 +110,12 @@ class StageView:
                 "not an axis",
                 f"s[{self.name}].op.axis, or what split, fuse and tile return",
             )
-        if not any(a is b for b in self._stage.axes()):
-            others = [s.name for s in self.schedule.state.stages if any(a is b for b in s.axes())]
+        if a not in self._stage.names:
+            others = [s.name for s in self.schedule.state.stages if a in s.names]
             raise ScheduleError(
                 f"{verb} of {a.name!r} in {self.name}",
                 f"that axis belongs to {others[0] if others else 'no stage of this schedule'}",
-                f"one of its loops: {', '.join(self._names()) or 'none'}",
+                f"one of its loops: {', '.join(self._stage.loops) or 'none'}",
             )
         return self._stage.names[a]
 
@@ -338,7 +333,7 @@ class StageView:
 
     def __repr__(self) -> str:
         loops: list[str] = []
-        for a, name in zip(self._stage.leaves, self._names(), strict=True):
+        for name, a in self._stage.loops.items():
             kind = self._stage.note(a).kind
             loops.append(name if kind == "serial" else f"{name} ({kind})")
         return f"{self.name}: {', '.join(loops) or 'no loops'}"

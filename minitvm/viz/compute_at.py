@@ -213,7 +213,7 @@ def places(
                 f"ComputeAtSlider: {name}", "the stage has no loops to schedule", "a te.compute"
             )
     stage = s.state.stage(consumer)
-    names = [stage.names[a] for a in stage.leaves]
+    names = list(stage.loops)
     legal: list[PlaceCosts] = []
     refused: list[Refusal] = []
     uses = Fraction(0)

@@ -12,8 +12,8 @@ import minitvm as tvm
 from minitvm import te
 from minitvm.base import LoweringError
 from minitvm.tensor import SUM, PlaceholderOp, evaluate, producers_first
-from minitvm.testing import random_schedule
-from minitvm.testing.make import random_program
+from tests.fuzz.make import random_program
+from tests.fuzz.schedules import random_schedule
 from tests.seeds import seeds
 
 A = te.placeholder((12, 8), name="A")

@@ -6,7 +6,7 @@ machine code give what `evaluate` says. `make exhaustive` runs 10,000 of them.
 
 import pytest
 
-from minitvm.testing import run_case
+from tests.fuzz.case import run_case
 
 CASES, CHUNKS = 160, 8
 FAILURES = ("mismatch", "error")

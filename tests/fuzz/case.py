@@ -15,12 +15,11 @@ import numpy as np
 from minitvm import driver, lowering, runtime, te, tensor, tir
 from minitvm.base import BuildError, DType, LoweringError
 from minitvm.schedule import Bind, is_virtual
+from minitvm.testing import difference
 
-from .compare import difference
 from .make import EXTENTS, random_program
 from .program import Array, RandomProgram
-from .schedules import random_schedule
-from .tally import Tally
+from .schedules import Tally, random_schedule
 from .values import Rng, chance
 
 Verdict: TypeAlias = Literal["ok", "refused", "mismatch", "error", "crash"]
@@ -137,7 +136,7 @@ def describe(seed: int, what: str) -> str:
         parts.append(str(driver.lower(schedule, program.args, until="nest")))
     except Exception as e:  # whatever failed may fail here too
         parts.append(f"({type(e).__name__}: {_first_line(e)})")
-    again = f"again: python -m minitvm.testing fuzz --only {seed}"
+    again = f"again: python -m tests.fuzz --only {seed}"
     return "\n\n".join([*parts, what, again])
 
 

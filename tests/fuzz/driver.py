@@ -14,11 +14,11 @@ from tqdm import tqdm
 from minitvm import workers
 
 from .case import TARGETS, CaseResult, describe
-from .tally import PRIMITIVES, Tally
+from .schedules import PRIMITIVES, Tally
 
 LONGEST = 120.0  # seconds that one case may take
 LIFETIME = 500  # cases per process: compiled code stays in memory until the process ends
-JOB = "minitvm.testing.fuzz_job"
+JOB = "tests.fuzz.job"
 FAILURES = ("mismatch", "error", "crash")
 EVERY = {"interpreter": 1, "python": 1, "llvm": 1, "numba": 20, "exported": 20}  # every n-th case
 
@@ -80,22 +80,16 @@ def _target_lines(s: Summary) -> Iterator[str]:
 
 
 def _tally_lines(t: Tally) -> Iterator[str]:
-    drawn, taken = sum(t.drawn.values()), sum(t.taken.values())
-    yield f"steps accepted: {taken} of {drawn} ({_percent(taken, drawn)})"
-    share = _percent(t.whole, t.schedules)
-    yield f"schedules accepted as drawn, every step: {t.whole} of {t.schedules} ({share})"
+    taken, refused = sum(t.taken.values()), sum(t.reasons.values())
+    yield f"steps accepted: {taken} of {taken + refused}"
     least = min(PRIMITIVES, key=lambda name: t.ran[name])
     yield f"least often run: {least}, {t.ran[least]} times"
-    yield f"  {'primitive':28}{'drawn':>7}{'accepted':>9}{'run':>7}  most frequent refusals"
-    for kind in (*PRIMITIVES, *sorted(t.drawn.keys() - set(PRIMITIVES))):
+    yield f"  {'primitive':28}{'refused':>8}{'accepted':>9}{'run':>7}  most frequent refusals"
+    for kind in (*PRIMITIVES, *sorted({*t.taken, *(k for k, _ in t.reasons)} - {*PRIMITIVES})):
         reasons = [(why, m) for (k, why), m in t.reasons.most_common() if k == kind][:2]
         why = "; ".join(f"{m}x {text}" for text, m in reasons)
-        row = f"  {kind:28}{t.drawn[kind]:7}{t.taken[kind]:9}{t.ran[kind]:7}  {why}"
+        row = f"  {kind:28}{t.refused(kind):8}{t.taken[kind]:9}{t.ran[kind]:7}  {why}"
         yield row.rstrip()
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / max(1, whole):.1f} %"
 
 
 def fuzz(seeds: Iterable[int], every: Mapping[str, int] = EVERY, jobs: int = 1) -> Summary:

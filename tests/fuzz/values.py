@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from minitvm import tir
 from minitvm.base import BOOL, DTYPES, DType
+from minitvm.testing import pick
 
 Rng: TypeAlias = np.random.Generator
 Bits: TypeAlias = tuple[int, int] | None
@@ -46,11 +47,6 @@ class Drawn:
     def exact(self) -> bool:
         """Whether all correct programs compute the same value to the last bit."""
         return not self.dtype.is_float or self.bits is not None
-
-
-def pick(rng: Rng, items: Sequence[Any]) -> Any:
-    """Draw one of `items`."""
-    return items[int(rng.integers(len(items)))]
 
 
 def chance(rng: Rng, p: float) -> bool:

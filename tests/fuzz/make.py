@@ -28,6 +28,7 @@ from minitvm.tensor import (
     reduce_axis,
     size_var,
 )
+from minitvm.testing import pick
 
 from .program import RandomProgram
 from .values import (
@@ -44,7 +45,6 @@ from .values import (
     literal,
     logical,
     number,
-    pick,
 )
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 10, 13, 16, 17) * 2 + (33, 64)

@@ -7,8 +7,9 @@ from typing import Any
 
 from minitvm import tensor, tir
 from minitvm.base import as_tuple
+from minitvm.testing import pick
 
-from .values import Rng, chance, pick
+from .values import Rng, chance
 
 
 def tile_intrinsic(
