@@ -83,8 +83,8 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
         named = context.state.stage(name).names
         axes |= {v: (name, named[a], a) for a, v in domain.loops.items()}
     owners_of = context.buffers.items()
-    early = frozenset(b for t, b in owners_of if context.state.owner(t).name in loops.prepacked)
-    blocks = tuple(_BlockMaker(loops.printer, axes, early).blocks(loops.body, 0))
+    prepacked = frozenset(b for t, b in owners_of if context.state.owner(t).name in loops.prepacked)
+    blocks = tuple(_BlockMaker(loops.printer, axes, prepacked).blocks(loops.body, 0))
     owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
     return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
@@ -115,7 +115,9 @@ class _BlockMaker:
                 p = self.printer
                 shape = ", ".join(p.expr(n) for n in buffer.shape)
                 form = f"{buffer.dtype}[{shape}]"
-                note = f"{form}, packed once" if buffer in self.early else f"{buffer.scope} {form}"
+                note = (
+                    f"{form}, packed once" if buffer in self.prepacked else f"{buffer.scope} {form}"
+                )
                 bar = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
                 return [bar, *self.blocks(body, line + 1)]
             case tir.Pragma(key, value, body):

@@ -95,7 +95,9 @@ def test_random_schedules_come_back_step_by_step(seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = random_program(rng)
     s = random_schedule(program.ops, rng)
-    if any(step.primitive == "tensorize" for step in s.steps):  # intrinsics come with the problem, or not at all
+    if any(
+        step.primitive == "tensorize" for step in s.steps
+    ):  # intrinsics come with the problem, or not at all
         with pytest.raises(ScheduleError, match="is known here"):
             there_and_back(s, program.outputs)
         return
