@@ -15,7 +15,9 @@ RESERVED = {
     "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
 }  # fmt: skip
 ACTED_ON = ("dma_copy", "alu", "skip_dma_copy", "skip_alu")  # pragmas of passes for the accelerator
-LONGEST = 200  # characters of an identifier; LLVM truncates at 1,024, and numba lengthens names
+MAX_CHARACTERS = (
+    200  # characters of an identifier; LLVM truncates at 1,024, and numba lengthens names
+)
 
 
 def clean(name: str) -> str:
@@ -24,7 +26,7 @@ def clean(name: str) -> str:
     Reserved names get an underscore ("exp" -> "exp_"), and long names are truncated. Two names may
     therefore have the same identifier; the emitters number their declarations.
     """
-    word = re.sub(r"\W", "_", name[:LONGEST], flags=re.ASCII)
+    word = re.sub(r"\W", "_", name[:MAX_CHARACTERS], flags=re.ASCII)
     if not word or word[0].isdigit():
         word = f"v{word}"
     return f"{word}_" if word in RESERVED else word

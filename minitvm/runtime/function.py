@@ -18,8 +18,8 @@ from .constants import bound, packing
 from .export import AGAIN, File, Package, pack, read, run_of, unpack, write
 from .loading import NativeRun, Run
 
-LONGEST_MS = 24 * 3600 * 1000  # a day, the largest min_repeat_ms
-MANY, SHORTEST = 10**6, 1e-8  # a million calls below 10 ns each mean that the timer stands still
+MAX_MS = 24 * 3600 * 1000  # a day, the largest min_repeat_ms
+MANY, MIN_SECONDS = 10**6, 1e-8  # a million calls below 10 ns each mean that the timer stands still
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +254,14 @@ def is_count(n: object) -> bool:
 def _least_ms(value: object) -> float:
     """Return min_repeat_ms as a number; raise MeasureError unless it is from 0 to a day."""
     ms = float(value) if isinstance(value, Real) else math.nan
-    if not 0 <= ms <= LONGEST_MS:
-        raise MeasureError(f"min_repeat_ms={value!r}", f"not a number from 0 to {LONGEST_MS}")
+    if not 0 <= ms <= MAX_MS:
+        raise MeasureError(f"min_repeat_ms={value!r}", f"not a number from 0 to {MAX_MS}")
     return ms
 
 
 def _more_calls(count: int, least_ms: float, seconds: float) -> int:
     """Return how many calls to time next, after `count` calls took only `seconds`."""
-    if count >= MANY and seconds < count * SHORTEST:
+    if count >= MANY and seconds < count * MIN_SECONDS:
         what = f"{count} calls took {seconds} seconds by this timer"
         raise MeasureError(what, "the timer does not advance", "timer=time.perf_counter")
     return max(count + 1, int(count * min(10, 1.2 * least_ms / max(seconds * 1e3, 1e-3))))

@@ -306,7 +306,7 @@ def test_operations_with_different_numbers_are_different_instructions() -> None:
 
 
 def test_a_program_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST", 100)
+    monkeypatch.setattr(streams, "MAX_INSTRUCTIONS", 100)
     far = Var("n", 0, 1 << 40)
     with pytest.raises(BuildError, match="a program of more than 100 instructions"):
         program(For(far, 1 << 40, Evaluate(Call("ex.nop", (), INT32))))

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 import minitvm as tvm
-from minitvm import codegen, runtime, te, tir, topi, tune
+from minitvm import te, tir, topi, tune
 from minitvm.base import ArgumentError, MeasureError, ScheduleError, Target
 from minitvm.tune.builder import Builder, Built
 from minitvm.tune.inputs import arguments, draw, tolerance
@@ -268,10 +268,11 @@ def test_programs_are_compiled_as_they_are_used(unroll: int) -> None:
     finally:
         builder.close()
     assert isinstance(built, Built), built
-    text = codegen.TARGETS["llvm"].emit(func, target)
-    assert built.objects == (runtime.compile_object(text, target),)
-    other = Target(f"{ONE} -unroll={1 - unroll}")
-    assert runtime.compile_object(text, other) not in built.objects  # LLVM unrolls the loop over k
+    same, other = (tvm.build(func, target=f"{ONE} -unroll={n}") for n in (unroll, 1 - unroll))
+    assert same.package is not None
+    assert other.package is not None
+    assert built.objects == (same.package().code,)
+    assert other.package().code not in built.objects  # LLVM unrolls the loop over k
 
 
 def test_builds_that_are_not_needed_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

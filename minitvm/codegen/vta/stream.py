@@ -8,7 +8,7 @@ from typing import TypeAlias
 from minitvm import accel
 from minitvm.base import BuildError
 
-MOST = 1 << 18  # instructions of a program at most: 4 MB
+MAX_INSTRUCTIONS = 1 << 18  # instructions of a program at most: 4 MB
 ROW = tuple(accel.Unit)  # load, compute, store; the neighbours of a unit are its prev and next
 
 
@@ -45,9 +45,9 @@ class Stream:
     def add(self, instruction: accel.Instruction) -> None:
         """Add the next instruction; it pops the tokens that its unit waits for."""
         unit = accel.unit_of(instruction)
-        if len(self.instructions) >= MOST:
+        if len(self.instructions) >= MAX_INSTRUCTIONS:
             raise BuildError(
-                f"a program of more than {MOST} instructions",
+                f"a program of more than {MAX_INSTRUCTIONS} instructions",
                 "the loops around instructions are unrolled",
                 "larger tiles; or pragma 'trim_loop' to look at two iterations of a loop",
             )

@@ -9,8 +9,8 @@ from math import prod
 
 from minitvm.base import BuildError, Reason, raise_first
 
-MOST_PADDING = 15  # rows or columns on one side: four bits of an instruction
-MOST_STRIDE = (1 << 16) - 1  # limit of the stride, the rows and the row length: 16 bits each
+MAX_PADDING = 15  # rows or columns on one side: four bits of an instruction
+MAX_STRIDE = (1 << 16) - 1  # limit of the stride, the rows and the row length: 16 bits each
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
         return
     if not merged or merged[-1].stride != 1:
         merged.append(Dim(1, 1))
-    if len(merged) == 1 or (merged[-2].stride > MOST_STRIDE and not merged[-2].padded):
+    if len(merged) == 1 or (merged[-2].stride > MAX_STRIDE and not merged[-2].padded):
         merged.insert(-1, Dim(1, merged[-1].n))
     *outer, y, x = merged
     raise_first(BuildError, what, _about(outer, y, x))
@@ -133,14 +133,14 @@ def _about(outer: list[Dim], y: Dim, x: Dim) -> Iterator[Reason]:
     if any(d.n < 1 for d in (*outer, y, x)):
         yield "it has no elements", "larger tiles"
     most = max(y.before, y.after, x.before, x.after)
-    if most > MOST_PADDING:
-        why = f"it adds {most} rows or columns of zeros on one side; the limit is {MOST_PADDING}"
+    if most > MAX_PADDING:
+        why = f"it adds {most} rows or columns of zeros on one side; the limit is {MAX_PADDING}"
         yield why, "a padded copy of the data"
     yield from _about_sizes(y, x)
 
 
 def _about_sizes(y: Dim, x: Dim) -> Iterator[Reason]:
     """Yield a reason and what to try if a size does not fit into a field of an instruction."""
-    if max(y.stride, y.n, x.n) > MOST_STRIDE:
-        why = f"{y.n} rows of {x.n} elements, {y.stride} apart; the limit is {MOST_STRIDE}"
+    if max(y.stride, y.n, x.n) > MAX_STRIDE:
+        why = f"{y.n} rows of {x.n} elements, {y.stride} apart; the limit is {MAX_STRIDE}"
         yield why, "smaller tiles"
