@@ -33,10 +33,6 @@ def _const(value: Any, kind: Any) -> tir.Const:
     return tir.Const(value, kind) if kind != "bool" else tir.TRUE if value else tir.FALSE
 
 
-def _extremum(op: str, a: Any, b: Any) -> Any:
-    return tir.minimum(a, b) if op == "min" else tir.maximum(a, b)
-
-
 def _declared(
     name: str, op: Any, ins: Any, outs: Any, binds: Any, body: Any, reset: Any, update: Any
 ) -> tensor.TensorIntrin:
@@ -48,29 +44,12 @@ def _declared(
     return tensor.decl_tensor_intrin(op, statements, binds, name)
 
 
-# Nodes that a function makes from some of their fields. Those of indices keep them in normal form.
-FOLDED: dict[type, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    tir.AsIndex: (tir.as_index, ("value", "low", "high")),
-    tir.Const: (_const, ("value", "dtype")),
-    tir.Extremum: (_extremum, ("op", "a", "b")),
-    tir.FloorDiv: (tir.floordiv, ("a", "b")),
-    tir.FloorMod: (tir.floormod, ("a", "b")),
-    tir.Lane: (tir.lane, ("lanes",)),
-    tir.Linear: (tir.linear, ("terms", "const")),
-    tir.Product: (tir.mul, ("a", "b")),
-    tensor.TensorIntrin: (
-        _declared,
-        tuple(f.name for f in fields(cast("Any", tensor.TensorIntrin))),
-    ),
-}
+FOLDED = {**tir.FOLDED, tir.Const: _const, tensor.TensorIntrin: _declared}
 MAKERS: dict[str, Callable[..., Any]] = {
     **{cls.__name__: cls for cls in PLAIN},
-    **{cls.__name__: make for cls, (make, _) in FOLDED.items()},
+    **{cls.__name__: make for cls, make in FOLDED.items()},
 }
-FIELDS = {
-    **{cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in PLAIN},
-    **{cls: names for cls, (_, names) in FOLDED.items()},
-}
+FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in (*PLAIN, *FOLDED)}
 REDUCERS: dict[str, tensor.Reducer] = {
     r.name: r for r in (tensor.SUM, tensor.PROD, tensor.MAX, tensor.MIN)
 }

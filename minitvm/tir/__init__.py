@@ -33,6 +33,7 @@ from .capacity import (
 from .evaluate import index_value, is_decided_by
 from .func import PrimFunc
 from .index import (
+    FOLDED,
     add,
     as_index,
     ceildiv,

@@ -126,7 +126,7 @@ def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Pointer:
     if not isinstance(mode, str) or mode not in ("r", "w", "rw"):  # pyright: ignore[reportUnnecessaryIsInstance]
         what = f"access_ptr({mode!r}) of {b.name}"
         raise ExprError(what, "no such mode", '"r", "w" or "rw"')
-    return Pointer(Load(b, (0,) * len(b.shape), b.dtype), mode, index(offset), b.dtype)
+    return Pointer(Load(b, (0,) * len(b.shape), b.dtype), mode, index(offset))
 
 
 def view(b: Buffer) -> View:
@@ -138,7 +138,7 @@ def view_at(
     b: Buffer, start: tuple[Index, ...], shape: tuple[Index, ...], strides: tuple[Index, ...]
 ) -> View:
     """Return a view of `b` that begins at b[start] and has the given shape and strides."""
-    return View(Load(b, start, b.dtype), shape, strides, b.dtype)
+    return View(Load(b, start, b.dtype), shape, strides)
 
 
 # --- inspecting calls ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
@@ -456,18 +456,29 @@ def free_of_lane(e: Index) -> bool:
             return False  # data may be a vector
 
 
-def unpickled(cls: Any, *parts: Any) -> Atom:
+def _unbounded(make: Callable[..., Index]) -> Callable[..., Index]:
+    """Return a function that calls `make` without its last two arguments, the bounds of a node."""
+
+    def of_fields(*parts: Any) -> Index:
+        return make(*parts[:-2])
+
+    return of_fields
+
+
+FOLDED: dict[type, Callable[..., Index]] = {  # for all fields of a node, the node in normal form
+    Linear: linear,
+    Lane: _unbounded(lane),
+    Product: _unbounded(mul),
+    FloorDiv: _unbounded(floordiv),
+    FloorMod: _unbounded(floormod),
+    Extremum: _unbounded(_extremum),
+    AsIndex: as_index,
+}
+
+
+def unpickled(cls: type, *parts: Any) -> Index:
     """Return the interned atom of class `cls` with these fields. Pickle calls this on load."""
-    if cls is Lane:
-        return _lanes.setdefault(parts[0], Lane(*parts))
-    if cls is AsIndex:
-        return _intern(cls, (id(parts[0]), *parts[1:]), *parts)
-    if cls is Product:
-        return _product(parts[0], parts[1])
-    if cls is Extremum:
-        op, a, b = parts[:3]
-        return _intern(cls, (op, frozenset((_key(a), _key(b)))), *parts)
-    return _intern(cls, (_key(parts[0]), _key(parts[1])), *parts)
+    return FOLDED[cls](*parts)
 
 
 Interned.again = staticmethod(unpickled)

@@ -266,7 +266,7 @@ class Compare(Expr):
     op: CompareOp
     a: Index
     b: Index
-    dtype: DType = BOOL
+    dtype = BOOL
 
 
 @node
@@ -274,7 +274,7 @@ class Not(Expr):
     """The logical negation of the bool `a`."""
 
     a: Expr
-    dtype: DType = BOOL
+    dtype = BOOL
 
 
 @node
@@ -331,7 +331,11 @@ class Pointer(Expr):
     first: Load
     mode: Mode
     offset: Index
-    dtype: DType
+
+    @property
+    def dtype(self) -> DType:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The type of the elements."""
+        return self.first.dtype
 
 
 @node
@@ -344,7 +348,14 @@ class View(Expr):
     first: Load
     shape: tuple[Index, ...]
     strides: tuple[Index, ...]
-    dtype: DType
+
+    @property
+    def dtype(self) -> DType:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The type of the elements."""
+        return self.first.dtype
+
+
+VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load, Pointer, View)
 
 
 # folding makes no other bool literals, so `cond is TRUE` tests whether a condition always holds

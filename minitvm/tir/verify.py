@@ -18,14 +18,13 @@ from .index import elements, is_index, nonneg, sub
 from .intrinsics import INTRINSICS, Intrinsic
 from .nodes import (
     ATOMS,
+    VALUES,
     AsIndex,
     Binary,
     BinaryOp,
     Buffer,
     Call,
-    Cast,
     Compare,
-    Const,
     Expr,
     IfThenElse,
     Index,
@@ -58,7 +57,6 @@ class Scope:
     certain: bool = True  # it runs at least once: no enclosing condition or possibly empty loop
 
 
-VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load, Pointer, View)
 LOOP_IR = (Linear, *ATOMS, *VALUES)
 Law: TypeAlias = Callable[[Stmt, Scope], Iterator[str]]
 

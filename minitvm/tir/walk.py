@@ -5,75 +5,70 @@ An unchanged subtree is returned as the same object, so `new is old` tests wheth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from operator import is_
+from typing import Any, TypeAlias, get_args
 
-from .index import (
-    as_index,
-    floordiv,
-    floormod,
-    linear,
-    maximum,
-    minimum,
-    mul,
-    split_terms,
-)
+from minitvm.base import DType
+
+from .index import FOLDED, as_index, linear, split_terms
 from .nodes import (
+    ATOMS,
+    VALUES,
     AsIndex,
     Atom,
     Binary,
+    BinaryOp,
+    Bound,
     Buffer,
-    Call,
     Cast,
     Compare,
     Const,
     Expr,
-    Extremum,
-    FloorDiv,
-    FloorMod,
     IfThenElse,
     Index,
     Lane,
     Linear,
     Load,
     Not,
-    Pointer,
-    Product,
     Var,
-    View,
     Where,
 )
-from .stmt import NOTHING, Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store, seq
+from .stmt import NOTHING, Allocate, For, If, Seq, Stmt, Store, seq
 from .value import all_of, any_of, compare, index, index_of_value, negate
 
 Node: TypeAlias = Expr | Stmt
 
 # --- children: every node directly inside, in evaluation order -----------------------------------
 
-_CHILDREN: dict[type, Callable[[Any], Iterable[Any]]] = {
+# how a rewriter `go` is applied to a field with a child node, or several, by the type of the field
+_APPLY = {
+    **dict.fromkeys(("Index", "Atom", "Expr", "Load"), "go"),
+    **dict.fromkeys(("tuple[Index, ...]", "tuple[Expr, ...]"), "go.all"),
+    "Stmt": "go.stmt",
+    "Stmt | None": "go.stmt",
+    "tuple[Stmt, ...]": "go.stmts",
+}
+
+
+def _parts(cls: Any) -> dict[str, str]:
+    """Return the names of the fields of `cls` with child nodes, and how `go` applies to each."""
+    return {f.name: _APPLY[str(f.type)] for f in fields(cls) if f.type in _APPLY}
+
+
+def _reader(cls: type) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that returns the children of a node: lambda e: (e.first, *e.shape)."""
+    several = ("go.all", "go.stmts")
+    reads = [f"*e.{n}," if go in several else f"e.{n}," for n, go in _parts(cls).items()]
+    return eval(f"lambda e: ({' '.join(reads)})")
+
+
+_PARENTS = [cls for cls in (*ATOMS, *VALUES, *get_args(Stmt)) if _parts(cls)]
+_CHILDREN: dict[type, Callable[[Any], Sequence[Any]]] = {
+    **{cls: _reader(cls) for cls in _PARENTS},
     Linear: lambda e: [a for a, _ in e.terms],
-    Product: lambda e: (e.a, e.b),
-    FloorDiv: lambda e: (e.a, e.b),
-    FloorMod: lambda e: (e.a, e.b),
-    Extremum: lambda e: (e.a, e.b),
-    AsIndex: lambda e: (e.value,),
-    Cast: lambda e: (e.value,),
-    Binary: lambda e: (e.a, e.b),
-    Compare: lambda e: (e.a, e.b),
-    Not: lambda e: (e.a,),
-    Where: lambda e: (e.cond, e.a, e.b),
-    IfThenElse: lambda e: (e.cond, e.a, e.b),
-    Call: lambda e: e.args,
-    Load: lambda e: e.indices,
-    Pointer: lambda e: (e.first, e.offset),
-    View: lambda e: (e.first, *e.shape, *e.strides),
-    For: lambda s: (s.extent, s.body),
-    Store: lambda s: (*s.indices, s.value),
     If: lambda s: (s.cond, s.body) if s.orelse is None else (s.cond, s.body, s.orelse),
-    Seq: lambda s: s.body,
-    Allocate: lambda s: (s.body,),
-    Evaluate: lambda s: (s.value,),
-    Pragma: lambda s: (s.body,),
 }
 
 
@@ -93,7 +88,7 @@ def walk(n: Node | Index) -> Iterator[Node]:
         yield n
         inside = _CHILDREN.get(type(n))
         if inside is not None:
-            stack += [c for c in reversed(tuple(inside(n))) if not isinstance(c, int)]
+            stack += [c for c in reversed(inside(n)) if not isinstance(c, int)]
 
 
 def in_order(s: Stmt) -> Iterator[Stmt]:
@@ -114,13 +109,18 @@ def in_order(s: Stmt) -> Iterator[Stmt]:
 
 def free_of(n: Node | Index, variables: Iterable[Expr]) -> bool:
     """Return whether none of `variables` occurs in `n`."""
-    wanted = {id(v) for v in variables}
-    return not any(id(m) in wanted for m in walk(n))
+    ids = {id(v) for v in variables}
+    return not any(id(m) in ids for m in walk(n))
 
 
 # --- rewriting expressions -----------------------------------------------------------------------
 
 Rule: TypeAlias = Callable[[Any], Any]  # returns the new expression; the same object keeps it
+StmtRule: TypeAlias = Callable[[Stmt], Stmt]
+
+
+def _keep(n: Any) -> Any:
+    return n
 
 
 class _Rewriter:
@@ -149,11 +149,26 @@ class _Rewriter:
 
     def all(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
         new = tuple([self(x) for x in items])
-        return items if all(map(_identical, new, items)) else new
+        return items if all(map(is_, new, items)) else new
 
 
-def _identical(a: object, b: object) -> bool:
-    return a is b or (type(a) is int and type(b) is int and a == b)
+def _rebuild(cls: Any, make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """Return a function (e, go) that applies `go` to the children of `e`, a node of class `cls`.
+
+    If a child changes, it returns make(fields of the new node), else `e` itself. For Load it is
+
+        def rebuild(e, go):
+            indices = go.all(e.indices)
+            return e if indices is e.indices else make(e.buffer, indices, e.dtype)
+    """
+    parts = _parts(cls)
+    lines = [f"  {name} = {go}(e.{name})" for name, go in parts.items()]
+    same = " and ".join(f"{name} is e.{name}" for name in parts)
+    given = ", ".join(f.name if f.name in parts else f"e.{f.name}" for f in fields(cls))
+    space: dict[str, Any] = {"make": make}
+    code = ["def rebuild(e, go):", *lines, f"  return e if {same} else make({given})"]
+    exec("\n".join(code), space)
+    return space["rebuild"]
 
 
 def _linear(e: Linear, go: _Rewriter) -> Index:
@@ -171,54 +186,25 @@ def _linear(e: Linear, go: _Rewriter) -> Index:
     return e if same else linear(terms, const)
 
 
-def _pair(build: Callable[[Index, Index], Index]) -> Callable[[Any, _Rewriter], Any]:
-    def rebuild(e: Any, go: _Rewriter) -> Any:
-        a, b = go(e.a), go(e.b)
-        return e if _identical(a, e.a) and _identical(b, e.b) else build(a, b)
-
-    return rebuild
+def _as_index(value: Expr, low: Bound, high: Bound) -> Index:
+    found = index_of_value(value)
+    return as_index(value, low, high) if isinstance(found, AsIndex) else found
 
 
-def _extremum(e: Extremum, go: _Rewriter) -> Index:
-    a, b = go(e.a), go(e.b)
-    if _identical(a, e.a) and _identical(b, e.b):
-        return e
-    return minimum(a, b) if e.op == "min" else maximum(a, b)
+def _cast(value: Index, dtype: DType) -> Expr:
+    if isinstance(value, int) and dtype.is_integer and dtype.low <= value <= dtype.high:
+        return Const(value, dtype)
+    return Cast(value, dtype)
 
 
-def _as_index(e: AsIndex, go: _Rewriter) -> Index:
-    new = go(e.value)
-    if new is e.value:
-        return e
-    found = index_of_value(new)
-    return as_index(new, e.low, e.high) if isinstance(found, AsIndex) else found
+def _binary(op: BinaryOp, a: Expr, b: Expr, dtype: DType) -> Expr:
+    if op in ("and", "or"):
+        return all_of(a, b) if op == "and" else any_of(a, b)
+    return Binary(op, a, b, dtype)
 
 
-def _cast(e: Cast, go: _Rewriter) -> Expr:
-    new = go(e.value)
-    if _identical(new, e.value):
-        return e
-    fits = isinstance(new, int) and e.dtype.is_integer and e.dtype.low <= new <= e.dtype.high
-    return Const(new, e.dtype) if fits else Cast(new, e.dtype)
-
-
-def _binary(e: Binary, go: _Rewriter) -> Expr:
-    a, b = go(e.a), go(e.b)
-    if a is e.a and b is e.b:
-        return e
-    if e.op in ("and", "or"):
-        return all_of(a, b) if e.op == "and" else any_of(a, b)
-    return Binary(e.op, a, b, e.dtype)
-
-
-def _compare(e: Compare, go: _Rewriter) -> Expr:
-    a, b = go(e.a), go(e.b)
-    return e if _identical(a, e.a) and _identical(b, e.b) else compare(e.op, a, b)
-
-
-def _not(e: Not, go: _Rewriter) -> Expr:
-    a = go(e.a)
-    return e if a is e.a else negate(a)
+def _seq(parts: tuple[Stmt, ...]) -> Stmt:
+    return seq(*parts)
 
 
 def _choice(e: Any, go: _Rewriter) -> Expr:
@@ -230,45 +216,20 @@ def _choice(e: Any, go: _Rewriter) -> Expr:
     return e if same else type(e)(cond, a, b, e.dtype)
 
 
-def _call(e: Call, go: _Rewriter) -> Expr:
-    args = go.all(e.args)
-    return e if args is e.args else Call(e.name, args, e.dtype)
-
-
-def _load(e: Load, go: _Rewriter) -> Expr:
-    indices = go.all(e.indices)
-    return e if indices is e.indices else Load(e.buffer, indices, e.dtype)
-
-
-def _pointer(e: Pointer, go: _Rewriter) -> Expr:
-    first, offset = go(e.first), go(e.offset)
-    same = first is e.first and _identical(offset, e.offset)
-    return e if same else Pointer(first, e.mode, offset, first.dtype)
-
-
-def _view(e: View, go: _Rewriter) -> Expr:
-    first, shape, strides = go(e.first), go.all(e.shape), go.all(e.strides)
-    same = first is e.first and shape is e.shape and strides is e.strides
-    return e if same else View(first, shape, strides, first.dtype)
-
-
-_REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
-    Linear: _linear,
-    Product: _pair(mul),
-    FloorDiv: _pair(floordiv),
-    FloorMod: _pair(floormod),
-    Extremum: _extremum,
+_FOLDED: dict[type, Callable[..., Any]] = {  # as index.FOLDED; the other classes fold nothing
+    **FOLDED,
     AsIndex: _as_index,
     Cast: _cast,
     Binary: _binary,
-    Compare: _compare,
-    Not: _not,
+    Compare: compare,
+    Not: negate,
+    Seq: _seq,
+}
+_REBUILD: dict[type, Callable[[Any, Any], Any]] = {
+    **{cls: _rebuild(cls, _FOLDED.get(cls, cls)) for cls in _PARENTS},
+    Linear: _linear,
     Where: _choice,
     IfThenElse: _choice,
-    Call: _call,
-    Load: _load,
-    Pointer: _pointer,
-    View: _view,
 }
 
 
@@ -278,21 +239,26 @@ def rewrite_expr(e: Any, rule: Rule) -> Any:
 
 
 class _Direct(_Rewriter):
-    """Applies the rule to the children of a node, but not to their children."""
+    """Applies a rule to the child expressions of a node, and another one to its statements."""
+
+    def __init__(self, expr: Rule, stmt: StmtRule) -> None:
+        self.expr, self.stmt = expr, stmt
 
     def __call__(self, e: Index) -> Any:
-        return e if isinstance(e, int) else self.rule(e)
+        return self.expr(e)
+
+    def stmts(self, parts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        new = tuple([self.stmt(s) for s in parts])
+        return parts if all(map(is_, new, parts)) else new
 
 
 def map_inside(e: Expr, rule: Rule) -> Any:
     """Replace each child expression x of `e` by rule(x), and fold the result."""
     build = _REBUILD.get(type(e))
-    return e if build is None else build(e, _Direct(rule))
+    return e if build is None else build(e, _Direct(rule, _keep))
 
 
 # --- rewriting statements ------------------------------------------------------------------------
-
-StmtRule: TypeAlias = Callable[[Stmt], Stmt]
 
 
 def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
@@ -300,35 +266,15 @@ def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
 
     An If whose new condition is constant is replaced by the branch that runs.
     """
-    match s:
-        case For(var, extent, body, kind, thread):
-            new, e = stmt(body), expr(extent)
-            same = new is body and _identical(e, extent)
-            return s if same else For(var, e, new, kind, thread)
-        case Store(buffer, indices, value):
-            at, v = tuple([expr(i) for i in indices]), expr(value)
-            same = v is value and all(map(_identical, at, indices))
-            return s if same else Store(buffer, at, v)
-        case If(cond, body, orelse, likely):
-            c = expr(cond)
-            if isinstance(c, Const):  # a decided branch: drop the other one
-                chosen = body if c.value else orelse
-                return NOTHING if chosen is None else stmt(chosen)
-            new, other = stmt(body), None if orelse is None else stmt(orelse)
-            same = c is cond and new is body and other is orelse
-            return s if same else If(c, new, other, likely)
-        case Seq(parts):
-            news = [stmt(p) for p in parts]
-            return s if all(map(_identical, news, parts)) else seq(*news)
-        case Allocate(buffer, body):
-            new = stmt(body)
-            return s if new is body else Allocate(buffer, new)
-        case Evaluate(value):
-            v = expr(value)
-            return s if v is value else Evaluate(v)
-        case Pragma(key, value, body):
-            new = stmt(body)
-            return s if new is body else Pragma(key, value, new)
+    if not isinstance(s, If):
+        return _REBUILD[type(s)](s, _Direct(expr, stmt))
+    cond = expr(s.cond)
+    if isinstance(cond, Const):  # a decided branch: drop the other one
+        chosen = s.body if cond.value else s.orelse
+        return NOTHING if chosen is None else stmt(chosen)
+    body, orelse = stmt(s.body), None if s.orelse is None else stmt(s.orelse)
+    same = cond is s.cond and body is s.body and orelse is s.orelse
+    return s if same else If(cond, body, orelse, s.likely)
 
 
 def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
@@ -360,11 +306,7 @@ def _relinked(link: Allocate | Seq, parts: list[Stmt]) -> Stmt:
     """Return a copy of `link` with these parts, or `link` itself if no part has changed."""
     if isinstance(link, Allocate):
         return link if parts[0] is link.body else Allocate(link.buffer, parts[0])
-    return link if all(map(_identical, parts, link.body)) else seq(*parts)
-
-
-def _keep(n: Any) -> Any:
-    return n
+    return link if all(map(is_, parts, link.body)) else seq(*parts)
 
 
 def rewrite(s: Stmt, stmt: StmtRule = _keep, expr: Rule = _keep) -> Stmt:
@@ -404,7 +346,7 @@ def _ended(s: Stmt, go: _Rewriter) -> Stmt:
     if not isinstance(s, For) or s.var.top is None:
         return s
     top = go(s.var.top)
-    if _identical(top, s.var.top):
+    if top is s.var.top:
         return s
     last = max(0, top) if isinstance(top, int) else s.var.high
     counter = Var(s.var.name, s.var.low, last, None if isinstance(top, int) else top)

@@ -222,8 +222,8 @@ a, d = load(A, 0, 0), const(1.0, "float64")
         (Load(A, (AsIndex(a, 0, 7), 0), FLOAT32), "float32 is used as an index"),
         (Load(A, (0, 0), FLOAT64), "A[0, 0] has type float64, but 'A' is of float32"),
         (Load(A, (load(K, 0), 0), FLOAT32), "K[0] is a value, not an index"),
-        (View(Load(A, (0, 0), FLOAT32), (a,), (1,), FLOAT32), "A[0, 0] is a value, not an index"),
-        (Pointer(Load(A, (0, 0), FLOAT32), "r", a, FLOAT32), "A[0, 0] is a value, not an index"),
+        (View(Load(A, (0, 0), FLOAT32), (a,), (1,)), "A[0, 0] is a value, not an index"),
+        (Pointer(Load(A, (0, 0), FLOAT32), "r", a), "A[0, 0] is a value, not an index"),
         (Foreign(), "Foreign is not part of the loop IR"),
     ],
 )
