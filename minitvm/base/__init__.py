@@ -3,7 +3,7 @@
 # pyright: reportUnusedImport=false
 
 from . import processor, target
-from .arguments import check_flag, check_kind, check_text, check_unmasked
+from .arguments import check_count, check_flag, check_kind, check_text, check_unmasked, is_count
 from .brief import brief
 from .divisors import divisors
 from .dtype import (

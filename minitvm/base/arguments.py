@@ -1,8 +1,9 @@
-"""Check the arguments of public functions: types, strings, booleans and masked arrays."""
+"""Check the arguments of public functions: types, strings, booleans, counts and masked arrays."""
 
 from __future__ import annotations
 
 import reprlib
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,6 +44,18 @@ def check_flag(what: str, value: Any) -> bool:
     if not isinstance(value, (*TRUTHS, type(None))) and not (type(value) is int and 0 <= value < 2):
         raise _unfit(what, value, "neither true nor false", "True or False")
     return bool(value)
+
+
+def is_count(value: object, least: int = 1) -> bool:
+    """Return whether `value` is an int, or a numpy integer, of at least `least`."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def check_count(what: str, value: Any) -> int:
+    """Return `value` as an int; raise ArgumentError unless it is an int of at least 1."""
+    if not is_count(value):
+        raise _unfit(what, value, "not an int of at least 1", f"{what}=1")
+    return int(value)
 
 
 def check_unmasked(what: str, value: Any) -> Any:

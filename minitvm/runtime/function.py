@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any
 
 from minitvm import tir
-from minitvm.base import ArgumentError, BuildError, MeasureError, Target
+from minitvm.base import ArgumentError, BuildError, MeasureError, Target, is_count
 
 from .arguments import Arguments
 from .constants import bound, packing
@@ -244,11 +244,6 @@ def _loaded(package: Package, what: str) -> Function:
     sources = {kind: (lambda text=text: text) for kind, text in package.sources.items()}
     prepack = None if package.prepack is None else _loaded(package.prepack, what)
     return Function(package.func, run_of(package, what), sources, lambda: package, prepack=prepack)
-
-
-def is_count(n: object) -> bool:
-    """Return whether `n` is an int >= 1."""
-    return isinstance(n, int) and not isinstance(n, bool) and n >= 1
 
 
 def _least_ms(value: object) -> float:

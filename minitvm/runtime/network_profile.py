@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from minitvm import tir
-from minitvm.base import MeasureError
+from minitvm.base import MeasureError, is_count
 
-from .function import is_count
 from .network import Call, Library, NetworkPlan, byte_size
 
 COLUMNS = f"{'call':32} {'us':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"
