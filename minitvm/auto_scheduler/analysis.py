@@ -11,7 +11,7 @@ import math
 
 from minitvm import schedule, tensor, tir
 
-BRANCHES = (tir.Where, tir.IfThenElse)
+BRANCHES = (tir.Select, tir.IfThenElse)
 CHEAP = {  # calls of a few instructions; TVM counts all calls but exp as cheap
     *("sqrt", "rsqrt", "floor", "ceil", "trunc", "round", "abs", "copysign"),
     *("isnan", "isfinite", "isinf"),

@@ -24,7 +24,7 @@ PLAIN = (
     *(tensor.Tensor, tir.Allocate, tir.Binary, tir.Buffer, tir.Call, tir.Cast, tir.Compare),
     *(tir.DeclaredBuffer, tir.Evaluate, tir.For, tir.If, tir.IfThenElse, tir.Load, tir.Not),
     *(tir.Pointer, tir.View),
-    *(tir.Pragma, tir.PrimFunc, tir.Seq, tir.Store, tir.Var, tir.Where),
+    *(tir.Pragma, tir.PrimFunc, tir.Seq, tir.Store, tir.Var, tir.Select),
 )
 
 

@@ -280,7 +280,7 @@ def _inner_guard(r: lowering.GuardedStore) -> tuple[str, str] | None:
 
 def _copies(op: tensor.ComputeOp) -> bool:
     """Return whether the stage only moves data, with or without padding."""
-    moves = tir.Load, tir.Const, tir.IfThenElse, tir.Where, tir.Compare
+    moves = tir.Load, tir.Const, tir.IfThenElse, tir.Select, tir.Compare
     return all(
         isinstance(n, moves)
         or tir.is_index(n)
@@ -295,7 +295,7 @@ def _is_copied(e: tir.Expr) -> bool:
     match e:
         case tir.Load() | tir.Const():
             return True
-        case tir.IfThenElse(a=a, b=b) | tir.Where(a=a, b=b):
+        case tir.IfThenElse(a=a, b=b) | tir.Select(a=a, b=b):
             return _is_copied(a) and _is_copied(b)
         case _:
             return False

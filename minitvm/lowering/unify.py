@@ -66,7 +66,7 @@ class _Matcher:
                 self.match(a, b)
             case tir.Call(f, args), tir.Call(g, others) if (f, len(args)) == (g, len(others)):
                 self._all(args, others)
-            case (tir.Where(c, a, b), tir.Where(d, x, y)) | (
+            case (tir.Select(c, a, b), tir.Select(d, x, y)) | (
                 tir.IfThenElse(c, a, b),
                 tir.IfThenElse(d, x, y),
             ):

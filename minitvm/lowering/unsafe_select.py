@@ -20,7 +20,7 @@ def rewrite_unsafe_select(s: tir.Stmt) -> tir.Stmt:
 
 def _under(s: tir.Stmt, facts: tensor.Facts) -> tir.Stmt:
     def rule(e: Any) -> Any:
-        unsafe = isinstance(e, tir.Where) and not (_safe(e.a, facts) and _safe(e.b, facts))
+        unsafe = isinstance(e, tir.Select) and not (_safe(e.a, facts) and _safe(e.b, facts))
         return tir.IfThenElse(e.cond, e.a, e.b, e.dtype) if unsafe else e
 
     def expr(e: Any) -> Any:

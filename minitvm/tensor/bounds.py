@@ -153,7 +153,7 @@ def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
     """
 
     def rule(n: Any) -> Any:
-        unsafe = isinstance(n, tir.Where) and any(
+        unsafe = isinstance(n, tir.Select) and any(
             id(m) in unsure for m in (*tir.walk(n.a), *tir.walk(n.b))
         )
         return tir.IfThenElse(n.cond, n.a, n.b, n.dtype) if unsafe else n

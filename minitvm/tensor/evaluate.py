@@ -241,7 +241,7 @@ class _Points:
             case tir.FloorMod(a, b):
                 return np.mod(self.index(a), self.index(b))
             case tir.Extremum(op, a, b):
-                return tir.BINARY[op](self.index(a), self.index(b))
+                return tir.BINARY[op].meaning(self.index(a), self.index(b))
             case tir.AsIndex(value):
                 return np.asarray(self.value(value)).astype(np.int64)
             case _:
@@ -261,14 +261,14 @@ class _Points:
             case tir.Load():
                 return self._load(e)
             case tir.Binary(op, a, b):
-                return tir.BINARY[op](self.value(a), self.value(b))
+                return tir.BINARY[op].meaning(self.value(a), self.value(b))
             case tir.Compare(op, a, b):
                 return tir.COMPARE[op](self._either(a), self._either(b))
             case tir.Cast(value, dtype):
                 return tir.convert(self._either(value), dtype)
             case tir.Not(a):
                 return np.logical_not(self.value(a))
-            case tir.Where(cond, a, b):
+            case tir.Select(cond, a, b):
                 return tir.choose(self.value(cond), self.value(a), self.value(b))
             case tir.IfThenElse(cond, a, b):
                 c = self.value(cond)

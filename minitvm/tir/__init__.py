@@ -37,7 +37,6 @@ from .index import (
     add,
     as_index,
     ceildiv,
-    coefficient,
     elements,
     factors,
     floordiv,
@@ -51,14 +50,12 @@ from .index import (
     mul,
     nonneg,
     prove_equal,
-    ratio,
     row_strides,
     split_terms,
     sub,
     upper_bound,
 )
 from .interp import interpret
-from .intrinsics import DOT4, INTRINSICS, Intrinsic, dot4, intrinsic
 from .math import (
     EQ,
     GE,
@@ -76,6 +73,7 @@ from .math import (
     copysign,
     cos,
     cosh,
+    dot4,
     erf,
     exp,
     exp2,
@@ -84,6 +82,7 @@ from .math import (
     hypot,
     indexdiv,
     indexmod,
+    intrinsic,
     isfinite,
     isinf,
     isnan,
@@ -135,12 +134,12 @@ from .nodes import (
     Not,
     Pointer,
     Product,
+    Select,
     Var,
     View,
-    Where,
 )
-from .numeric import BINARY, COMPARE, choose, convert
-from .prove import prove_nonnegative
+from .numeric import BINARY, COMPARE, DOT4, INTRINSICS, Intrinsic, choose, convert
+from .prove import coefficient, prove_nonnegative, ratio
 from .size import CALL, LARGEST, check_depth, check_size, shallow
 from .stmt import (
     NOTHING,
@@ -157,7 +156,6 @@ from .stmt import (
 )
 from .text import Printer, text
 from .value import (
-    Select,
     all_of,
     any_of,
     binary,
@@ -179,8 +177,10 @@ from .verify import Level, verify
 from .walk import (
     Node,
     children,
+    every,
     free_of,
     in_order,
+    inner,
     lanes,
     map_children,
     map_parts,

@@ -51,14 +51,14 @@ class DeclaredBuffer(Buffer):
                 f"its elements are {self.dtype}, and each load reads one element",
                 "load single elements in a vectorized loop",
             )
-        return self[begin]
+        return element(self, begin)
 
     def vstore(self, begin: Any, what: Any) -> Store:
         """Return the statement that stores the value `what` at index `begin`."""
         return store(self, begin, what)
 
     def __getitem__(self, at: Any) -> Load:
-        return load(self, *positions(self, at))
+        return element(self, at)
 
 
 def decl_buffer(
@@ -86,9 +86,9 @@ def decl_buffer(
         raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions but {len(steps)} strides")
     if not isinstance(elem_offset, Var | None):
         raise ExprError(f"decl_buffer({name}, elem_offset=...)", "not a variable", "te.var()")
-    for what, given in (("name", name), ("scope", scope)):
-        if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ExprError(f"decl_buffer({what}={given!r})", f"a {what} is a string")
+    for what, text in (("name", name), ("scope", scope)):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ExprError(f"decl_buffer({what}={text!r})", f"a {what} is a string")
     if not isinstance(offset_factor, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"decl_buffer({name}, offset_factor={offset_factor!r})", "not an integer")
     kind = dtype_of(dtype)
@@ -100,17 +100,22 @@ def positions(b: Buffer, at: Any) -> tuple[Index, ...]:
 
     A single index into a buffer of several dimensions is an element number in row-major order.
     """
-    given = tuple(index(i) for i in as_tuple(at))
-    if len(given) == len(b.shape):
-        return given
-    if len(given) != 1:
-        what = f"{b.name} with {len(given)} indices"
+    indices = tuple(index(i) for i in as_tuple(at))
+    if len(indices) == len(b.shape):
+        return indices
+    if len(indices) != 1:
+        what = f"{b.name} with {len(indices)} indices"
         raise ExprError(what, f"{b.name} has {len(b.shape)} dimension(s)")
-    rest, found = given[0], list[Index]()
+    rest, inner = indices[0], list[Index]()
     for n in reversed(b.shape[1:]):
-        found.insert(0, floormod(rest, n))
+        inner.insert(0, floormod(rest, n))
         rest = floordiv(rest, n)
-    return (rest, *found) if b.shape else ()
+    return (rest, *inner) if b.shape else ()
+
+
+def element(b: Buffer, at: Any) -> Load:
+    """Return the load of b[at]."""
+    return load(b, *positions(b, at))
 
 
 def store(b: Buffer, at: Any, what: Any) -> Store:

@@ -16,11 +16,11 @@ from typing import Any, get_args
 from minitvm.base import ExprError, as_tuple, check_text
 from minitvm.base import dtype as dtype_of
 
-from .buffer import positions, store
+from .buffer import element, store
 from .index import add, sub, upper_bound
 from .nodes import Buffer, Expr, Index, Load, Var
 from .stmt import Allocate, Evaluate, For, If, LoopKind, Pragma, Stmt, seq
-from .value import all_of, index, load
+from .value import all_of, index
 
 KINDS: dict[str, LoopKind] = {"vectorized": "vectorize", "unrolled": "unroll"}  # TVM's names
 
@@ -37,7 +37,7 @@ class BufferPointer:
         self._builder, self.buffer = builder, buffer
 
     def __getitem__(self, at: Any) -> Load:
-        return load(self.buffer, *positions(self.buffer, at))
+        return element(self.buffer, at)
 
     def __setitem__(self, at: Any, what: Any) -> None:
         self._builder.emit(store(self.buffer, at, what))
@@ -75,9 +75,9 @@ class IRBuilder:
         self, dtype: str, shape: Any, name: str = "buf", scope: str = "global"
     ) -> BufferPointer:
         """Allocate a buffer for the rest of the current block; return its BufferPointer."""
-        made = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype_of(dtype), scope)
-        self._rest(lambda body: Allocate(made, body))
-        return BufferPointer(self, made)
+        buffer = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype_of(dtype), scope)
+        self._rest(lambda body: Allocate(buffer, body))
+        return BufferPointer(self, buffer)
 
     def pointer(self, buffer: Buffer) -> BufferPointer:
         """Return buffer_ptr(buffer); TVM has both names."""

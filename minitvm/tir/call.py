@@ -22,8 +22,9 @@ from minitvm.base import ExprError, check_flag, check_text
 from minitvm.base import dtype as dtype_of
 
 from .index import row_strides
-from .intrinsics import INTRINSICS, intrinsic
+from .math import intrinsic
 from .nodes import Buffer, Call, Expr, Index, Load, Mode, Pointer, View
+from .numeric import INTRINSICS
 from .value import index, value
 
 EXTERN, PACKED = "extern.", "packed."

@@ -11,7 +11,7 @@ from .func import PrimFunc
 from .index import elements, split_terms
 from .nodes import AsIndex, Atom, Buffer, Index, Linear, Product, Var
 from .stmt import Allocate, Stmt
-from .walk import children, substitute, variables, walk
+from .walk import every, substitute, variables, walk
 
 ADDRESSABLE = 2**56  # bytes: the address space of a process with 5-level page tables
 OVERFLOW = 2**63
@@ -39,12 +39,7 @@ def overflows(e: object) -> TypeGuard[Linear | Product]:
 
 def allocations(s: Stmt) -> Iterator[Buffer]:
     """Yield the buffers that `s` allocates."""
-    waiting = [s]
-    while waiting:
-        s = waiting.pop()
-        if isinstance(s, Allocate):
-            yield s.buffer
-        waiting += [part for part in children(s) if isinstance(part, Stmt)]
+    return (part.buffer for part in every(s) if isinstance(part, Allocate))
 
 
 def check_buffers(f: PrimFunc) -> None:
@@ -84,8 +79,8 @@ def check_symbolic_buffers(
     for b in buffers:
         n = substitute(elements(b), values)
         if isinstance(n, int) and n * b.dtype.bytes > ADDRESSABLE:
-            given = ", ".join(f"{v.name} = {size}" for v, size in values.items())
-            what = f"{f.name}: {b.name} with {given}"
+            sizes = ", ".join(f"{v.name} = {size}" for v, size in values.items())
+            what = f"{f.name}: {b.name} with {sizes}"
             raise ArgumentError(what, too_large(b, n), "smaller sizes")
 
 

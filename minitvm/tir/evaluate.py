@@ -59,7 +59,7 @@ def index_value(e: Index, values: Mapping[Var, Any]) -> Any:
         case FloorMod(a, b):
             return index_value(a, values) % index_value(b, values)
         case Extremum(op, a, b) | Binary(op, a, b):
-            return BINARY[op](index_value(a, values), index_value(b, values))
+            return BINARY[op].meaning(index_value(a, values), index_value(b, values))
         case Compare(op, a, b):
             return COMPARE[op](index_value(a, values), index_value(b, values))
         case Not(a):

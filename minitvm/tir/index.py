@@ -44,10 +44,10 @@ def _key(e: Index) -> object:
 def _intern(cls: Any, key: tuple[Any, ...], *fields: Any) -> Any:
     """Return the interned atom of class `cls` for `key`; make it from `fields` if it is new."""
     full = (cls, *key)
-    found = _atoms.get(full)
-    if found is None:
-        found = _atoms.setdefault(full, cls(*fields))
-    return found
+    atom = _atoms.get(full)
+    if atom is None:
+        atom = _atoms.setdefault(full, cls(*fields))
+    return atom
 
 
 # --- taking apart, bounds, proofs ----------------------------------------------------------------
@@ -229,35 +229,6 @@ def factors(a: Atom) -> tuple[Atom, ...]:
     return (*factors(a.a), *factors(a.b)) if type(a) is Product else (a,)
 
 
-def coefficient(e: Index, a: Atom) -> tuple[Index, Index] | None:
-    """Return (p, r) with e = p*a + r; None if `e` is not linear in `a`.
-
-    n*m - i*m - j, i  ->  (-m, n*m - j)
-    """
-    p: Index = 0
-    rest: list[tuple[Atom, int]] = []
-    terms, const = split_terms(e)
-    for x, c in terms:
-        others = [f for f in factors(x) if f is not a]
-        times = len(factors(x)) - len(others)
-        if times > 1:
-            return None
-        if times:
-            p = add(p, functools.reduce(mul, others, c))
-        else:
-            rest.append((x, c))
-    return p, linear(rest, const)
-
-
-def ratio(p: Index, b: Index) -> int:
-    """Return the constant integer k with p = k*b; 0 if no k exists, or if p or b is constant."""
-    if isinstance(b, int) or isinstance(p, int):
-        return 0
-    a, c = split_terms(b)[0][0]
-    k = dict(split_terms(p)[0]).get(a, 0) // c
-    return k if prove_equal(p, mul(b, k)) else 0
-
-
 def _product(a: Atom, b: Atom) -> Atom:
     """Return the interned product of two atoms; (n*m)*p and n*(p*m) are the same object."""
     if type(b) is Product:
@@ -343,8 +314,8 @@ def _check_indices(op: str, a: object, b: object) -> None:
 
 def _divisors_in(e: Index, b: int) -> list[int]:
     """Return gcd(b, c) for each coefficient c of `e`, if it is in 2 .. b-1, largest first."""
-    found = {math.gcd(c, b) for _, c in split_terms(e)[0]}
-    return sorted((g for g in found if 1 < g < b), reverse=True)
+    divisors = {math.gcd(c, b) for _, c in split_terms(e)[0]}
+    return sorted((g for g in divisors if 1 < g < b), reverse=True)
 
 
 def _positive(b: int, op: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from minitvm.base import VerifyError, check_flag, check_kind
 
+from . import nodes
 from .call import (
     UNREGISTERED,
     callee,
@@ -27,33 +28,8 @@ from .call import (
 from .capacity import check_buffers, check_symbolic_buffers, symbolic_buffers
 from .func import PrimFunc
 from .index import is_index, row_strides
-from .intrinsics import INTRINSICS
 from .memory import Array, BufferData, borrow, outside, sizes_of, window
-from .nodes import (
-    AsIndex,
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    Index,
-    Lane,
-    Linear,
-    Load,
-    Not,
-    Pointer,
-    Product,
-    Var,
-    View,
-    Where,
-)
-from .numeric import BINARY, COMPARE, choose, convert
+from .numeric import BINARY, COMPARE, INTRINSICS, choose, convert
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
 from .text import text
 from .verify import verify
@@ -75,48 +51,48 @@ class _Compiler:
         f: PrimFunc,
         flat: bool,
         rng: np.random.Generator | None,
-        memories: Mapping[Buffer, BufferData],
+        memories: Mapping[nodes.Buffer, BufferData],
     ) -> None:
         self.f, self.flat, self.rng = f, flat, rng
-        self.slots: dict[Var, int] = {}
+        self.slots: dict[nodes.Var, int] = {}
         self.memories = dict(memories)
-        self.loops: tuple[Var, ...] = ()  # the loops around the node being compiled
+        self.loops: tuple[nodes.Var, ...] = ()  # the loops around the node being compiled
 
-    def slot(self, v: Var) -> int:
+    def slot(self, v: nodes.Var) -> int:
         return self.slots.setdefault(v, len(self.slots) + 1)
 
-    def memory(self, b: Buffer) -> BufferData:
+    def memory(self, b: nodes.Buffer) -> BufferData:
         return self.memories.setdefault(b, BufferData())
 
     # indices
 
-    def index(self, e: Index) -> Run:
+    def index(self, e: nodes.Index) -> Run:
         """Compile an index to a closure that returns an int, or an array for active lanes."""
         match e:
             case int():
                 return lambda _: e
-            case Var():
+            case nodes.Var():
                 return itemgetter(self.slot(e))
-            case Lane(n):
+            case nodes.Lane(n):
                 return lambda frame: _active(frame, n)
-            case Linear(terms, const):
+            case nodes.Linear(terms, const):
                 return _sum([(self.index(a), c) for a, c in terms], const)
-            case Product(a, b):
-                return _apply(BINARY["mul"], self.index(a), self.index(b))
-            case FloorDiv(a, b):
-                return _apply(BINARY["floordiv"], self.index(a), self.divisor(e, b))
-            case FloorMod(a, b):
-                return _apply(BINARY["floormod"], self.index(a), self.divisor(e, b))
-            case Extremum(op, a, b):
-                pick = _apply(BINARY[op], self.index(a), self.index(b))
+            case nodes.Product(a, b):
+                return _apply(BINARY["mul"].meaning, self.index(a), self.index(b))
+            case nodes.FloorDiv(a, b):
+                return _apply(BINARY["floordiv"].meaning, self.index(a), self.divisor(e, b))
+            case nodes.FloorMod(a, b):
+                return _apply(BINARY["floormod"].meaning, self.index(a), self.divisor(e, b))
+            case nodes.Extremum(op, a, b):
+                pick = _apply(BINARY[op].meaning, self.index(a), self.index(b))
                 return lambda frame: _integer(pick(frame))
-            case AsIndex(value):
+            case nodes.AsIndex(value):
                 v = self.value(value)
                 return lambda frame: _integer(v(frame))
             case _:
                 raise VerifyError(text(e), "is a value, not an index")
 
-    def divisor(self, e: FloorDiv | FloorMod, b: Index) -> Run:
+    def divisor(self, e: nodes.FloorDiv | nodes.FloorMod, b: nodes.Index) -> Run:
         run = self.index(b)
         if isinstance(b, int):
             return run
@@ -131,85 +107,100 @@ class _Compiler:
 
     # values
 
-    def value(self, e: Expr) -> Run:
+    def value(self, e: nodes.Expr) -> Run:
         """Compile a value to a closure that returns a scalar, or an array for active lanes."""
         match e:
-            case Const(value, dtype):
+            case nodes.Const(value, dtype):
                 constant = dtype.numpy.type(value)
                 return lambda _: constant
-            case Load():
+            case nodes.Load():
                 return self.load(e)
-            case Binary(op, a, b):
-                return _apply(BINARY[op], self.value(a), self.value(b))
-            case Compare(op, a, b):
+            case nodes.Binary(op, a, b):
+                return _apply(BINARY[op].meaning, self.value(a), self.value(b))
+            case nodes.Compare(op, a, b):
                 return _apply(COMPARE[op], self.either(a), self.either(b))
-            case Cast(value, dtype):
+            case nodes.Cast(value, dtype):
                 v = self.either(value)
                 return lambda frame: convert(v(frame), dtype)
-            case Not(a):
+            case nodes.Not(a):
                 v = self.value(a)
                 return lambda frame: np.logical_not(v(frame))
-            case Where(cond, a, b):
+            case nodes.Select(cond, a, b):
                 c, x, y = self.value(cond), self.value(a), self.value(b)
                 return lambda frame: choose(c(frame), x(frame), y(frame))
-            case IfThenElse():
+            case nodes.IfThenElse():
                 return self.lazy(e)
-            case Call() if is_opaque(e):
+            case nodes.Call() if is_opaque(e):
                 return self.opaque(e)
-            case Call(name, args) if name in INTRINSICS:
+            case nodes.Call(name, args) if name in INTRINSICS:
                 meaning, operands = INTRINSICS[name].meaning, [self.value(a) for a in args]
                 return lambda frame: meaning(*[a(frame) for a in operands])
             case _:
                 raise VerifyError(text(e), f"{type(e).__name__} is not part of loop IR")
 
-    def either(self, e: Index) -> Run:
+    def either(self, e: nodes.Index) -> Run:
         """Compile an operand of Cast or Compare: `e` may be an index or a value."""
-        return self.value(e) if isinstance(e, Expr) and not is_index(e) else self.index(e)
+        return self.value(e) if isinstance(e, nodes.Expr) and not is_index(e) else self.index(e)
 
-    def lazy(self, e: IfThenElse) -> Run:
+    def lazy(self, e: nodes.IfThenElse) -> Run:
         cond, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
         n = lanes(e.cond)
         if n == 1:
             return lambda frame: a(frame) if cond(frame) else b(frame)
 
         def run(frame: Frame) -> Array:
-            result = np.empty(_active(frame, n).shape, e.dtype.numpy)
+            values = np.empty(_active(frame, n).shape, e.dtype.numpy)
             for arm, chosen in _arms(frame, cond, n, a, b):
-                result[chosen] = arm(frame)
-            return result
+                values[chosen] = arm(frame)
+            return values
 
         return run
 
-    def opaque(self, e: Call) -> Run:
+    def in_bounds(self, e: nodes.Call, index: Run, size: Run) -> Run:
+        """Compile the bounds check `e` to a closure that returns True or raises a VerifyError."""
+
+        def run(frame: Frame) -> Any:
+            i, n = np.atleast_1d(index(frame)), int(size(frame))
+            if np.any((i < 0) | (i >= n)):
+                what = f"{self.f.name}: {self.f.printer().expr(e)}"
+                raise VerifyError(what, outside(0, i, n, True))
+            return np.bool_(True)
+
+        return run
+
+    def opaque(self, e: nodes.Call) -> Run:
         """Compile a call of a registered Python function. It gets views of the program's memory."""
         name = callee(e)
         if not is_registered(name):
             fix = f"tir.register_func({name!r}, f)"
             raise VerifyError(f"{self.f.name}: {name}(...)", UNREGISTERED, fix)
-        args = [self.array(a) if isinstance(a, Pointer | View) else self.value(a) for a in e.args]
+        args = [
+            self.array(a) if isinstance(a, nodes.Pointer | nodes.View) else self.value(a)
+            for a in e.args
+        ]
         marks = [self.array(a, mark=True) for a in e.args if is_written(a)]
 
         def run(frame: Frame) -> Any:
-            result = registered(name)(*[a(frame) for a in args])
+            returned = registered(name)(*[a(frame) for a in args])
             for mark in marks:
                 written = mark(frame)
                 if written is not None:
                     written[...] = True
-            return e.dtype.numpy.type(0 if result is None else result)
+            return e.dtype.numpy.type(0 if returned is None else returned)
 
         return run
 
-    def array(self, e: Pointer | View, mark: bool = False) -> Run:
+    def array(self, e: nodes.Pointer | nodes.View, mark: bool = False) -> Run:
         """Compile a pointer or view to a closure that returns the array it refers to.
 
         mark   return a mask of the written elements instead; None for memory of the caller
         """
         b = e.first.buffer
         memory, start = self.memory(b), self.offset(b, e.first.indices)
-        beyond = self.index(e.offset if isinstance(e, Pointer) else 0)
+        beyond = self.index(e.offset if isinstance(e, nodes.Pointer) else 0)
         shape, strides = (
             [self.index(n) for n in part]
-            for part in ((e.shape, e.strides) if isinstance(e, View) else ((), ()))
+            for part in ((e.shape, e.strides) if isinstance(e, nodes.View) else ((), ()))
         )
 
         def run(frame: Frame) -> Any:
@@ -217,7 +208,7 @@ class _Compiler:
             if data is None:
                 return None
             row = data[start(frame) + beyond(frame) :] if data.size else data
-            if isinstance(e, Pointer):
+            if isinstance(e, nodes.Pointer):
                 return row
             return window(row, [n(frame) for n in shape], [n(frame) for n in strides])
 
@@ -225,7 +216,7 @@ class _Compiler:
 
     # memory
 
-    def offset(self, b: Buffer, indices: tuple[Index, ...]) -> Run:
+    def offset(self, b: nodes.Buffer, indices: tuple[nodes.Index, ...]) -> Run:
         """Compile an access of `b` to a closure that checks the bounds and returns the offset."""
         memory, loops = self.memory(b), self.loops
         flat = len(indices) == 1 and (self.flat or len(b.shape) != 1)
@@ -243,7 +234,7 @@ class _Compiler:
 
         return run
 
-    def load(self, e: Load) -> Run:
+    def load(self, e: nodes.Load) -> Run:
         memory, at = self.memory(e.buffer), self.offset(e.buffer, e.indices)
         loops = self.loops
 
@@ -256,7 +247,12 @@ class _Compiler:
         return run
 
     def error(
-        self, b: Buffer, at: tuple[Index, ...], why: str, loops: tuple[Var, ...], frame: Frame
+        self,
+        b: nodes.Buffer,
+        at: tuple[nodes.Index, ...],
+        why: str,
+        loops: tuple[nodes.Var, ...],
+        frame: Frame,
     ) -> VerifyError:
         """Return the error for an access of `b` at the indices `at`, with the names of print(f)."""
         p = self.f.printer()
@@ -413,7 +409,7 @@ def interpret(
     for b, memory in memories.items():
         memory.begin(b.dtype, *((int(n) for n in ns) for ns in (b.shape, row_strides(b))))
     for p, arg in zip(f.params, args, strict=True):
-        if isinstance(p, Buffer):
+        if isinstance(p, nodes.Buffer):
             memories[p] = borrow(p, arg, values)
     with np.errstate(all="ignore"):
         if f.prepack is not None:
@@ -421,7 +417,7 @@ def interpret(
         _run(_Compiler(f, flat, rng, memories), values)
 
 
-def _run(compiler: _Compiler, values: Mapping[Var, int]) -> None:
+def _run(compiler: _Compiler, values: Mapping[nodes.Var, int]) -> None:
     """Run the compiled function; `values` maps its scalar parameters and sizes to ints."""
     run = compiler.stmt(compiler.f.body)
     frame: Frame = [None] * (len(compiler.slots) + len(values) + 1)

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitvm.base import named
+from minitvm.base import ExprError, named
 
-from .intrinsics import intrinsic
-from .nodes import BinaryOp, CompareOp, Expr
-from .value import all_of, binary, compare
+from .nodes import BinaryOp, Call, CompareOp, Expr
+from .numeric import DOT4, INTRINSICS, Intrinsic
+from .value import all_of, binary, compare, unify, value
+
+
+def intrinsic(name: str, *args: Any) -> Call:
+    """Return the call `name(*args)`, e.g. intrinsic("exp", A[i])."""
+    known = INTRINSICS.get(name)
+    if known is None:
+        raise ExprError(f"{name}(...)", "no such intrinsic", f"one of {', '.join(INTRINSICS)}")
+    if len(args) != known.args:
+        raise ExprError(f"{name}(...)", f"takes {known.args} arguments, {len(args)} given")
+    if known.takes:
+        return _typed(name, known, args)
+    values: tuple[Expr, ...] = unify(*args) if known.args == 2 else (value(args[0]),)
+    kind = values[0].dtype
+    if kind.kind not in known.on:
+        what, to = ("floats", "float32") if "float" in known.on else ("integers", "int32")
+        raise ExprError(f"{name} of {kind}", f"it takes {what}", f"x.astype('{to}') first")
+    return Call(name, values, known.gives or kind)
+
+
+def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
+    """Return a call of an intrinsic with fixed operand types; convert literals to these types."""
+    values = tuple(value(a, t) for a, t in zip(args, known.takes, strict=True))
+    for n, (v, t) in enumerate(zip(values, known.takes, strict=True)):
+        if v.dtype is not t:
+            fix = f"x.astype({str(t)!r}) if its values fit"
+            raise ExprError(f"{name}: operand {n} is {v.dtype}", f"it must be {t}", fix)
+    return Call(name, values, known.takes[0])
+
+
+def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
+    """Return acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3], an int32 that wraps.
+
+    `acc` is an int32, `a` a list of four uint8 or int8, `b` a list of four int8; both may be lists
+    of uint8. In a vectorized loop it is compiled to one instruction if the CPU has it and the four
+    numbers of each operand are adjacent in memory: vpdpbusd for uint8 and int8 (Intel,
+    "Architecture Instruction Set Extensions", 2018, AVX512_VNNI); on ARM also sdot and udot for
+    equal types ("A-profile Architecture Reference Manual", FEAT_DotProd and FEAT_I8MM).
+    """
+    for numbers in (a, b):
+        if not isinstance(numbers, list | tuple):
+            what = f"dot4(acc, a, b): {reprlib.repr(numbers)}"
+            raise ExprError(what, "not a list of four numbers", "[x[k] for k in range(4)]")
+    if len(a) != 4 or len(b) != 4:
+        raise ExprError("dot4(acc, a, b)", f"a has {len(a)} numbers and b {len(b)}, not four each")
+    types = [{x.dtype for x in four if isinstance(x, Expr)} for four in (a, b)]
+    name = next((n for n, kinds in DOT4.items() if types == [{kind} for kind in kinds]), "dot4")
+    return intrinsic(name, acc, *a, *b)
 
 
 def _unary(name: str, doc: str) -> Callable[[Any], Expr]:

@@ -99,9 +99,9 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
         if isinstance(declared, Var):
             values.setdefault(declared, actual)
     for what, declared, actual in facts:
-        wanted = substitute(declared, values)
-        if not isinstance(wanted, int) or wanted != actual:
-            raise ArgumentError(f"{f.name}: {what}", f"is {actual}, not {text(wanted)}")
+        expected = substitute(declared, values)
+        if not isinstance(expected, int) or expected != actual:
+            raise ArgumentError(f"{f.name}: {what}", f"is {actual}, not {text(expected)}")
     for v in f.sizes:
         if v not in values:
             why = "no argument has an extent that determines it"
@@ -119,11 +119,11 @@ def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
 
     need     an index from f.needs; `values` has the value of each size
     """
-    found = substitute(need, values)
-    if not isinstance(found, int) or found < 0:
-        given = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
+    slack = substitute(need, values)
+    if not isinstance(slack, int) or slack < 0:
+        sizes = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
         raise ArgumentError(
-            f"{f.name}: {given}",
+            f"{f.name}: {sizes}",
             f"the program needs {text(add(need, 1))} >= 1, which a read or a split assumes",
             "larger arrays",
         )

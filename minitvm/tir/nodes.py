@@ -23,7 +23,7 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     Binary       a op b on one dtype; also bool `and`, `or`
     Compare      a op b -> bool, on two values or two indices
     Not          the negation of a bool
-    Where        a or b, depending on a condition; both may be computed
+    Select        a or b, depending on a condition; both may be computed
     IfThenElse   a or b, and only the chosen one is computed, so it can guard a load
     Call         an intrinsic such as exp
     Load         one element of a buffer
@@ -76,8 +76,8 @@ class Expr(NotANumber):
     __floordiv__, __rfloordiv__ = _both("floordiv")
     __mod__, __rmod__ = _both("floormod")
     __pow__, __rpow__ = _both("pow")
-    __and__, __rand__ = _both("&")
-    __or__, __ror__ = _both("|")
+    __and__, __rand__ = _both("bitand")
+    __or__, __ror__ = _both("bitor")
     __xor__, __rxor__ = _both("bitxor")
     __lshift__, __rlshift__ = _both("shl")
     __rshift__, __rrshift__ = _both("shr")
@@ -278,13 +278,23 @@ class Not(Expr):
 
 
 @node
-class Where(Expr):
-    """`a` in the lanes where `cond` is true, else `b`; both may be computed."""
+class Select(Expr):
+    """`a` in the lanes where `cond` is true, else `b`; both may be computed.
+
+    Select(cond, a, b), as users of TVM write it, converts its operands like `tir.select`.
+    """
 
     cond: Expr
     a: Expr
     b: Expr
-    dtype: DType
+    dtype: DType = None  # type: ignore[assignment]  # set by __post_init__
+    converted: ClassVar[Callable[..., tuple[Expr, Expr, Expr]]]  # set by value.py
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dtype, DType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            cond, a, b = Select.converted(self.cond, self.a, self.b)
+            for name, part in (("cond", cond), ("a", a), ("b", b), ("dtype", a.dtype)):
+                object.__setattr__(self, name, part)
 
 
 @node
@@ -355,7 +365,7 @@ class View(Expr):
         return self.first.dtype
 
 
-VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load, Pointer, View)
+VALUES = (Const, Cast, Binary, Compare, Not, Select, IfThenElse, Call, Load, Pointer, View)
 
 
 # folding makes no other bool literals, so `cond is TRUE` tests whether a condition always holds

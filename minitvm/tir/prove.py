@@ -12,16 +12,17 @@ intervals decide:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 
 from .index import (
     add,
-    coefficient,
     factors,
+    linear,
     lower_bound,
     mul,
     nonneg,
-    ratio,
+    prove_equal,
     split_terms,
     sub,
 )
@@ -29,13 +30,42 @@ from .nodes import INF, Atom, Expr, Extremum, FloorDiv, FloorMod, Index, Product
 from .walk import substitute
 
 Goals = tuple[Index, ...]  # indices that must all be >= 0
-MOST_STEPS = 300  # of one search; most successful proofs take about ten
+MAX_STEPS = 300  # of one search; most successful proofs take about ten
 
 
 def prove_nonnegative(e: Index, facts: Iterable[Index] = ()) -> bool:
     """Return whether e >= 0 can be proven, given that every index in `facts` is >= 0."""
     facts = tuple(facts)
     return nonneg(e, facts) or _Search(e, facts).succeeds()
+
+
+def coefficient(e: Index, a: Atom) -> tuple[Index, Index] | None:
+    """Return (p, r) with e = p*a + r; None if `e` is not linear in `a`.
+
+    n*m - i*m - j, i  ->  (-m, n*m - j)
+    """
+    p: Index = 0
+    rest: list[tuple[Atom, int]] = []
+    terms, const = split_terms(e)
+    for x, c in terms:
+        others = [f for f in factors(x) if f is not a]
+        times = len(factors(x)) - len(others)
+        if times > 1:
+            return None
+        if times:
+            p = add(p, functools.reduce(mul, others, c))
+        else:
+            rest.append((x, c))
+    return p, linear(rest, const)
+
+
+def ratio(p: Index, b: Index) -> int:
+    """Return the constant integer k with p = k*b; 0 if no k exists, or if p or b is constant."""
+    if isinstance(b, int) or isinstance(p, int):
+        return 0
+    a, c = split_terms(b)[0][0]
+    k = dict(split_terms(p)[0]).get(a, 0) // c
+    return k if prove_equal(p, mul(b, k)) else 0
 
 
 def _least_of(f: Index) -> tuple[Atom, int] | None:
@@ -59,10 +89,10 @@ def _consequences(facts: Goals) -> Goals:
     natural: set[Atom] = set()  # atoms that are >= 0
     for _ in range(3):  # nested parts
         for f in tuple(known):
-            found = _least_of(f)
-            if found is None:
+            bound = _least_of(f)
+            if bound is None:
                 continue
-            a, least = found
+            a, least = bound
             if least >= 0 or lower_bound(a) >= 0:
                 natural.add(a)
             match a:
@@ -85,15 +115,15 @@ class _Search:
     def __init__(self, goal: Index, facts: Goals) -> None:
         known = _consequences(facts)
         least: dict[Var, int] = {}
-        for found in map(_least_of, known):
-            if found is not None and _is_size(found[0]):
-                v, n = found
+        for bound in map(_least_of, known):
+            if bound is not None and _is_size(bound[0]):
+                v, n = bound
                 assert isinstance(v, Var)
                 least[v] = max(n, least.get(v, n))
         self.shift = {v: add(Var(v.name, 0), n) for v, n in least.items() if n > v.low}
         self.goal = substitute(goal, self.shift)
         self.facts = tuple(substitute(f, self.shift) for f in known)
-        self.steps = MOST_STEPS
+        self.steps = MAX_STEPS
 
     def succeeds(self) -> bool:
         """Return whether goal >= 0 is proven, directly or as goal - fact >= 0 for some fact."""
@@ -105,8 +135,8 @@ class _Search:
         terms, _ = split_terms(e)
         parts = dict.fromkeys(f for a, _ in terms for f in factors(a))
         for a in sorted(parts, key=_rank):
-            found = coefficient(e, a)
-            for goals in () if found is None else self._sufficient(a, *found):
+            split = coefficient(e, a)
+            for goals in () if split is None else self._sufficient(a, *split):
                 self.steps -= 1
                 if self.steps < 0:
                     return False
@@ -146,9 +176,9 @@ class _Search:
         if v.top is not None:
             last.append(substitute(v.top, self.shift))
         for f in self.facts:
-            found = coefficient(f, v)
-            if found is not None and isinstance(found[0], int) and abs(found[0]) == 1:
-                p, r = found
+            split = coefficient(f, v)
+            if split is not None and isinstance(split[0], int) and abs(split[0]) == 1:
+                p, r = split
                 (first if p == 1 else last).append(mul(r, -p))
         return first, last
 

@@ -35,8 +35,8 @@ def measure(e: Node) -> tuple[int, int]:
             continue
         stack.pop()
         parts = [known[id(c)] for c in inside]
-        own = CALL if isinstance(n, Call) else 1
-        known[id(n)] = 1 + max((d for d, _ in parts), default=-1), own + sum(s for _, s in parts)
+        size = CALL if isinstance(n, Call) else 1
+        known[id(n)] = 1 + max((d for d, _ in parts), default=-1), size + sum(s for _, s in parts)
     return known[id(e)]
 
 
@@ -69,15 +69,15 @@ def _terms(e: Expr, op: str) -> list[tuple[bool, Expr]]:
 
     op   the operator that joins them; with "add", differences are split into terms too
     """
-    found: list[tuple[bool, Expr]] = []
+    terms: list[tuple[bool, Expr]] = []
     waiting = [(True, e)]
     while waiting:
         plus, x = waiting.pop()
         if isinstance(x, Binary) and (x.op == op or (x.op, op) == ("sub", "add")):
             waiting += [(plus == (x.op != "sub"), x.b), (plus, x.a)]
         else:
-            found.append((plus, x))
-    return found
+            terms.append((plus, x))
+    return terms
 
 
 def _folded(terms: list[tuple[bool, Expr]], op: BinaryOp, type_: DType) -> Expr:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from minitvm.base import ExprError
 
+from .numeric import BINARY, INTRINSICS
+
 OPERATORS = {  # numpy's name -> our operator; np.float32(2) * A[i] calls multiply
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "floor_divide": "floordiv",
-    "remainder": "floormod",
-    "power": "pow",
-    "bitwise_and": "&",
-    "bitwise_or": "|",
-    "bitwise_xor": "bitxor",
-    "left_shift": "shl",
-    "right_shift": "shr",
+    **{each.ufunc: op for op, each in BINARY.items() if each.ufunc},
     "less": "<",
     "less_equal": "<=",
     "greater": ">",
@@ -29,18 +22,14 @@ OPERATORS = {  # numpy's name -> our operator; np.float32(2) * A[i] calls multip
     "invert": "not",
     "absolute": "abs",
 }
-SAME = """exp exp2 log log2 log10 sqrt log1p hypot copysign sin cos tan sinh cosh tanh floor ceil
-    trunc fmod isnan isinf isfinite"""
-INSTEAD = {name: f"te.{name}" for name in SAME.split()} | {  # numpy's name -> what to write
+FUNCTIONS = {f"te.{name}": each.meaning for name, each in INTRINSICS.items()}
+INSTEAD = {  # numpy's name -> what to write
+    **{f.__name__: name for name, f in FUNCTIONS.items() if isinstance(f, np.ufunc)},
     "maximum": "te.max(a, b)",
     "minimum": "te.min(a, b)",
     "logical_and": "te.all(a, b)",
     "logical_or": "te.any(a, b)",
     "logical_not": "~a",
-    "arcsin": "te.asin",
-    "arccos": "te.acos",
-    "arctan": "te.atan",
-    "arctan2": "te.atan2",
     "rint": "te.round",
     "fabs": "te.abs",
     "square": "x * x",

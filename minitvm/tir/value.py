@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import reprlib
@@ -43,8 +44,9 @@ from .nodes import (
     Index,
     Load,
     Not,
-    Where,
+    Select,
 )
+from .numeric import BINARY, COMPARE
 
 INDEX_OPS: dict[str, Callable[[Index, Index], Index]] = {
     "add": add,
@@ -56,8 +58,6 @@ INDEX_OPS: dict[str, Callable[[Index, Index], Index]] = {
     "max": maximum,
 }
 NUMPY_FLOATS: tuple[type[Any], ...] = (np.floating,)  # np.float64 is a float, too
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-INTEGER_ONLY = ("floordiv", "floormod", "truncdiv", "truncmod", "bitand", "bitor", "bitxor", "shl", "shr")  # fmt: skip  # noqa: E501
 
 
 def operand(x: Any) -> Expr | int | float:
@@ -103,19 +103,19 @@ def const(value: float | bool, type_: str | None = None) -> Const:
     """
     if type_ is None:
         type_ = BOOL if isinstance(value, bool) else FLOAT32 if isinstance(value, float) else INT32
-    made = dtype(type_)
+    kind = dtype(type_)
     if not isinstance(value, Real | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"const({reprlib.repr(value)})", "not a number")
-    if made.is_integer and not made.low <= value <= made.high:
+    if kind.is_integer and not kind.low <= value <= kind.high:
         shown = reprlib.repr(value) if isinstance(value, int) else value
-        raise ExprError(f"const({shown}, {made})", f"{made} holds {made.low} .. {made.high}")
-    if made.is_integer and value != int(value):
-        raise ExprError(f"const({value}, {made})", "not an integer", f"const({int(value)}, {made})")
-    number = {"bool": bool, "float": float}.get(made.kind, int)
+        raise ExprError(f"const({shown}, {kind})", f"{kind} holds {kind.low} .. {kind.high}")
+    if kind.is_integer and value != int(value):
+        raise ExprError(f"const({value}, {kind})", "not an integer", f"const({int(value)}, {kind})")
+    number = {"bool": bool, "float": float}.get(kind.kind, int)
     try:
-        return Const(number(value), made)
+        return Const(number(value), kind)
     except OverflowError:
-        what = f"const({reprlib.repr(value)}, {made})"
+        what = f"const({reprlib.repr(value)}, {kind})"
         raise ExprError(what, "too large for a float", 'float("inf")') from None
 
 
@@ -205,7 +205,7 @@ def index_of_value(e: Expr) -> Index:
     if isinstance(e, Const):
         return (int(e.value) + 2**63) % 2**64 - 2**63
     wrapped = Cast(e, INT64) if e.dtype is UINT64 else e
-    if isinstance(e, Where | IfThenElse):
+    if isinstance(e, Select | IfThenElse):
         a, b = index_of_value(e.a), index_of_value(e.b)
         lo, hi = min(lower_bound(a), lower_bound(b)), max(upper_bound(a), upper_bound(b))
         return as_index(wrapped, lo, hi)
@@ -234,10 +234,10 @@ def binary(op: BinaryOp, a: Any, b: Any) -> Expr | int:
     to = x.dtype
     if to is BOOL:
         raise ExprError(f"{op} on bool", "not a number", "x.astype('int32'), te.all or te.any")
-    if op in INTEGER_ONLY and not to.is_integer:
-        raise ExprError(f"{op} on {to}", "it is defined on integers", "te.floor(a / b)")
-    if op in ("div", "pow") and not to.is_float:
-        raise ExprError(f"{op} on {to}", "it is defined on floats", "cast first, or // and %")
+    if to.kind not in BINARY[op].on:
+        floats, integers = ("floats", "cast first, or // and %"), ("integers", "te.floor(a / b)")
+        kinds, fix = integers if to.is_float else floats
+        raise ExprError(f"{op} on {to}", f"it is defined on {kinds}", fix)
     return Binary(op, x, y, to)
 
 
@@ -265,33 +265,33 @@ def compare(op: CompareOp, a: Any, b: Any) -> Expr:
 
 
 def _bools(name: str, conds: tuple[Any, ...]) -> list[Expr]:
-    found = [value(c) for c in conds]
-    for c in found:
+    values = [value(c) for c in conds]
+    for c in values:
         if c.dtype is not BOOL:
             raise ExprError(f"{name} of a {c.dtype}", "it takes conditions", "compare: x > 0")
-    return found
+    return values
 
 
 def all_of(*conds: Any) -> Expr:
     """Build the condition that all of `conds` are true; TRUE without any `conds`."""
-    result: Expr = TRUE
+    condition: Expr = TRUE
     for c in _bools("all", conds):
         if c is FALSE:
             return FALSE
         if c is not TRUE:
-            result = c if result is TRUE else Binary("and", result, c, BOOL)
-    return result
+            condition = c if condition is TRUE else Binary("and", condition, c, BOOL)
+    return condition
 
 
 def any_of(*conds: Any) -> Expr:
     """Build the condition that at least one of `conds` is true; FALSE without any `conds`."""
-    result: Expr = FALSE
+    condition: Expr = FALSE
     for c in _bools("any", conds):
         if c is TRUE:
             return TRUE
         if c is not FALSE:
-            result = c if result is FALSE else Binary("or", result, c, BOOL)
-    return result
+            condition = c if condition is FALSE else Binary("or", condition, c, BOOL)
+    return condition
 
 
 def negate(cond: Any) -> Expr:
@@ -302,20 +302,24 @@ def negate(cond: Any) -> Expr:
     return Not(c) if c is not TRUE and c is not FALSE else (FALSE if c is TRUE else TRUE)
 
 
+def _arms(name: str, cond: Any, a: Any, b: Any) -> tuple[Expr, Expr, Expr]:
+    """Return the operands of the choice `name`, with both arms converted to their common type."""
+    (c,) = _bools(name, (cond,))
+    return c, *unify(a, b)
+
+
 def select(cond: Any, a: Any, b: Any) -> Expr:
     """Return `a` where `cond` is true, else `b`. Both may be computed, so this guards no load."""
-    (c,) = _bools("select", (cond,))
-    x, y = unify(a, b)
-    return x if c is TRUE else y if c is FALSE else Where(c, x, y, x.dtype)
+    c, x, y = _arms("select", cond, a, b)
+    return x if c is TRUE else y if c is FALSE else Select(c, x, y, x.dtype)
 
 
-Select = select  # TVM's name
+Select.converted = staticmethod(functools.partial(_arms, "select"))
 
 
 def if_then_else(cond: Any, a: Any, b: Any) -> Expr:
     """Return `a` if `cond` is true, else `b`. The other is not computed, so this guards loads."""
-    (c,) = _bools("if_then_else", (cond,))
-    x, y = unify(a, b)
+    c, x, y = _arms("if_then_else", cond, a, b)
     return x if c is TRUE else y if c is FALSE else IfThenElse(c, x, y, x.dtype)
 
 
@@ -336,14 +340,14 @@ def operate(op: str, a: Any, b: Any) -> Any:
 
     op   "add", "<", ...; for a unary operator such as "neg", `b` is ignored
     """
-    if op in COMPARISONS:
-        return compare(op, a, b)
-    if op in ("&", "|"):
-        x, y = unify(a, b)
-        if x.dtype is BOOL:
-            return all_of(x, y) if op == "&" else any_of(x, y)
-        return binary("bitand" if op == "&" else "bitor", x, y)
+    if op in COMPARE:
+        return compare(cast("CompareOp", op), a, b)
     match op:
+        case "bitand" | "bitor":
+            x, y = unify(a, b)
+            if x.dtype is BOOL:
+                return all_of(x, y) if op == "bitand" else any_of(x, y)
+            return binary(op, x, y)
         case "neg":
             return _negative(a)
         case "not":

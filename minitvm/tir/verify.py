@@ -9,38 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, TypeAlias, assert_never, get_args
+from typing import Literal, TypeAlias, get_args
 
 from minitvm.base import BOOL, ArgumentError, DType, VerifyError, check_kind, check_text
 
+from . import nodes
 from .func import PrimFunc
 from .index import elements, is_index, nonneg, sub
-from .intrinsics import INTRINSICS, Intrinsic
-from .nodes import (
-    ATOMS,
-    VALUES,
-    AsIndex,
-    Binary,
-    BinaryOp,
-    Buffer,
-    Call,
-    Compare,
-    Expr,
-    IfThenElse,
-    Index,
-    Lane,
-    Linear,
-    Load,
-    Not,
-    Pointer,
-    Var,
-    View,
-    Where,
-)
-from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+from .numeric import BINARY, INTRINSICS, Intrinsic
+from .stmt import Allocate, Evaluate, For, If, Stmt, Store
 from .text import Printer, text
-from .value import INTEGER_ONLY
-from .walk import children, lanes, walk
+from .walk import children, inner, lanes, parts, walk
 
 Level: TypeAlias = Literal["nest", "flat", "vector"]
 
@@ -50,64 +29,52 @@ class Scope:
     """The context of a statement: what it may use, and the conditions under which it runs."""
 
     level: Level
-    variables: frozenset[Var]
-    buffers: frozenset[Buffer]
-    writable: frozenset[Buffer]
+    variables: frozenset[nodes.Var]
+    buffers: frozenset[nodes.Buffer]
+    writable: frozenset[nodes.Buffer]
     mask: int = 1  # lanes of the enclosing vector conditions; 1 if there are none
     certain: bool = True  # it runs at least once: no enclosing condition or possibly empty loop
 
 
-LOOP_IR = (Linear, *ATOMS, *VALUES)
+LOOP_IR = (nodes.Linear, *nodes.ATOMS, *nodes.VALUES)
 Law: TypeAlias = Callable[[Stmt, Scope], Iterator[str]]
 
 
 # --- what a statement mentions directly, without the statements inside it ------------------------
 
 
-def _exprs(s: Stmt) -> tuple[Index, ...]:
-    match s:
-        case For(_, extent):
-            return (extent,)
-        case Store(_, indices, value):
-            return (*indices, value)
-        case If(cond):
-            return (cond,)
-        case Allocate(buffer):
-            return (*buffer.shape, *buffer.strides)
-        case Evaluate(value):
-            return (value,)
-        case Seq() | Pragma():
-            return ()
-        case _:
-            assert_never(s)
+def _exprs(s: Stmt) -> tuple[nodes.Index, ...]:
+    if isinstance(s, Allocate):
+        return (*s.buffer.shape, *s.buffer.strides)
+    return tuple(part for part in parts(s) if not isinstance(part, Stmt))
 
 
 @lru_cache(maxsize=1)  # all laws are applied to one statement before the next
-def _nodes(s: Stmt) -> list[Expr]:
+def _nodes(s: Stmt) -> list[nodes.Expr]:
     """Return every expression in `s`, parents first, but not those in the statements inside `s`."""
-    return [n for e in _exprs(s) for n in walk(e) if isinstance(n, Expr)]
+    return [n for e in _exprs(s) for n in walk(e) if isinstance(n, nodes.Expr)]
 
 
 @lru_cache(maxsize=1)
-def _accesses(s: Stmt) -> list[tuple[Buffer, tuple[Index, ...]]]:
+def _accesses(s: Stmt) -> list[tuple[nodes.Buffer, tuple[nodes.Index, ...]]]:
     """Return (buffer, indices) of every load and store in `s`, but not in statements inside `s`."""
     stored = [(s.buffer, s.indices)] if isinstance(s, Store) else []
-    return stored + [(e.buffer, e.indices) for e in _nodes(s) if isinstance(e, Load)]
+    return stored + [(e.buffer, e.indices) for e in _nodes(s) if isinstance(e, nodes.Load)]
 
 
-def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
+def _sure_accesses(s: Stmt) -> Iterator[tuple[nodes.Buffer, tuple[nodes.Index, ...]]]:
     """Yield the accesses that happen whenever `s` runs: all but those in arms of if_then_else."""
     if isinstance(s, Store):
         yield s.buffer, s.indices
-    stack = [e for e in _exprs(s) if isinstance(e, Expr)]
+    stack = [e for e in _exprs(s) if isinstance(e, nodes.Expr)]
     while stack:
         e = stack.pop()
-        if isinstance(e, Load):
+        if isinstance(e, nodes.Load):
             yield e.buffer, e.indices
-        if isinstance(e, IfThenElse):
+        if isinstance(e, nodes.IfThenElse):
             stack.append(e.cond)
-        elif not isinstance(e, Pointer | View):
-            stack.extend(n for n in children(e) if isinstance(n, Expr))
+        elif not isinstance(e, nodes.Pointer | nodes.View):
+            stack.extend(n for n in children(e) if isinstance(n, nodes.Expr))
 
 
 # --- the laws ------------------------------------------------------------------------------------
@@ -116,7 +83,7 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
 def variables_are_in_scope(s: Stmt, scope: Scope) -> Iterator[str]:
     """Every variable used is a parameter, a size, or the counter of an enclosing loop."""
     for e in _nodes(s):
-        if isinstance(e, Var) and e not in scope.variables:
+        if isinstance(e, nodes.Var) and e not in scope.variables:
             yield f"{e.name!r} is neither the counter of an enclosing loop nor a parameter or size"
 
 
@@ -142,11 +109,11 @@ def inputs_are_only_read(s: Stmt, scope: Scope) -> Iterator[str]:
 def ranks_match(s: Stmt, scope: Scope) -> Iterator[str]:
     """An access has one index per dimension, or a single offset (as always after `flatten`)."""
     for buffer, indices in _accesses(s):
-        given, rank = len(indices), len(buffer.shape)
-        if given != 1 and scope.level != "nest":
-            yield f"{buffer.name!r} has {given} indices; after flatten an access has one offset"
-        elif given not in (1, rank):
-            yield f"{buffer.name!r} has {rank} dimensions, {given} indices given"
+        count, rank = len(indices), len(buffer.shape)
+        if count != 1 and scope.level != "nest":
+            yield f"{buffer.name!r} has {count} indices; after flatten an access has one offset"
+        elif count not in (1, rank):
+            yield f"{buffer.name!r} has {rank} dimensions, {count} indices given"
 
 
 def only_loop_ir_is_left(s: Stmt, scope: Scope) -> Iterator[str]:
@@ -161,7 +128,9 @@ def indices_are_indices(s: Stmt, scope: Scope) -> Iterator[str]:
     integers = [s.extent] if isinstance(s, For) else []
     integers += _exprs(s) if isinstance(s, Allocate) else []
     integers += [i for _, indices in _accesses(s) for i in indices]
-    integers += [i for e in _nodes(s) if isinstance(e, Pointer | View) for i in children(e)[1:]]
+    integers += [
+        i for e in _nodes(s) if isinstance(e, nodes.Pointer | nodes.View) for i in children(e)[1:]
+    ]
     for e in integers:
         if not is_index(e):
             yield f"{_quote(e)} is a value, not an index; tir.index converts a value to an index"
@@ -171,11 +140,11 @@ def indices_are_indices(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def _is_value(e: object) -> bool:
-    return isinstance(e, Expr) and not is_index(e)
+    return isinstance(e, nodes.Expr) and not is_index(e)
 
 
 def _quote(e: object) -> str:
-    return text(e) if isinstance(e, Expr) else repr(e)
+    return text(e) if isinstance(e, nodes.Expr) else repr(e)
 
 
 def stores_have_the_type_of_the_buffer(s: Stmt, scope: Scope) -> Iterator[str]:
@@ -183,7 +152,7 @@ def stores_have_the_type_of_the_buffer(s: Stmt, scope: Scope) -> Iterator[str]:
     if isinstance(s, Store) and not is_index(s.value) and s.value.dtype != s.buffer.dtype:
         yield f"a {s.value.dtype} is stored in {s.buffer.name!r}, a buffer of {s.buffer.dtype}"
     for e in _nodes(s):
-        if isinstance(e, Load) and e.dtype != e.buffer.dtype:
+        if isinstance(e, nodes.Load) and e.dtype != e.buffer.dtype:
             yield f"{text(e)} has type {e.dtype}, but {e.buffer.name!r} is of {e.buffer.dtype}"
 
 
@@ -197,68 +166,47 @@ def operands_have_one_type(s: Stmt, scope: Scope) -> Iterator[str]:
             yield f"in {text(e)}: {why}"
 
 
-def _operands(e: Expr) -> tuple[object, ...]:
-    """Return the operands of `e` that must be typed values; () for an index."""
-    match e:
-        case Binary(_, a, b):
-            return a, b
-        case Where(cond, a, b) | IfThenElse(cond, a, b):
-            return cond, a, b
-        case Not(a):
-            return (a,)
-        case Call(_, args):
-            return args
-        case AsIndex(value):
-            return (value,)
-        case _:
-            return ()
+CHOICES = (nodes.Select, nodes.IfThenElse)
+OF_VALUES = (nodes.Binary, nodes.Not, nodes.Call, nodes.AsIndex, *CHOICES)  # operands are values
 
 
-def _mistyped(e: Expr) -> str:
+def _mistyped(e: nodes.Expr) -> str:
     """Return why the operands of `e` have a wrong type; "" if their types are right."""
-    for v in _operands(e):
+    for v in parts(e) if isinstance(e, OF_VALUES) else ():
         if not _is_value(v):
             return f"{_quote(v)} is not a typed value: tir.value converts it"
     match e:
-        case Binary(op, a, b, dtype):
+        case nodes.Binary(op, a, b, dtype):
             if not a.dtype == b.dtype == dtype:
                 return f"{op} of {a.dtype} and {b.dtype} cannot give {dtype}"
-            return "" if _works_on(op, dtype) else f"{op} is not defined on {dtype}"
-        case Compare(_, a, b):
+            return "" if dtype.kind in BINARY[op].on else f"{op} is not defined on {dtype}"
+        case nodes.Compare(_, a, b):
             return _incomparable(a, b)
-        case Not(a):
+        case nodes.Not(a):
             return "" if a.dtype == BOOL else f"tir.Not is not defined on {a.dtype}"
-        case Where(cond, a, b, dtype) | IfThenElse(cond, a, b, dtype):
+        case nodes.Select(cond, a, b, dtype) | nodes.IfThenElse(cond, a, b, dtype):
             if cond.dtype != BOOL:
                 return f"the condition is {cond.dtype}, not bool"
             fits = a.dtype == b.dtype == dtype
             return "" if fits else f"arms of {a.dtype} and {b.dtype} cannot give {dtype}"
-        case Call(name, args, dtype) if name in INTRINSICS:
+        case nodes.Call(name, args, dtype) if name in INTRINSICS:
             return _miscalled(INTRINSICS[name], name, args, dtype)
-        case AsIndex(value):
+        case nodes.AsIndex(value):
             return "" if value.dtype.is_integer else f"{value.dtype} is used as an index"
         case _:
             return ""
 
 
-def _works_on(op: BinaryOp, dtype: DType) -> bool:
-    if op in ("and", "or"):
-        return dtype == BOOL
-    if op in INTEGER_ONLY:
-        return dtype.is_integer
-    return dtype.is_float or (dtype.is_integer and op not in ("div", "pow"))
-
-
-def _incomparable(a: Index, b: Index) -> str:
+def _incomparable(a: nodes.Index, b: nodes.Index) -> str:
     if is_index(a) and is_index(b):
         return ""
     if not (_is_value(a) and _is_value(b)):
         return "an index is compared with a value: tir.value converts it"
-    types = [e.dtype for e in (a, b) if isinstance(e, Expr)]
+    types = [e.dtype for e in (a, b) if isinstance(e, nodes.Expr)]
     return "" if types[0] == types[1] else f"{types[0]} is compared with {types[1]}"
 
 
-def _miscalled(known: Intrinsic, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
+def _miscalled(known: Intrinsic, name: str, args: tuple[nodes.Expr, ...], dtype: DType) -> str:
     if len(args) != known.args:
         return f"{name} takes {known.args} arguments, {len(args)} given"
     takes = known.takes or (args[0].dtype,) * known.args
@@ -273,7 +221,7 @@ def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:
 
     A statement that stores a vector, or stores under a vector condition, has a vector index.
     """
-    widths = {e.lanes for e in _nodes(s) if isinstance(e, Lane)}
+    widths = {e.lanes for e in _nodes(s) if isinstance(e, nodes.Lane)}
     if scope.mask > 1:
         widths.add(scope.mask)
     if len(widths) > 1:
@@ -338,27 +286,19 @@ LAWS: tuple[Law, ...] = (  # later laws may rely on earlier laws
 # --- applying them -------------------------------------------------------------------------------
 
 
-def _inner(s: Stmt, scope: Scope) -> list[tuple[Stmt, Scope]]:
-    """Return the statements directly inside `s`, each with its scope."""
+def _inside(s: Stmt, scope: Scope) -> Scope:
+    """Return the scope of the statements directly inside `s`."""
     match s:
-        case For(var, extent, body):
+        case For(var, extent):
             runs = scope.certain and is_index(extent) and nonneg(sub(extent, 1))
-            return [(body, replace(scope, variables=scope.variables | {var}, certain=runs))]
-        case If(cond, body, orelse):
-            wide = max(scope.mask, lanes(cond))
-            inside = replace(scope, mask=wide, certain=False)
-            return [(part, inside) for part in (body, orelse) if part is not None]
-        case Seq(body):
-            return [(part, scope) for part in body]
-        case Allocate(buffer, body):
+            return replace(scope, variables=scope.variables | {var}, certain=runs)
+        case If(cond):
+            return replace(scope, mask=max(scope.mask, lanes(cond)), certain=False)
+        case Allocate(buffer):
             known, writable = scope.buffers | {buffer}, scope.writable | {buffer}
-            return [(body, replace(scope, buffers=known, writable=writable))]
-        case Pragma(_, _, body):
-            return [(body, scope)]
-        case Store() | Evaluate():
-            return []
+            return replace(scope, buffers=known, writable=writable)
         case _:
-            assert_never(s)
+            return scope
 
 
 def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
@@ -369,7 +309,8 @@ def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
         for law in LAWS:
             for why in law(s, scope):
                 yield s, why
-        waiting += reversed(_inner(s, scope))
+        within = _inside(s, scope)
+        waiting += [(part, within) for part in reversed(inner(s))]
 
 
 def verify(f: PrimFunc, level: Level = "nest") -> None:
@@ -388,8 +329,8 @@ def verify(f: PrimFunc, level: Level = "nest") -> None:
         raise VerifyError(f"{f.name}: output {missing[0]!r}", "is not a parameter")
     if f.prepack is not None:
         verify(f.prepack, level)
-    buffers = frozenset(p for p in (*f.params, *f.packed) if isinstance(p, Buffer))
-    variables = frozenset([*(p for p in f.params if isinstance(p, Var)), *f.sizes])
+    buffers = frozenset(p for p in (*f.params, *f.packed) if isinstance(p, nodes.Buffer))
+    variables = frozenset([*(p for p in f.params if isinstance(p, nodes.Var)), *f.sizes])
     scope = Scope(level, variables, buffers, frozenset(f.outputs))
     for s, why in _breaches(f.body, scope):
         line = next(f.printer().lines(s))

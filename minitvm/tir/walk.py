@@ -32,8 +32,8 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Select,
     Var,
-    Where,
 )
 from .stmt import NOTHING, Allocate, For, If, Seq, Stmt, Store, seq
 from .value import all_of, any_of, compare, index, index_of_value, negate
@@ -57,25 +57,53 @@ def _parts(cls: Any) -> dict[str, str]:
     return {f.name: _APPLY[str(f.type)] for f in fields(cls) if f.type in _APPLY}
 
 
-def _reader(cls: type) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that returns the children of a node: lambda e: (e.first, *e.shape)."""
+def _reader(cls: type, *kinds: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that returns the children of a node: lambda e: (e.first, *e.shape).
+
+    kinds   which children: those to which a rewriter applies in these ways
+    """
     several = ("go.all", "go.stmts")
-    reads = [f"*e.{n}," if go in several else f"e.{n}," for n, go in _parts(cls).items()]
+    parts = [(name, go) for name, go in _parts(cls).items() if go in kinds]
+    reads = [f"*e.{name}," if go in several else f"e.{name}," for name, go in parts]
     return eval(f"lambda e: ({' '.join(reads)})")
 
 
 _PARENTS = [cls for cls in (*ATOMS, *VALUES, *get_args(Stmt)) if _parts(cls)]
 _CHILDREN: dict[type, Callable[[Any], Sequence[Any]]] = {
-    **{cls: _reader(cls) for cls in _PARENTS},
+    **{cls: _reader(cls, *_APPLY.values()) for cls in _PARENTS},
     Linear: lambda e: [a for a, _ in e.terms],
     If: lambda s: (s.cond, s.body) if s.orelse is None else (s.cond, s.body, s.orelse),
 }
+_INNER: dict[type, Callable[[Any], Sequence[Stmt]]] = {
+    **{cls: _reader(cls, "go.stmt", "go.stmts") for cls in get_args(Stmt)},
+    If: lambda s: (s.body,) if s.orelse is None else (s.body, s.orelse),
+}
+
+
+def parts(n: Node) -> Sequence[Any]:
+    """Return the child nodes of `n` and its constant indices (ints), in evaluation order."""
+    inside = _CHILDREN.get(type(n))
+    return () if inside is None else inside(n)
 
 
 def children(n: Node) -> list[Node]:
     """Return the child nodes of `n`, in evaluation order; constant indices (ints) are left out."""
     inside = _CHILDREN.get(type(n))
     return [] if inside is None else [c for c in inside(n) if not isinstance(c, int)]
+
+
+def inner(s: Stmt) -> Sequence[Stmt]:
+    """Return the statements directly inside `s`."""
+    return _INNER[type(s)](s)
+
+
+def every(s: Stmt) -> Iterator[Stmt]:
+    """Yield `s` and every statement inside it, outer statements first."""
+    waiting = [s]
+    while waiting:
+        s = waiting.pop()
+        yield s
+        waiting += reversed(inner(s))
 
 
 def walk(n: Node | Index) -> Iterator[Node]:
@@ -164,9 +192,9 @@ def _rebuild(cls: Any, make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     parts = _parts(cls)
     lines = [f"  {name} = {go}(e.{name})" for name, go in parts.items()]
     same = " and ".join(f"{name} is e.{name}" for name in parts)
-    given = ", ".join(f.name if f.name in parts else f"e.{f.name}" for f in fields(cls))
+    arguments = ", ".join(f.name if f.name in parts else f"e.{f.name}" for f in fields(cls))
     space: dict[str, Any] = {"make": make}
-    code = ["def rebuild(e, go):", *lines, f"  return e if {same} else make({given})"]
+    code = ["def rebuild(e, go):", *lines, f"  return e if {same} else make({arguments})"]
     exec("\n".join(code), space)
     return space["rebuild"]
 
@@ -187,8 +215,8 @@ def _linear(e: Linear, go: _Rewriter) -> Index:
 
 
 def _as_index(value: Expr, low: Bound, high: Bound) -> Index:
-    found = index_of_value(value)
-    return as_index(value, low, high) if isinstance(found, AsIndex) else found
+    e = index_of_value(value)
+    return as_index(value, low, high) if isinstance(e, AsIndex) else e
 
 
 def _cast(value: Index, dtype: DType) -> Expr:
@@ -228,7 +256,7 @@ _FOLDED: dict[type, Callable[..., Any]] = {  # as index.FOLDED; the other classe
 _REBUILD: dict[type, Callable[[Any, Any], Any]] = {
     **{cls: _rebuild(cls, _FOLDED.get(cls, cls)) for cls in _PARENTS},
     Linear: _linear,
-    Where: _choice,
+    Select: _choice,
     IfThenElse: _choice,
 }
 

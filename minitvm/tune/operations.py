@@ -56,7 +56,7 @@ def _kind(e: tir.Expr) -> str:
             return "math"
         case tir.Cast():
             return "other"
-        case tir.Where() | tir.IfThenElse():
+        case tir.Select() | tir.IfThenElse():
             return "select"
         case _:
             return ""

@@ -28,7 +28,7 @@ class Source(tir.Printer):
         match e:
             case tir.IfThenElse(cond, a, b):
                 return self._call("te.if_then_else", cond, a, b)
-            case tir.Where(cond, a, b):
+            case tir.Select(cond, a, b):
                 return self._call("tir.Select", cond, a, b)
             case tir.Binary(op, a, b) if op in CONNECTIVES:
                 return self._call(CONNECTIVES[op], *_flat(op, a), *_flat(op, b))

@@ -19,9 +19,9 @@ from minitvm.tir import (
     If,
     Pragma,
     PrimFunc,
+    Select,
     Store,
     Var,
-    Where,
     all_of,
     const,
     floordiv,
@@ -125,7 +125,7 @@ def test_if_with_else(run: Run) -> None:
 
 def test_a_guard_protects_the_load_behind_it(run: Run) -> None:
     inside = all_of(i >= 1, load(A, i - 1) > 0.0)
-    body = For(i, 64, Store(C, (i,), Where(inside, const(1.0), const(0.0), FLOAT32)))
+    body = For(i, 64, Store(C, (i,), Select(inside, const(1.0), const(0.0), FLOAT32)))
     a, c = numbers(64), np.zeros(64, np.float32)
     run(PrimFunc("main", (A, C), body, (C,)), a, c)
     np.testing.assert_array_equal(c[1:], a[:-1] > 0)

@@ -320,7 +320,7 @@ def _later(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Ex
     better = tir.any_of(
         new[0] > old[0], tir.all_of(tir.compare("==", new[0], old[0]), new[1] < old[1])
     )
-    return tuple(tir.Where(better, n, o, o.dtype) for o, n in zip(old, new, strict=True))
+    return tuple(tir.Select(better, n, o, o.dtype) for o, n in zip(old, new, strict=True))
 
 
 ARGMAX = Reducer(

@@ -6,7 +6,7 @@ import pytest
 from minitvm import te
 from minitvm.base import ArgumentError, ExprError
 from minitvm.tensor import Reducer, evaluate, reduce
-from minitvm.tir import Load, Where, const
+from minitvm.tir import Load, Select, const
 
 
 def value_of(tensor, inputs):
@@ -65,7 +65,7 @@ def test_init_takes_the_place_of_the_identity() -> None:
 def test_all_parts_of_a_tuple_reduction_see_the_old_values() -> None:
     def combine(old, new):
         larger = new[0] > old[0]
-        return tuple(Where(larger, n, o, n.dtype) for o, n in zip(old, new, strict=True))
+        return tuple(Select(larger, n, o, n.dtype) for o, n in zip(old, new, strict=True))
 
     argmax = Reducer("argmax", combine, lambda t: (const(-99, t[0]), const(-1, t[1])))
     A = te.placeholder((4,), "int32", name="A")

@@ -121,7 +121,7 @@ def test_a_select_pads_inside_a_reduction() -> None:
 def test_a_select_that_reads_inside_in_both_arms_stays_a_select() -> None:
     A = te.placeholder((5,), name="A")
     B = te.compute((5,), lambda i: tir.Select(i > 2, A[i], A[4 - i]), name="B")
-    assert isinstance(B.op.body[0], tir.Where)
+    assert isinstance(B.op.body[0], tir.Select)
 
 
 def test_a_select_whose_condition_does_not_help_is_refused() -> None:

@@ -32,8 +32,8 @@ from minitvm.tir import (
     Expr,
     IfThenElse,
     Load,
+    Select,
     Var,
-    Where,
     all_of,
     any_of,
     binary,
@@ -174,7 +174,7 @@ def test_not_undoes_itself() -> None:
 def test_a_decided_choice_is_the_chosen_arm() -> None:
     assert select(i < 8, a, 0.0) is a
     assert text(if_then_else(i > 8, a, 0)) == "0.0"
-    assert isinstance(select(i < 4, a, 0), Where)
+    assert isinstance(select(i < 4, a, 0), Select)
     assert isinstance(if_then_else(i < 4, a, 0), IfThenElse)
 
 

@@ -194,7 +194,7 @@ def value(c: Code, e: tir.Index) -> Value:
             return compare(c, op, value(c, a), value(c, b))
         case tir.Not(a):
             return invert(c, value(c, a))
-        case tir.Where(cond, a, b):
+        case tir.Select(cond, a, b):
             return select(c, value(c, cond), value(c, a), value(c, b))
         case tir.IfThenElse(cond, a, b):
             return _if_then_else(c, cond, a, b)

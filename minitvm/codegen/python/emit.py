@@ -164,7 +164,7 @@ class PythonPrinter(tir.Printer):
                 return f"{x} {op} {y}", COMPARE
             case tir.Not(a):
                 return f"not {self.expr(a, COMPARE)}", NOT
-            case tir.Where(cond, a, b) | tir.IfThenElse(cond, a, b):
+            case tir.Select(cond, a, b) | tir.IfThenElse(cond, a, b):
                 return f"{self.expr(a)} if {self.expr(cond)} else {self.expr(b, CHOICE)}", CHOICE
             case tir.Call() if tir.is_opaque(e):
                 return f"np.{e.dtype}({self._opaque(e)})", ATOM

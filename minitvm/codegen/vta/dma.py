@@ -51,7 +51,7 @@ def _copy(body: tir.Stmt) -> Copy:
     if not isinstance(inside, tir.Store):
         raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
     value, where = _unconverted(inside.buffer, inside.value), tuple[tir.Compare, ...]()
-    if isinstance(value, tir.IfThenElse | tir.Where) and _is_zero(value.b):
+    if isinstance(value, tir.IfThenElse | tir.Select) and _is_zero(value.b):
         where = tuple(_comparison(c, tir.text(body)) for c in lowering.conjuncts(value.cond))
         value = _unconverted(inside.buffer, value.a)
     if not isinstance(value, tir.Load):
@@ -65,7 +65,7 @@ def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
     """Return why the body of the loops is not a copy, and what to try."""
     if isinstance(inside, tir.If):
         return "a condition guards the copy", "split by factors that divide the extents"
-    calls = [s.value for s in lowering.every(inside) if isinstance(s, tir.Evaluate)]
+    calls = [s.value for s in tir.every(inside) if isinstance(s, tir.Evaluate)]
     if any(isinstance(e, tir.Call) and e.name == NOP for e in calls):
         why = "the loops contain an instruction of the compute unit besides the copy"
         return why, "pragma 'coproc_sync' on the loop that has 'dma_copy'"
