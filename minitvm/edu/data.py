@@ -7,7 +7,7 @@ is written as ["given", n]. Reading calls only the constructors in MAKERS and ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, cast
 
@@ -214,15 +214,4 @@ def _all_given(outs: Json) -> bool:
 
 def operations(values: Iterable[Any]) -> list[tensor.Operation]:
     """Return the operations that compute the tensors among `values`, each once, producers first."""
-    ops: dict[int, tensor.Operation] = {}
-    for x in values:
-        if isinstance(x, tensor.Tensor):
-            for op in _upstream(x.op):
-                ops.setdefault(id(op), op)
-    return list(ops.values())
-
-
-def _upstream(op: tensor.Operation) -> Iterator[tensor.Operation]:
-    for t in () if isinstance(op, tensor.PlaceholderOp) else op.input_tensors:
-        yield from _upstream(t.op)
-    yield op
+    return tensor.producers_first(x.op for x in values if isinstance(x, tensor.Tensor))

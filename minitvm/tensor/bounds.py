@@ -111,8 +111,8 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
     body = op.body
     if any(is_from_data(i) for e in loads(op) for i in e.indices):
         body = tuple(_clip(e) for e in op.body)
-    wanted = dict.fromkeys(n for sizes in needs.values() for n in sizes)
-    return replace(op, body=body, past=tuple(past), needs=tuple(wanted))
+    extents = dict.fromkeys(n for sizes in needs.values() for n in sizes)
+    return replace(op, body=body, past=tuple(past), needs=tuple(extents))
 
 
 def _unsure(
@@ -248,9 +248,9 @@ def _refuse(op: ComputeOp, e: tir.Load, d: int, i: tir.Index, size: tir.Index) -
         negative = f"; negative indices do not wrap: {e.buffer.name}.shape[{d}] - 1 is the last"
         fix = f"an index from 0 to {last}{negative if i < 0 else ''}"
     wide = lo != hi and abs(lo) + abs(hi) < 2**62
-    found = tir.text(i) + (f", from {lo} to {hi}" if wide else "")
+    index = tir.text(i) + (f", from {lo} to {hi}" if wide else "")
     raise ExprError(
         f"compute {op.name}: {tir.text(e)} may leave {e.buffer.name}",
-        f"index {d} is {found}, dimension {d} of {e.buffer.name} is 0 .. {last}",
+        f"index {d} is {index}, dimension {d} of {e.buffer.name} is 0 .. {last}",
         fix,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minitvm import tir
-from minitvm.base import BOOL, DType, ExprError, Reason, as_tuple, dtype, raise_first
+from minitvm.base import BOOL, ExprError, Reason, as_tuple, dtype, raise_first
 
 from .tensor import (
     LAYOUT_FREE,
@@ -30,11 +30,6 @@ def known_name(what: str, name: Any) -> str:
     if not isinstance(name, str):
         raise ExprError(f"{what}: name={reprlib.repr(name)}", "a name is a string", 'name="C"')
     return name
-
-
-def dtype_of(name: Any) -> DType:
-    """Return the DType called `name`; for callers where a parameter hides the function `dtype`."""
-    return dtype(name)
 
 
 def check_size_var(what: str, name: Any, kind: Any) -> None:
@@ -73,8 +68,8 @@ def range_of(dom: Any, names: Sequence[Any], name: Any) -> tuple[str, tir.Index,
     try:
         (first, stop), (name,) = dom, names or (name,)
     except (TypeError, ValueError):
-        given = (tir.text(n) if isinstance(n, tir.Expr) else repr(n) for n in (dom, *names))
-        what, fix = f"reduce_axis({', '.join(given)})", 'reduce_axis((0, K), name="k")'
+        arguments = (tir.text(n) if isinstance(n, tir.Expr) else repr(n) for n in (dom, *names))
+        what, fix = f"reduce_axis({', '.join(arguments)})", 'reduce_axis((0, K), name="k")'
         raise ExprError(what, "it takes one pair (lo, hi)", fix) from None
     name, lo, hi = known_name("reduce_axis", name), tir.index(first), tir.index(stop)
     extent = tir.sub(hi, lo)
@@ -99,8 +94,8 @@ def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
     plain = [a for a in spec.args if a != "self"]
     if spec.kwonlyargs or spec.defaults:
         why = "the arguments of a formula are axes, which have no defaults"
-        given = ", ".join(spec.kwonlyargs) or "defaults"
-        raise ExprError(f"{what}: {given}", why, "close over the value instead")
+        names = ", ".join(spec.kwonlyargs) or "defaults"
+        raise ExprError(f"{what}: {names}", why, "close over the value instead")
     if (spec.varargs is None and len(plain) != count) or len(plain) > count:
         raise ExprError(
             f"{what}: the formula takes {len(plain)} axes, the shape has {count}",
@@ -140,7 +135,7 @@ def about_results(results: Sequence[Any]) -> Iterator[Reason]:
 
 def about_formula(op: ComputeOp) -> Iterator[Reason]:
     """Yield the faults of a formula: huge indices, nested reductions, axes not in scope."""
-    own = {id(a) for a in (*op.axis, *op.reduce_axis)}
+    axes = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for n in (n for e in parts(op) for n in tir.walk(e)):
         if tir.overflows(n):
             reach = f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits"
@@ -152,7 +147,7 @@ def about_formula(op: ComputeOp) -> Iterator[Reason]:
                 f"a reduction inside a larger expression: {why}",
                 "give the reduction a compute of its own and read it in a second one",
             )
-        if isinstance(n, Axis) and id(n) not in own:
+        if isinstance(n, Axis) and id(n) not in axes:
             why = f"axis {n.name!r} is not in scope: it "
             if n.kind != "reduce":
                 yield why + "belongs to another compute", "use the arguments of this lambda"
@@ -162,9 +157,9 @@ def about_formula(op: ComputeOp) -> Iterator[Reason]:
 
 def about_limits(op: ComputeOp) -> Iterator[Reason]:
     """Yield a reason if a reduce range depends on a reduce axis or on a computed tensor."""
-    own = {id(a) for a in op.axis}
+    axes = {id(a) for a in op.axis}
     for n in (n for e in variable_reduce_ranges(op) for n in tir.walk(e)):
-        if isinstance(n, Axis) and id(n) not in own:
+        if isinstance(n, Axis) and id(n) not in axes:
             yield (
                 f"the range of a reduce axis depends on {n.name!r}: it must be known for each "
                 "element before the reduction starts",
@@ -189,12 +184,12 @@ def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterato
         yield f"init has {len(starts)} values, but {len(sources)} are reduced", "one for each"
 
 
-def fold_axes(name: str, given: Any) -> tuple[Axis, ...]:
+def fold_axes(name: str, axis: Any) -> tuple[Axis, ...]:
     """Return the argument `axis` of te.sum or another reduction as a tuple of reduce axes.
 
     Raises ExprError if it has no axes, or an axis of another kind.
     """
-    axes = () if given is None else as_tuple(given)
+    axes = () if axis is None else as_tuple(axis)
     raise_first(ExprError, f"te.{name}", _about_axes(name, axes))
     return axes
 
@@ -211,12 +206,12 @@ def _about_axes(name: str, axes: Sequence[Any]) -> Iterator[Reason]:
         yield ("the same axis is given twice",)
 
 
-def one_each(made: Any, count: int, what: str) -> tuple[Any, ...]:
-    """Return `made`, the result of a user's fcombine or fidentity, as a tuple of `count` values.
+def one_each(returned: Any, count: int, what: str) -> tuple[Any, ...]:
+    """Return the result of a user's fcombine or fidentity as a tuple of `count` values.
 
-    Raises ExprError if `made` has another number of values.
+    Raises ExprError if it has another number of values.
     """
-    values = as_tuple(made)
+    values = as_tuple(returned)
     if len(values) != count:
         why = f"it returns {len(values)} value(s), but {count} are reduced"
         raise ExprError(f"comm_reducer {what}", why, "return a tuple with one value for each")

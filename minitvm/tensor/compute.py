@@ -8,6 +8,7 @@ from typing import Any
 
 from minitvm import tir
 from minitvm.base import DType, ExprError, as_tuple, check_flag, raise_first
+from minitvm.base import dtype as dtype_of
 
 from .bounds import clip_reads
 from .checks import (
@@ -19,7 +20,6 @@ from .checks import (
     argument_names,
     check_size_var,
     dimensions,
-    dtype_of,
     fold_axes,
     known_function,
     known_name,
@@ -88,12 +88,12 @@ def compute(
     dims = dimensions(shape, what)
     names = argument_names(fcompute, len(dims), name)
     axes = tuple(axis(n, 0, size, "data") for n, size in zip(names, dims, strict=True))
-    made = fcompute(*axes)
-    results = as_tuple(made)
+    returned = fcompute(*axes)
+    results = as_tuple(returned)
     raise_first(ExprError, what, about_results(results))
     body = tuple(map(_body, results))
     first = body[0]
-    several = isinstance(made, tuple | list)
+    several = isinstance(returned, tuple | list)
     if len(body) == 1 and isinstance(first, Reduce) and len(first.sources) > 1:
         several = True  # a reduction of tuples: one output for each component
         body = tuple(
@@ -129,11 +129,11 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
     """
     axes = fold_axes(reducer.name, axis)
     sources = tuple(tir.value(tir.operand(e)) for e in as_tuple(expr))
-    given = () if init is None else as_tuple(init)
-    raise_first(ExprError, f"te.{reducer.name}", about_sources(sources, given))
+    inits = () if init is None else as_tuple(init)
+    raise_first(ExprError, f"te.{reducer.name}", about_sources(sources, inits))
     cond = tir.TRUE if where is None else tir.all_of(where)
     starts = tuple(
-        tir.cast_to(tir.value(e, s.dtype), s.dtype) for e, s in zip(given, sources, strict=False)
+        tir.cast_to(tir.value(e, s.dtype), s.dtype) for e, s in zip(inits, sources, strict=False)
     )
     known = recorded(reducer, tuple(s.dtype for s in sources))
     return Reduce(known, sources, axes, cond, starts, 0, sources[0].dtype)
@@ -154,8 +154,8 @@ def comm_reducer(
         known_function(f"comm_reducer {name}", f, "comm_reducer(fcombine, fidentity)")
 
     def combine(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
-        made = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
-        values = one_each(made, len(old), f"{name}: fcombine")
+        returned = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
+        values = one_each(returned, len(old), f"{name}: fcombine")
         return tuple(tir.cast_to(tir.value(e), x.dtype) for e, x in zip(values, old, strict=True))
 
     def identity(types: tuple[DType, ...]) -> tuple[tir.Expr, ...]:

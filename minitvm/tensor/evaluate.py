@@ -16,6 +16,7 @@ import numpy as np
 from minitvm import tir
 from minitvm.base import ArgumentError, ExprError, check_unmasked
 
+from .reducer import formulas
 from .scan import body_of
 from .tensor import (
     Axis,
@@ -66,9 +67,9 @@ def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
         why = f"it is {array.dtype} with {array.ndim} dimensions, not {t.dtype} with {t.ndim}"
         raise ArgumentError(f"input {t.name}", why)
     for d, (declared, n) in enumerate(zip(t.shape, array.shape, strict=True)):
-        wanted = sizes.setdefault(declared, n) if isinstance(declared, tir.Var) else declared
-        if isinstance(wanted, int) and wanted != n:
-            raise ArgumentError(f"input {t.name}: dimension {d}", f"it is {n}, not {wanted}")
+        expected = sizes.setdefault(declared, n) if isinstance(declared, tir.Var) else declared
+        if isinstance(expected, int) and expected != n:
+            raise ArgumentError(f"input {t.name}: dimension {d}", f"it is {n}, not {expected}")
     return array
 
 
@@ -117,13 +118,13 @@ def _values(op: ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
     for d, (a, p) in enumerate(zip(op.axis, points, strict=True)):
         values[a] = p.reshape([len(p) if e == d else 1 for e in range(len(shape))])
     grid = replace(here, values=values, shape=shape)
-    made = (
+    outputs = (
         [grid.value(e) for e in op.body]
         if op.reduction is None
         else _fold(op.reduction, op.reduce_axis, len(op.body), grid)
     )
     kinds = [dtype.numpy for dtype in op.dtypes]
-    return [np.broadcast_to(v, shape).astype(k) for v, k in zip(made, kinds, strict=True)]
+    return [np.broadcast_to(v, shape).astype(k) for v, k in zip(outputs, kinds, strict=True)]
 
 
 def _scan(op: ScanOp, here: _Points) -> None:
@@ -166,21 +167,17 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[
     Return the first `count` components.
     """
     dtypes = tuple(e.dtype for e in r.sources)
-    old = [tir.Buffer(f"old{i}", (), t) for i, t in enumerate(dtypes)]
-    new = [tir.Buffer(f"new{i}", (), t) for i, t in enumerate(dtypes)]
-    combined = r.reducer.combine(
-        tuple(tir.Load(b, (), b.dtype) for b in old), tuple(tir.Load(b, (), b.dtype) for b in new)
-    )
+    step = formulas(r.reducer, dtypes)
     totals = [grid.value(e) for e in (r.init or r.reducer.identity(dtypes))]
     for point, exists in _reduce_points(axes, grid):
         here = replace(grid, values={**grid.values, **point}).where(exists)
         counts = np.logical_and(exists, here.value(r.where))
         inside = here.where(counts)
         terms = [inside.value(e) for e in r.sources]
-        both = dict(zip((*old, *new), (*totals, *terms), strict=True))
-        step = replace(grid, arrays={**grid.arrays, **both})
+        both = dict(zip((*step.old, *step.new), (*totals, *terms), strict=True))
+        after = replace(grid, arrays={**grid.arrays, **both})
         totals = [
-            tir.choose(counts, step.value(e), t) for e, t in zip(combined, totals, strict=True)
+            tir.choose(counts, after.value(e), t) for e, t in zip(step.results, totals, strict=True)
         ]
     return totals[:count]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from minitvm import tir
 from minitvm.base import DType, ExprError, TVMError, as_tuple
+from minitvm.base import dtype as dtype_of
 
-from .checks import dimensions, dtype_of, known_function, known_name
+from .checks import dimensions, known_function, known_name
 from .tensor import ExternOp, Reduce, Tensor, tensor_of
 
 
@@ -44,12 +45,12 @@ def extern(
     body = statement(fcompute(ins, outs), f"extern {name}")
     check_body(f"extern {name}", ins, outs, body, symbols((*ins, *outs)))
     op = ExternOp(name, tensors, shapes, kinds, tuple(ins), tuple(outs), body, tag)
-    made = [tensor_of(op, i) for i in range(len(shapes))]
-    return made if len(made) > 1 else made[0]
+    outputs = [tensor_of(op, i) for i in range(len(shapes))]
+    return outputs if len(outputs) > 1 else outputs[0]
 
 
-def _tensors(given: Any, name: str) -> tuple[Tensor, ...]:
-    tensors = as_tuple(given)
+def _tensors(inputs: Any, name: str) -> tuple[Tensor, ...]:
+    tensors = as_tuple(inputs)
     for t in tensors:
         if not isinstance(t, Tensor):
             shown = tir.text(t) if isinstance(t, tir.Expr) else repr(t)
@@ -59,13 +60,13 @@ def _tensors(given: Any, name: str) -> tuple[Tensor, ...]:
 
 def _shapes(shape: Any, name: str) -> tuple[tuple[Any, ...], ...]:
     """Return the shapes of the outputs, given one shape or a list of them."""
-    given = as_tuple(shape)
-    several = bool(given) and all(isinstance(n, tuple | list) for n in given)
-    return tuple(dimensions(s, f"extern {name}") for s in (given if several else (given,)))
+    sizes = as_tuple(shape)
+    several = bool(sizes) and all(isinstance(n, tuple | list) for n in sizes)
+    return tuple(dimensions(s, f"extern {name}") for s in (sizes if several else (sizes,)))
 
 
-def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple[DType, ...]:
-    kinds = tuple(dtype_of(k) for k in as_tuple(given)) if given is not None else ()
+def _dtypes(dtype: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple[DType, ...]:
+    kinds = tuple(dtype_of(k) for k in as_tuple(dtype)) if dtype is not None else ()
     if not kinds:
         kinds = tuple(dict.fromkeys(t.dtype for t in tensors))
         if len(kinds) != 1:
@@ -80,30 +81,30 @@ def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple
 # --- bodies: shared with tensor intrinsics -------------------------------------------------------
 
 
-def statement(made: Any, what: str) -> tir.Stmt:
-    """Return `made`, the result of fcompute, as a statement; a call is wrapped in Evaluate.
+def statement(body: Any, what: str) -> tir.Stmt:
+    """Return `body`, the result of fcompute, as a statement; a call is wrapped in Evaluate.
 
-    Raises ExprError, with a message that begins with `what`, if `made` is neither.
+    Raises ExprError, with a message that begins with `what`, if `body` is neither.
     """
-    if isinstance(made, tir.Expr):
-        return tir.Evaluate(made)
-    if not isinstance(made, tir.Stmt):
+    if isinstance(body, tir.Expr):
+        return tir.Evaluate(body)
+    if not isinstance(body, tir.Stmt):
         raise ExprError(
-            f"{what}: fcompute returns {type(made).__name__}",
+            f"{what}: fcompute returns {type(body).__name__}",
             "it must return a statement or a call",
             "return ib.get(), or tir.call_packed(...)",
         )
-    return made
+    return body
 
 
 def symbols(buffers: tuple[tir.Buffer, ...]) -> tuple[tir.Var, ...]:
     """Return the distinct variables in the shapes, strides and offsets of `buffers`."""
-    found: dict[tir.Var, None] = {}
+    variables: dict[tir.Var, None] = {}
     for b in buffers:
-        own = (b.elem_offset,) if isinstance(b, tir.DeclaredBuffer) and b.elem_offset else ()
-        for n in (*b.shape, *b.strides, *own):
-            found |= dict.fromkeys(tir.variables(n))
-    return tuple(found)
+        offset = (b.elem_offset,) if isinstance(b, tir.DeclaredBuffer) and b.elem_offset else ()
+        for n in (*b.shape, *b.strides, *offset):
+            variables |= dict.fromkeys(tir.variables(n))
+    return tuple(variables)
 
 
 def check_body(

@@ -14,6 +14,8 @@ from .checks import known_function, known_name
 from .extern import check_body, statement, symbols
 from .tensor import ComputeOp, PlaceholderOp, Tensor, loads
 
+FACTOR = "offset_factor"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorIntrin:
@@ -60,7 +62,7 @@ def decl_tensor_intrin(
     """
     if isinstance(op, Tensor):
         op = op.op
-    given, name = _in_order(binds, name)
+    bound, name = _in_order(binds, name)
     what = f"tensor intrinsic {name}"
     if scalar_params is not None:
         raise ExprError(what, "scalar parameters are not supported", "an input of shape (1,)")
@@ -70,7 +72,7 @@ def decl_tensor_intrin(
     raise_first(ExprError, what, _about_formula(op))
     outputs = tuple(op.output(i) for i in range(len(op.body)))
     factor = _offset_factor(what, default_buffer_params)
-    buffers = {t: given.get(t) or _buffer(t, factor) for t in (*op.input_tensors, *outputs)}
+    buffers = {t: bound.get(t) or _buffer(t, factor) for t in (*op.input_tensors, *outputs)}
     for t, b in buffers.items():
         raise_first(ExprError, what, _about_buffer(t, b))
     ins, outs = [buffers[t] for t in op.input_tensors], [buffers[t] for t in outputs]
@@ -96,9 +98,10 @@ def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer
 
 def _offset_factor(what: str, params: Any) -> int:
     """Return the offset_factor in `params`, the argument default_buffer_params; by default 1."""
-    given: Any = {} if params is None else params
-    table = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {"offset_factor": 0})
-    factor = table.get("offset_factor", 1)
+    params = {} if params is None else params
+    mapping: Any = {} if params is None else params
+    known = cast("Mapping[str, Any]", mapping if isinstance(mapping, Mapping) else {FACTOR: 0})
+    factor = known.get(FACTOR, 1)
     if type(factor) is not int or factor < 1:
         shown = f"default_buffer_params={reprlib.repr(params)}"
         raise ExprError(f"{what}: {shown}", "not a dict with a size >= 1", '{"offset_factor": 8}')
@@ -109,12 +112,14 @@ def _buffer(t: Tensor, offset_factor: int) -> tir.DeclaredBuffer:
     return tir.DeclaredBuffer(t.name, t.shape, t.dtype, offset_factor=offset_factor)
 
 
-def _statements(made: Any, what: str) -> tuple[tir.Stmt | None, tir.Stmt | None, tir.Stmt | None]:
-    """Return (body, reset, update) from `made`, the result of fcompute.
+def _statements(
+    returned: Any, what: str
+) -> tuple[tir.Stmt | None, tir.Stmt | None, tir.Stmt | None]:
+    """Return (body, reset, update) from `returned`, the result of fcompute.
 
     Missing statements are None.
     """
-    parts = [None if p is None else statement(p, what) for p in as_tuple(made)]
+    parts = [None if p is None else statement(p, what) for p in as_tuple(returned)]
     if not 1 <= len(parts) <= 3:
         raise ExprError(
             what, f"fcompute returns {len(parts)} parts", "body, or (body, reset, update)"

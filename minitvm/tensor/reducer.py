@@ -46,7 +46,7 @@ def _built_in(name: str) -> Reducer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Recorded:
+class Formulas:
     """A combine function made of the formulas that fcombine returned for `old` and `new`."""
 
     old: tuple[tir.Buffer, ...]
@@ -54,10 +54,10 @@ class _Recorded:
     results: Values
 
     def __call__(self, old: Values, new: Values) -> Values:
-        given = dict(zip((*self.old, *self.new), (*old, *new), strict=True))
+        operands = dict(zip((*self.old, *self.new), (*old, *new), strict=True))
 
         def rule(e: Any) -> Any:
-            return given.get(e.buffer, e) if isinstance(e, tir.Load) else e
+            return operands.get(e.buffer, e) if isinstance(e, tir.Load) else e
 
         return tuple(tir.rewrite_expr(e, rule) for e in self.results)
 
@@ -72,16 +72,20 @@ class _Start:
         return self.values
 
 
+def formulas(r: Reducer, dtypes: tuple[DType, ...]) -> Formulas:
+    """Return what `r` computes for values of the types `dtypes`."""
+    old, new = (
+        tuple(tir.Buffer(f"{x}{n}", (), t) for n, t in enumerate(dtypes)) for x in ("x", "y")
+    )
+    before, after = (tuple(tir.Load(b, (), b.dtype) for b in row) for row in (old, new))
+    return Formulas(old, new, r.combine(before, after))
+
+
 def recorded(r: Reducer, dtypes: tuple[DType, ...]) -> Reducer:
     """Return a copy of `r`, for types `dtypes`, with formulas instead of Python functions.
 
     The copy can be pickled. The user's functions run only once, when the reduction is defined.
     """
-    if BUILT_IN.get(r.name) is r or isinstance(r.combine, _Recorded):
+    if BUILT_IN.get(r.name) is r or isinstance(r.combine, Formulas):
         return r
-    old = tuple(tir.Buffer(f"x{n}", (), t) for n, t in enumerate(dtypes))
-    new = tuple(tir.Buffer(f"y{n}", (), t) for n, t in enumerate(dtypes))
-    before, after = (tuple(tir.Load(b, (), b.dtype) for b in row) for row in (old, new))
-    return Reducer(
-        r.name, _Recorded(old, new, r.combine(before, after)), _Start(r.identity(dtypes))
-    )
+    return Reducer(r.name, formulas(r, dtypes), _Start(r.identity(dtypes)))

@@ -12,16 +12,16 @@ the loop over time, s[S].op.scan_axis, one row per iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minitvm import tir
 from minitvm.base import ExprError, Reason, as_tuple, raise_first
+from minitvm.base import dtype as dtype_of
 
-from .checks import dimensions, dtype_of, known_name
+from .checks import dimensions, known_name
 from .tensor import (
-    Axis,
     ComputeOp,
     Operation,
     PlaceholderOp,
@@ -30,6 +30,7 @@ from .tensor import (
     axis,
     extent_loads,
     loads,
+    producers_first,
     tensor_of,
 )
 
@@ -65,25 +66,47 @@ def scan(
         counts = ", ".join(str(len(p)) for p in parts)
         why = f"the numbers of inits, updates and states are {counts}"
         raise ExprError(f"scan {name}", why, "equally many of each")
-    steps = [_Step(name, *each) for each in zip(*parts, strict=True)]
-    start, end = steps[0].init.shape[0], steps[0].state.shape[0]
-    if not all(tir.prove_equal(s.init.shape[0], start) for s in steps):
-        rows = ", ".join(tir.text(s.init.shape[0]) for s in steps)
+    for step in zip(*parts, strict=True):
+        raise_first(ExprError, f"scan {name}", _about_step(*step))
+    inits, updates, states = parts
+    start, end = inits[0].shape[0], states[0].shape[0]
+    if not all(tir.prove_equal(t.shape[0], start) for t in inits):
+        rows = ", ".join(tir.text(t.shape[0]) for t in inits)
         raise ExprError(f"scan {name}", f"the inits have {rows} rows", "as many rows in each")
-    time = axis(steps[0].time.name, start, tir.sub(end, start), "scan")
-    inits, updates, states = zip(*((s.init, s.update, s.state) for s in steps), strict=True)
     if len(set(updates)) < len(updates) or len(set(states)) < len(states):
         raise ExprError(f"scan {name}", "an update or state is given twice", "one for each output")
+    time = axis(updates[0].op.axis[0].name, start, tir.sub(end, start), "scan")
     op = ScanOp(name, inits, updates, states, time, tag)
     body = body_of(op)
     for part in body:
-        raise_first(ExprError, f"scan {name}: {part.name}", _about_time(part, body, steps))
-    outer = [t for part in body for t in part.input_tensors]
-    own = {*states, *(part.output(0) for part in body)}
-    for t in (*inits, *(t for t in outer if t not in own)):
-        _check_outside(name, t, set(states))
-    made = [tensor_of(op, i) for i in range(len(steps))]
-    return made if len(made) > 1 else made[0]
+        raise_first(ExprError, f"scan {name}: {part.name}", _about_time(part, body, op))
+    inside = {*states, *(part.output(0) for part in body)}
+    read = (t for part in body for t in part.input_tensors if t not in inside)
+    _check_outside(name, (*inits, *read), states)
+    outputs = [tensor_of(op, i) for i in range(len(states))]
+    return outputs if len(outputs) > 1 else outputs[0]
+
+
+def _about_step(init: Any, update: Any, state: Any) -> Iterator[Reason]:
+    """Yield a reason if init, update and state differ in type, or their shapes do not fit."""
+    for t in (init, update, state):
+        if not isinstance(t, Tensor):
+            yield f"{t!r} is not a tensor", "te.scan(init, update, state)"
+    if not isinstance(state.op, PlaceholderOp):
+        yield f"the state {state.name} is computed", "te.placeholder(shape, dtype, name)"
+    if not state.shape:
+        yield f"the state {state.name} has no time dimension", "shape (T, ...)"
+    if not isinstance(update.op, ComputeOp):
+        yield f"the update {update.name} is not a formula", "te.compute"
+    for t in (init, update):
+        if t.dtype is not state.dtype:
+            yield (f"{t.name} is {t.dtype}, and the state is {state.dtype}",)
+    for shape, whole in ((init.shape[1:], state.shape[1:]), (update.shape, state.shape)):
+        if len(shape) != len(whole) or not all(map(tir.prove_equal, shape, whole)):
+            yield (
+                f"the shapes of {init.name}, {update.name} and {state.name} differ",
+                "(t0, n, ...), (T, n, ...) and (T, n, ...)",
+            )
 
 
 def rescan(op: ScanOp, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
@@ -122,47 +145,6 @@ def check_past(ops: Sequence[Operation]) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """One triple (init, update, state) of a scan, with checked types and shapes."""
-
-    name: str
-    init: Tensor
-    update: Tensor
-    state: Tensor
-
-    @property
-    def time(self) -> Axis:
-        """The time axis: the first axis of the update."""
-        assert isinstance(self.update.op, ComputeOp)
-        return self.update.op.axis[0]
-
-    def __post_init__(self) -> None:
-        raise_first(ExprError, f"scan {self.name}", self._about())
-
-    def _about(self) -> Iterator[Reason]:
-        """Yield a reason if init, update and state differ in type, or their shapes do not fit."""
-        init, update, state = self.init, self.update, self.state
-        for t in (init, update, state):
-            if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-                yield f"{t!r} is not a tensor", "te.scan(init, update, state)"
-        if not isinstance(state.op, PlaceholderOp):
-            yield f"the state {state.name} is computed", "te.placeholder(shape, dtype, name)"
-        if not state.shape:
-            yield f"the state {state.name} has no time dimension", "shape (T, ...)"
-        if not isinstance(update.op, ComputeOp):
-            yield f"the update {update.name} is not a formula", "te.compute"
-        for t in (init, update):
-            if t.dtype is not state.dtype:
-                yield (f"{t.name} is {t.dtype}, and the state is {state.dtype}",)
-        for mine, wanted in ((init.shape[1:], state.shape[1:]), (update.shape, state.shape)):
-            if len(mine) != len(wanted) or not all(map(tir.prove_equal, mine, wanted)):
-                yield (
-                    f"the shapes of {init.name}, {update.name} and {state.name} differ",
-                    "(t0, n, ...), (T, n, ...) and (T, n, ...)",
-                )
-
-
 # --- what depends on the state -------------------------------------------------------------------
 
 
@@ -175,7 +157,7 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
     states = set(op.states)
     updates = {id(t.op) for t in op.updates}
     known: dict[int, bool] = {}
-    found: list[ComputeOp] = []
+    body: list[ComputeOp] = []
 
     def depends(t: Tensor) -> bool:
         if t in states:
@@ -186,27 +168,26 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
             inner = [depends(x) for x in t.op.input_tensors]
             known[id(t.op)] = any(inner) or id(t.op) in updates
             if known[id(t.op)]:
-                found.append(t.op)
+                body.append(t.op)
         return known[id(t.op)]
 
     for t in op.updates:
         depends(t)
-    for part in found:
+    for part in body:
         if len(part.body) > 1:
             what = f"scan {op.name}: {part.name}"
             raise ExprError(what, "it has several outputs", "one compute for each")
-    return found
+    return body
 
 
-def _about_time(op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> Iterator[Reason]:
+def _about_time(op: ComputeOp, body: list[ComputeOp], scan: ScanOp) -> Iterator[Reason]:
     """Yield a reason if row t of `op` reads a row of a state that is not before row t.
 
     It may read formulas in `body` only at row t, and the first axis of `op` must be time.
     """
-    start, end = steps[0].init.shape[0], steps[0].state.shape[0]
-    now = axis("t", start, tir.sub(end, start), "data")
-    states = {s.state for s in steps}
-    if not op.axis or not tir.prove_equal(op.axis[0].extent, end):
+    start, states = scan.scan_axis.start, scan.states
+    now = axis("t", start, scan.scan_axis.extent, "data")
+    if not op.axis or not tir.prove_equal(op.axis[0].extent, scan.shape[0]):
         yield "its first axis is not time", "lambda t, ...: ..."
     for e in extent_loads(op):
         if e.buffer in states:
@@ -234,13 +215,15 @@ def _about_time(op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> Ite
             )
 
 
-def _check_outside(name: str, t: Tensor, states: set[Tensor]) -> None:
-    """Raise ExprError if `t`, which is computed outside the scan `name`, depends on a state."""
-    if t in states:
-        raise ExprError(
-            f"scan {name}: {t.name} is read outside of the scan",
-            "a state exists only while its scan runs",
-            "read the result of the scan",
-        )
-    for source in () if isinstance(t.op, PlaceholderOp) else t.op.input_tensors:
-        _check_outside(name, source, states)
+def _check_outside(name: str, tensors: Iterable[Tensor], states: tuple[Tensor, ...]) -> None:
+    """Raise ExprError if `tensors`, computed outside the scan `name`, depend on a state."""
+    tensors = tuple(tensors)
+    producers = producers_first(t.op for t in tensors)
+    read = {*tensors, *(t for op in producers for t in op.input_tensors)}
+    for t in states:
+        if t in read:
+            raise ExprError(
+                f"scan {name}: {t.name} is read outside of the scan",
+                "a state exists only while its scan runs",
+                "read the result of the scan",
+            )

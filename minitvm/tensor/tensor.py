@@ -112,6 +112,17 @@ class _Operation:
         return tensor_of(cast("Operation", self), i)
 
 
+class _Shapes(_Operation):
+    """Base class of the operations whose outputs may differ in shape."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[tir.Index, ...]:
+        """The shape of the first output."""
+        return cast("ExternOp | ScanOp", self).shapes[0]
+
+
 LAYOUT_FREE = "layout_free_placeholders"  # the attribute that lists constants, as in TVM
 
 
@@ -128,12 +139,15 @@ class PlaceholderOp(_Operation):
     dtypes: tuple[DType, ...]
     is_state: bool = False
     constant: bool = False
+    axis: ClassVar[tuple[Axis, ...]] = ()
+    reduce_axis: ClassVar[tuple[Axis, ...]] = ()
+    input_tensors: ClassVar[tuple[Tensor, ...]] = ()
 
     def __repr__(self) -> str:
         return f"placeholder {self.name}"
 
 
-# the tensors that each operation reads, found once; an entry dies with its operation
+# the tensors that each operation reads, collected once; an entry dies with its operation
 _inputs: WeakKeyDictionary[ComputeOp, tuple[Tensor, ...]] = WeakKeyDictionary()
 
 
@@ -174,19 +188,19 @@ class ComputeOp(_Operation):
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The distinct tensors that the formula reads, in order of first appearance."""
-        found = _inputs.get(self)
-        if found is None:
+        inputs = _inputs.get(self)
+        if inputs is None:
             every = (*loads(self), *extent_loads(self))
             read = (e.buffer for e in every if isinstance(e.buffer, Tensor))
-            found = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
-        return found
+            inputs = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
+        return inputs
 
     def __repr__(self) -> str:
         return f"compute {self.name}({', '.join(a.name for a in self.axis)})"
 
 
 @node
-class ExternOp(_Operation):
+class ExternOp(_Shapes):
     """An operation with a statement that computes whole outputs from whole `inputs`.
 
     `body` reads `in_buffers` and writes `out_buffers`, one per input and output; lowering replaces
@@ -205,11 +219,6 @@ class ExternOp(_Operation):
     reduce_axis: ClassVar[tuple[Axis, ...]] = ()
 
     @property
-    def shape(self) -> tuple[tir.Index, ...]:
-        """The shape of the first output."""
-        return self.shapes[0]
-
-    @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The distinct tensors that the operation reads."""
         return tuple(dict.fromkeys(self.inputs))
@@ -219,7 +228,7 @@ class ExternOp(_Operation):
 
 
 @node
-class ScanOp(_Operation):
+class ScanOp(_Shapes):
     """A recurrence: its first rows are `inits`, and each later row t is row t of `updates`.
 
     states      placeholders for the rows computed so far, which the updates read
@@ -245,11 +254,6 @@ class ScanOp(_Operation):
     def shapes(self) -> tuple[tuple[tir.Index, ...], ...]:
         """The shape of each output."""
         return tuple(t.shape for t in self.states)
-
-    @property
-    def shape(self) -> tuple[tir.Index, ...]:
-        """The shape of the first output."""
-        return self.shapes[0]
 
     @property
     def dtypes(self) -> tuple[DType, ...]:
@@ -313,7 +317,7 @@ class Tensor(tir.Buffer, NotAnArray):
 def tensor_of(op: Operation, i: int) -> Tensor:
     """Return output number `i` of `op`; several outputs are named name.v0, name.v1, ..."""
     name = op.name if len(op.dtypes) == 1 else f"{op.name}.v{i}"
-    shape = op.shapes[i] if isinstance(op, ExternOp | ScanOp) else op.shape
+    shape = op.shapes[i] if isinstance(op, _Shapes) else op.shape
     return Tensor(name, shape, op.dtypes[i], op=op, value_index=i)
 
 
@@ -323,8 +327,7 @@ def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
     waiting = list(outputs)[::-1]  # not recursive: networks may be very deep
     while waiting:
         op = waiting[-1]
-        inputs = () if isinstance(op, PlaceholderOp) else op.input_tensors
-        missing = [t.op for t in inputs if t.op not in order]
+        missing = [t.op for t in op.input_tensors if t.op not in order]
         if missing:
             waiting.append(missing[0])
         else:
@@ -334,10 +337,10 @@ def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
 
 def parts(op: ComputeOp) -> list[tir.Expr]:
     """Return the expressions in the body of `op`; for a reduction, its sources, where and init."""
-    found: list[tir.Expr] = []
+    expressions: list[tir.Expr] = []
     for e in op.body:
-        found += [*e.sources, e.where, *e.init] if isinstance(e, Reduce) else [e]
-    return found
+        expressions += [*e.sources, e.where, *e.init] if isinstance(e, Reduce) else [e]
+    return expressions
 
 
 def loads(op: ComputeOp) -> Iterator[tir.Load]:

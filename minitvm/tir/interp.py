@@ -156,18 +156,6 @@ class _Compiler:
 
         return run
 
-    def in_bounds(self, e: nodes.Call, index: Run, size: Run) -> Run:
-        """Compile the bounds check `e` to a closure that returns True or raises a VerifyError."""
-
-        def run(frame: Frame) -> Any:
-            i, n = np.atleast_1d(index(frame)), int(size(frame))
-            if np.any((i < 0) | (i >= n)):
-                what = f"{self.f.name}: {self.f.printer().expr(e)}"
-                raise VerifyError(what, outside(0, i, n, True))
-            return np.bool_(True)
-
-        return run
-
     def opaque(self, e: nodes.Call) -> Run:
         """Compile a call of a registered Python function. It gets views of the program's memory."""
         name = callee(e)
