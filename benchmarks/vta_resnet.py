@@ -201,7 +201,7 @@ def main() -> None:
         parser.error(f"no layer is called {', '.join(sorted(unknown))}")
     start = time.perf_counter()
     configs = [flags.config] if flags.config else list(CONFIGS)
-    most = QUICK if flags.quick else vta.MOST_SIMULATIONS
+    most = QUICK if flags.quick else vta.MAX_SIMULATIONS
     rows = rows_of(flags.cases or list(vta.RESNET18), configs, most, flags.threads)
     totals, speed = summaries(rows), simulator_speed()
     show(rows, totals)

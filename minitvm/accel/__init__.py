@@ -34,7 +34,7 @@ from .config import CONFIGS, Config, Memory, vdla8x8, vdla_osdi18, vta_pynq
 from .elements import Indices, resolve, rows, total
 from .encode import decode, decode_uop, encode, encode_uop
 from .execute import execute
-from .fields import MOST_UOPS
+from .fields import MAX_UOPS
 from .initialised import Stale, Uninitialised
 from .isa import (
     IMMEDIATES,

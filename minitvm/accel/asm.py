@@ -135,35 +135,33 @@ def _tokens(unit: isa.Unit, text: str) -> tuple[str, isa.Flags]:
     """Split an instruction into its text without tokens, and its tokens as flags."""
     words = text.split()
     first = next((n for n, word in enumerate(words) if word in ("pop", "push")), len(words))
-    names: dict[str, bool] = {}
-    prev, next_ = isa.NEIGHBOURS[unit]
+    tokens: list[tuple[str, isa.Unit]] = []
     for verb, other in zip_longest(words[first::2], words[first + 1 :: 2], fillvalue="nothing"):
         if verb not in ("pop", "push"):
             raise ArgumentError(repr(verb), "expected pop or push, then a unit", "pop ex")
-        if other not in LONG or LONG[other] not in (prev, next_):
+        if other not in LONG or LONG[other] not in isa.NEIGHBOURS[unit]:
             why = f"there is no queue between {SHORT[unit]} and {other}"
             raise ArgumentError(f"{verb} {other}", why, "tokens between ld and ex, or ex and st")
-        name = f"{verb}_{'prev' if LONG[other] is prev else 'next'}"
-        if name in names:
+        if (verb, LONG[other]) in tokens:
             why = "an instruction can do this only once"
             raise ArgumentError(f"{verb} {other}", why, "a nop for the second token")
-        names[name] = True
-    return " ".join(words[:first]), isa.Flags(**names)
+        tokens.append((verb, LONG[other]))
+    return " ".join(words[:first]), isa.flags_of(unit, tokens)
 
 
 def _options(kind: type[isa.Instruction], text: str) -> dict[str, Any]:
     """Parse options such as "y=2 pad=1,0,1,1"; return the numbers by their Field.path."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     known = keyed(kind)
     for word in text.split():
         key, _, numbers = word.partition("=")
-        if key not in known or known[key][0].path in found:
+        if key not in known or known[key][0].path in options:
             fix = f"each of {', '.join(known)} at most once"
             raise ArgumentError(repr(word), "unknown or repeated option", fix)
         names = ",".join(["number"] * len(known[key]))
         values = _integers(numbers.split(","), (len(known[key]),), names)
-        found.update(zip((field.path for field in known[key]), values, strict=True))
-    return found
+        options.update(zip((field.path for field in known[key]), values, strict=True))
+    return options
 
 
 def _transfer(
@@ -259,14 +257,9 @@ def _head(program: Program) -> Iterator[str]:
 def _lines(program: Program, config: Config) -> Iterator[str]:
     """Yield one line per instruction."""
     for instruction in program.instructions:
-        unit, flags = isa.unit_of(instruction), instruction.flags
-        prev, next_ = isa.NEIGHBOURS[unit]
-        tokens = "".join(
-            f"   {verb} {SHORT[other]}"
-            for verb in ("pop", "push")
-            for side, other in (("prev", prev), ("next", next_))
-            if other and getattr(flags, f"{verb}_{side}")
-        )
+        unit = isa.unit_of(instruction)
+        pairs = isa.tokens(unit, instruction.flags)
+        tokens = "".join(f"   {verb} {SHORT[other]}" for verb, other in pairs if other)
         yield f"{SHORT[unit]}  {_body(instruction, program.areas, config)}{tokens}"
 
 

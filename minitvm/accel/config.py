@@ -122,6 +122,14 @@ class Config:
         }.get(memory, self.acc_bytes)
         return size // self.element_bytes(memory.on_chip)
 
+    def transfer_cycles(self, element: int, x: int, y: int, padded: int) -> int:
+        """Return the cycles of a transfer of y rows of x elements, each of `element` bytes.
+
+        padded   the number of elements of padding
+        """
+        beats = -(-x * element // self.port_bytes)
+        return self.issue + self.dma_latency + y * (beats + self.dma_row) + padded
+
     @property
     def macs_per_cycle(self) -> int:
         """Return the multiply-adds of one micro-operation: 256 for 1 x 16 x 16."""

@@ -26,8 +26,8 @@ class Capacities:
     areas: tuple[tuple[int, int], ...]  # bytes of DRAM
 
 
-MOST_DRAM_BYTES = 1 << 28  # enough for the weights of VGG-16
-MOST_INDICES = 1 << 24  # limit of micro-operations whose indices are stored: 200 MB
+MAX_DRAM_BYTES = 1 << 28  # enough for the weights of VGG-16
+MAX_INDICES = 1 << 24  # limit of micro-operations whose indices are stored: 200 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
 
     Only the compute unit loads and uses micro-operations, in its own order, so they are known
     before anything runs. Raises ArgumentError for addresses outside buffers or DRAM areas, and for
-    programs whose distinct instructions have more than MOST_INDICES micro-operations.
+    programs whose distinct instructions have more than MAX_INDICES micro-operations.
     """
     check_program(program)
     check_config(config)
@@ -70,10 +70,10 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
     table = np.full((config.depth(Memory.UOP), 3), -1, np.int32)  # -1: not loaded yet
     uops = np.array([(u.dst, u.src, u.wgt) for u in program.uops], np.int32).reshape(-1, 3)
     known: dict[tuple[UopLoops, bytes], Indices] = {}  # equal instructions share their indices
-    found: list[Indices | None] = []
-    kept = 0
+    resolved: list[Indices | None] = []
+    stored = 0
     for n, instruction in enumerate(program.instructions):
-        result = None
+        used = None
         match instruction:
             case Load(memory=Memory.UOP):
                 _load_uops(program, n, instruction, uops, table)
@@ -81,20 +81,20 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
                 _check_transfer(program, config, n, instruction, limits)
             case Gemm(loops=loops) | Alu(loops=loops):
                 key = loops, table[loops.begin : loops.end].tobytes()
-                result = known.get(key)
-                if result is None:
-                    kept += loops.count
-                    if kept > MOST_INDICES:
-                        why = f"{kept} distinct micro-operations up to here; the limit is"
+                used = known.get(key)
+                if used is None:
+                    stored += loops.count
+                    if stored > MAX_INDICES:
+                        why = f"{stored} distinct micro-operations up to here; the limit is"
                         fix = "smaller loops, or several programs"
-                        raise ArgumentError(label(program, n), f"{why} {MOST_INDICES}", fix)
-                    result = indices(loops, _fetch_uops(program, n, loops, table))
-                    known[key] = result
-                _check_indices(program, n, result, limits)
+                        raise ArgumentError(label(program, n), f"{why} {MAX_INDICES}", fix)
+                    used = indices(loops, _fetch_uops(program, n, loops, table))
+                    known[key] = used
+                _check_indices(program, n, used, limits)
             case _:
                 pass
-        found.append(result)
-    return tuple(found)
+        resolved.append(used)
+    return tuple(resolved)
 
 
 def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
@@ -107,8 +107,8 @@ def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
             why = f"they overlap in bytes {begin} to {min(end, after) - 1} of DRAM"
             raise ArgumentError(what, why, "place(config, ...)")
         end, last = max(end, after), area.name
-    if end > MOST_DRAM_BYTES:
-        why = f"it ends at byte {end} of DRAM; the simulator has {MOST_DRAM_BYTES} bytes"
+    if end > MAX_DRAM_BYTES:
+        why = f"it ends at byte {end} of DRAM; the simulator has {MAX_DRAM_BYTES} bytes"
         raise ArgumentError(f"area {last!r}", why, "smaller areas")
 
 
@@ -198,10 +198,10 @@ def _areas(areas: tuple[Area, ...], config: Config) -> str:
     )
 
 
-def _check_indices(program: Program, n: int, found: Indices, limits: Capacities) -> None:
+def _check_indices(program: Program, n: int, used: Indices, limits: Capacities) -> None:
     """Raise ArgumentError unless every index of a GEMM or ALU instruction is in its buffer."""
-    reads = zip(sources(program.instructions[n]), (found.src, found.wgt), strict=False)
-    for memory, index in ((Memory.ACC, found.dst), *reads):
+    reads = zip(sources(program.instructions[n]), (used.src, used.wgt), strict=False)
+    for memory, index in ((Memory.ACC, used.dst), *reads):
         most = int(index.max(initial=-1))
         if most >= limits.depth[memory]:
             raise _too_deep(program, n, memory, most + 1, limits.depth[memory])

@@ -38,9 +38,9 @@ def decode(w0: int, w1: int) -> Instruction:
     values = {f.path: _typed(name, f, f.take(bits)) for f in FORMATS[kind].fields}
     if not values.pop("use_imm", True):
         values["imm"] = None
-    made = record(kind, values)
-    check_types(name, made)
-    return made
+    instruction = record(kind, values)
+    check_types(name, instruction)
+    return instruction
 
 
 def encode_uop(uop: Uop) -> int:

@@ -55,23 +55,23 @@ def execute(
 
 
 def _outputs(program: Program, config: Config, state: Contents) -> dict[str, Array]:
-    kept = (area for area in program.areas if area.memory is Memory.OUT)
-    return {area.name: read(area, config, state.dram) for area in kept}
+    areas = (area for area in program.areas if area.memory is Memory.OUT)
+    return {area.name: read(area, config, state.dram) for area in areas}
 
 
-def _step(instruction: Instruction, found: Indices | None, state: Contents) -> None:
-    """Run an instruction; `found` are the indices of a GEMM or ALU."""
+def _step(instruction: Instruction, used: Indices | None, state: Contents) -> None:
+    """Run an instruction; `used` are the indices of a GEMM or ALU."""
     match instruction:
         case Load():
             load(instruction, state)
         case Store():
             store(instruction, state)
-        case Gemm(reset=True) if found is not None:
-            state.chip[Memory.ACC][found.dst] = 0
-        case Gemm() if found is not None:
-            gemm(found, state.chip)
-        case Alu(op=op, imm=imm) if found is not None:
-            alu(op, imm, found, state.chip[Memory.ACC])
+        case Gemm(reset=True) if used is not None:
+            state.chip[Memory.ACC][used.dst] = 0
+        case Gemm() if used is not None:
+            gemm(used, state.chip)
+        case Alu(op=op, imm=imm) if used is not None:
+            alu(op, imm, used, state.chip[Memory.ACC])
         case _:
             raise AssertionError("resolve() gives indices for every gemm and alu")
 
@@ -96,25 +96,25 @@ def store(move: Store, state: Contents) -> None:
         state.dram[Memory.OUT][row + column] = line
 
 
-def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:
+def gemm(used: Indices, chip: Mapping[Memory, Array]) -> None:
     """Compute acc[dst][b, o] += sum over i of inp[src][b, i] * wgt[wgt][o, i].
 
     Wrapping sums are associative, so the products for one accumulator are summed first.
     """
     acc, inp, wgt = chip[Memory.ACC], chip[Memory.INP], chip[Memory.WGT]
-    for at in range(0, len(found.dst), CHUNK):
-        dst, src, w = (x[at : at + CHUNK] for x in (found.dst, found.src, found.wgt))
+    for at in range(0, len(used.dst), CHUNK):
+        dst, src, w = (x[at : at + CHUNK] for x in (used.dst, used.src, used.wgt))
         rows_ = inp[src].astype(np.int32)
         columns = wgt[w].astype(np.int32).transpose(0, 2, 1)
         np.add.at(acc, dst, rows_ @ columns)
 
 
-def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
+def alu(op: Op, imm: int | None, used: Indices, acc: Array) -> None:
     """Compute acc[dst] = op(acc[dst], acc[src] or imm), one micro-operation after the other.
 
     Independent neighbouring micro-operations are computed together: see runs().
     """
-    dst, src = found.dst, found.dst if imm is not None else found.src
+    dst, src = used.dst, used.dst if imm is not None else used.src
     for run in runs(dst, src):
         at = dst[run]
         other = np.int32(imm) if imm is not None else acc[src[run]]

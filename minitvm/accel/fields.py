@@ -12,38 +12,40 @@ from . import isa
 from .config import Memory
 from .formats import FORMATS, UOP, Field
 
-MOST_UOPS = 1 << 22  # limit per instruction: twice 2048 accumulators x 1024 weights
+MAX_UOPS = 1 << 22  # limit per instruction: twice 2048 accumulators x 1024 weights
 EXAMPLES: Mapping[type[int], str] = {bool: "True or False", isa.Op: "Op.ADD"}
 
 
 # --- types ----------------------------------------------------------------------------------------
 
 
-def check_types(what: str, given: Any) -> None:
-    """Raise ArgumentError unless `given` is an instruction whose fields have the right types."""
-    if type(given) not in FORMATS:
-        raise isa.not_an_instruction(f"{what}: {given!r:.60}")
-    check_kind(f"{what}: flags", given.flags, isa.Flags, fix="Flags(push_next=True)")
-    match given:
+def check_types(what: str, instruction: Any) -> None:
+    """Raise ArgumentError unless it is an instruction whose fields have the right types."""
+    if type(instruction) not in FORMATS:
+        raise isa.not_an_instruction(f"{what}: {instruction!r:.60}")
+    check_kind(f"{what}: flags", instruction.flags, isa.Flags, fix="Flags(push_next=True)")
+    match instruction:
         case isa.Load(memory=memory):
             if type(memory) is not Memory or memory not in isa.LOADABLE:
                 why = f"memory={memory!r} cannot be loaded"
                 raise ArgumentError(what, why, "UOP, WGT, INP, ACC or ACC_8BIT")
-            _check_pairs(what, given, "y_pad", "x_pad")
+            _check_pairs(what, instruction, "y_pad", "x_pad")
         case isa.Store(memory=memory):
             if memory is not Memory.OUT:
                 raise ArgumentError(what, f"memory={memory!r} cannot be stored", "Memory.OUT")
         case isa.Gemm() | isa.Alu():
-            check_kind(f"{what}: loops", given.loops, isa.UopLoops, fix="UopLoops(begin=0, end=1)")
-            _check_pairs(what, given.loops, "dst_factors", "src_factors", "wgt_factors")
+            check_kind(
+                f"{what}: loops", instruction.loops, isa.UopLoops, fix="UopLoops(begin=0, end=1)"
+            )
+            _check_pairs(what, instruction.loops, "dst_factors", "src_factors", "wgt_factors")
         case _:
             pass
-    for field in FORMATS[type(given)].fields:
-        if field.kind in EXAMPLES and type(value := field.read(given)) is not field.kind:
+    for field in FORMATS[type(instruction)].fields:
+        if field.kind in EXAMPLES and type(value := field.read(instruction)) is not field.kind:
             check_kind(f"{what}: {field.path}", value, field.kind, fix=EXAMPLES[field.kind])
-    if isinstance(given, isa.Alu):
-        imm = given.imm
-        if given.loops.wgt_factors != (0, 0):
+    if isinstance(instruction, isa.Alu):
+        imm = instruction.imm
+        if instruction.loops.wgt_factors != (0, 0):
             raise ArgumentError(what, "the ALU does not read weights", "wgt_factors=(0, 0)")
         if imm is not None and (type(imm) is not int or imm not in isa.IMMEDIATES):
             why = f"not an int from {isa.IMMEDIATES[0]} to {isa.IMMEDIATES[-1]}"
@@ -53,10 +55,10 @@ def check_types(what: str, given: Any) -> None:
 def _check_pairs(what: str, record: Any, *names: str) -> None:
     """Raise ArgumentError unless the attributes `names` of a record are pairs."""
     for name in names:
-        given = getattr(record, name)
-        if type(given) is not tuple or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        pair = getattr(record, name)
+        if type(pair) is not tuple or len(pair) != 2:  # pyright: ignore[reportUnknownArgumentType]
             why = f"not a pair {'(before, after)' if name.endswith('pad') else '(outer, inner)'}"
-            raise ArgumentError(f"{what}: {name}={given!r:.60}", why, f"{name}=(0, 0)")
+            raise ArgumentError(f"{what}: {name}={pair!r:.60}", why, f"{name}=(0, 0)")
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -65,8 +67,8 @@ def _check_pairs(what: str, record: Any, *names: str) -> None:
 def check_number(what: str, name: str, value: object, limit: int) -> None:
     """Raise ArgumentError unless `value` is an int from 0 to `limit` - 1."""
     if type(value) is not int or not 0 <= value < limit:
-        given, fix = reprlib.repr(value), f"{name}=0, or int(n) for a numpy integer n"
-        raise ArgumentError(f"{what}: {name}={given}", f"not an int from 0 to {limit - 1}", fix)
+        shown, fix = reprlib.repr(value), f"{name}=0, or int(n) for a numpy integer n"
+        raise ArgumentError(f"{what}: {name}={shown}", f"not an int from 0 to {limit - 1}", fix)
 
 
 def _check_numbers(what: str, fields: tuple[Field, ...], record: object) -> None:
@@ -106,8 +108,8 @@ def _about(instruction: isa.Instruction) -> Iterator[Reason]:
                     f"its uops begin at {loops.begin}, after their end {loops.end}",
                     "begin <= end",
                 )
-            if loops.count > MOST_UOPS:
-                why = f"it issues {loops.count} micro-operations, more than {MOST_UOPS}"
+            if loops.count > MAX_UOPS:
+                why = f"it issues {loops.count} micro-operations, more than {MAX_UOPS}"
                 yield why, "several instructions"
         case isa.Finish(flags=flags) if flags != isa.NO_FLAGS:
             yield "FINISH cannot carry tokens", "a compute nop before it that pops them"

@@ -43,8 +43,8 @@ class Footprints:
         self.dram = -(-end // piece)  # pieces in total
         self.known: dict[tuple[int, tuple[Memory, ...]], list[Access]] = {}
 
-    def of(self, instruction: Instruction, found: Indices | None) -> list[Access]:
-        """Return the accesses of an instruction; `found` are the indices of a GEMM or ALU."""
+    def of(self, instruction: Instruction, used: Indices | None) -> list[Access]:
+        """Return the accesses of an instruction; `used` are the indices of a GEMM or ALU."""
         match instruction:
             case Load(x=0) | Store(x=0) | Load(memory=Memory.UOP):
                 return []
@@ -59,13 +59,13 @@ class Footprints:
             case Finish():
                 return [Access(DRAM, slice(0, self.dram), False)]
             case Gemm() | Alu():
-                assert found is not None, "resolve() gives indices for every gemm and alu"
-                key = id(found), sources(instruction)
+                assert used is not None, "resolve() gives indices for every gemm and alu"
+                key = id(used), sources(instruction)
                 if key not in self.known:
-                    reads = zip(key[1], (found.src, found.wgt), strict=False)
+                    reads = zip(key[1], (used.src, used.wgt), strict=False)
                     self.known[key] = [
                         *(Access(memory, _distinct(used), False) for memory, used in reads),
-                        Access(Memory.ACC, _distinct(found.dst), True),
+                        Access(Memory.ACC, _distinct(used.dst), True),
                     ]
                 return self.known[key]
 
@@ -81,6 +81,6 @@ class Footprints:
 
 def _distinct(elements: Ints) -> slice | Ints:
     """Return the distinct elements, as a slice if they are contiguous."""
-    found = np.unique(elements)
-    whole = slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
-    return whole if whole.stop - whole.start == len(found) else found
+    distinct = np.unique(elements)
+    whole = slice(int(distinct[0]), int(distinct[-1]) + 1) if len(distinct) else slice(0, 0)
+    return whole if whole.stop - whole.start == len(distinct) else distinct

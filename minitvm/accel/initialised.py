@@ -69,9 +69,9 @@ def memory_faults(
     return tuple(reads), tuple(stale)
 
 
-def _first(access: Access, state: Ints, wanted: int) -> int | None:
-    """Return the first element of an access that is in the state `wanted`, or None."""
-    at = np.flatnonzero(state[access.elements] == wanted)
+def _first(access: Access, state: Ints, kind: int) -> int | None:
+    """Return the first element of an access that is in the state `kind`, or None."""
+    at = np.flatnonzero(state[access.elements] == kind)
     if not len(at):
         return None
     elements = access.elements

@@ -15,8 +15,10 @@ There are four queues of tokens, two between neighbouring units:
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from itertools import compress
 from typing import TypeAlias
 
 from minitvm.base import ArgumentError, check_kind
@@ -197,6 +199,24 @@ def unit_of(instruction: Instruction) -> Unit:
             return Unit.COMPUTE
         case _:
             raise not_an_instruction(reprlib.repr(instruction))
+
+
+def tokens(unit: Unit, flags: Flags) -> list[tuple[str, Unit | None]]:
+    """Return the tokens of an instruction in order, such as ("pop", Unit.LOAD).
+
+    The unit is None if the flags name a neighbour that does not exist.
+    """
+    prev, next_ = NEIGHBOURS[unit]
+    pops, pushes = (flags.pop_prev, flags.pop_next), (flags.push_prev, flags.push_next)
+    pairs = (("pop", prev), ("pop", next_), ("push", prev), ("push", next_))
+    return list(compress(pairs, (*pops, *pushes)))
+
+
+def flags_of(unit: Unit, tokens: Iterable[tuple[str, Unit]]) -> Flags:
+    """Return the flags of an instruction of `unit` that pops and pushes `tokens`."""
+    prev, _ = NEIGHBOURS[unit]
+    sides = ((verb, "prev" if other is prev else "next") for verb, other in tokens)
+    return Flags(**{f"{verb}_{side}": True for verb, side in sides})
 
 
 def nop(unit: Unit, flags: Flags) -> Instruction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, product
+from functools import cache
 from math import prod
 from numbers import Integral
 from typing import NamedTuple
@@ -62,9 +62,9 @@ class Program:
     def __post_init__(self) -> None:
         """Check the fields, turn lists into tuples, and record each instruction's queues."""
         for name in ("instructions", "uops", "areas"):
-            given = getattr(self, name)
-            check_kind(name, given, Iterable, fix="a list")
-            object.__setattr__(self, name, tuple(given))
+            items = getattr(self, name)
+            check_kind(name, items, Iterable, fix="a list")
+            object.__setattr__(self, name, tuple(items))
         wires = tuple(wire_of(n, instruction) for n, instruction in enumerate(self.instructions))
         object.__setattr__(self, "wires", wires)
         for n, uop in enumerate(self.uops):
@@ -137,49 +137,35 @@ def place(
     return tuple(areas)
 
 
-def _wires() -> dict[isa.Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
-    """Return the Wire of each unit and its flags (pop_prev, pop_next, push_prev, push_next).
-
-    The position -1 stands for a queue that does not exist.
-    """
-    table: dict[isa.Unit, dict[tuple[bool, bool, bool, bool], Wire]] = {}
-    for position, unit in enumerate(UNITS):
-        pops = [_position(neighbour, unit) for neighbour in isa.NEIGHBOURS[unit]]
-        pushes = [_position(unit, neighbour) for neighbour in isa.NEIGHBOURS[unit]]
-        table[unit] = {
-            (a, b, c, d): Wire(
-                position, tuple(compress(pops, (a, b))), tuple(compress(pushes, (c, d)))
-            )
-            for a, b, c, d in product((False, True), repeat=4)
-        }
-    return table
-
-
-def _position(source: isa.Unit | None, to: isa.Unit | None) -> int:
-    """Return the position in QUEUES of the queue from one unit to another, or -1."""
-    return QUEUES.index(isa.QUEUE_FROM_TO[source, to]) if source and to else -1
-
-
-WIRES = _wires()
+@cache
+def _wire(unit: isa.Unit, flags: isa.Flags) -> Wire | None:
+    """Return the Wire for the flags of a unit's instruction; None if a queue does not exist."""
+    queues: dict[str, list[int]] = {"pop": [], "push": []}
+    for verb, other in isa.tokens(unit, flags):
+        if other is None:
+            return None
+        ends = (other, unit) if verb == "pop" else (unit, other)
+        queues[verb].append(QUEUES.index(isa.QUEUE_FROM_TO[ends]))
+    return Wire(UNITS.index(unit), tuple(queues["pop"]), tuple(queues["push"]))
 
 
 def wire_of(n: int, instruction: isa.Instruction) -> Wire:
     """Return the Wire of instruction n; raise ArgumentError if no machine can run it."""
     check_fields(f"instruction {n} ({type(instruction).__name__.lower()})", instruction)
-    unit, flags = isa.unit_of(instruction), instruction.flags
-    found = WIRES[unit][flags.pop_prev, flags.pop_next, flags.push_prev, flags.push_next]
-    if -1 in found.pops or -1 in found.pushes:
+    unit = isa.unit_of(instruction)
+    wire = _wire(unit, instruction.flags)
+    if wire is None:
         side = "before" if unit is isa.Unit.LOAD else "after"
         raise ArgumentError(
             f"instruction {n} ({isa.mnemonic(instruction)})",
             f"its flags name the unit {side} {unit.value}, but there is no such unit",
             "tokens between load and compute, or compute and store; a compute nop can pass them on",
         )
-    return found
+    return wire
 
 
 RESERVED_NAMES = {"DRAM", "uops", *(memory.name.lower() for memory in Memory)}  # of assembly text
-MOST_EXTENTS = 16
+MAX_EXTENTS = 16
 
 
 def check_areas(areas: Sequence[Area]) -> None:
@@ -200,7 +186,7 @@ def check_areas(areas: Sequence[Area]) -> None:
             raise ArgumentError(what, why, "INP, WGT, ACC, ACC_8BIT or OUT")
         check_number(what, "base", area.base, 1 << 32)
         check_kind(f"{what}: shape", area.shape, tuple, fix="shape=(4, 8)")
-        if len(area.shape) > MOST_EXTENTS:
-            raise ArgumentError(what, f"{len(area.shape)} extents, more than {MOST_EXTENTS}")
+        if len(area.shape) > MAX_EXTENTS:
+            raise ArgumentError(what, f"{len(area.shape)} extents, more than {MAX_EXTENTS}")
         for extent in area.shape:
             check_number(what, "extent", extent, 1 << 32)

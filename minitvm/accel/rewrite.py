@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .isa import NEIGHBOURS, NO_FLAGS, Finish, Flags, Instruction, Unit, nop, unit_of
+from .isa import NO_FLAGS, Finish, Flags, Instruction, Unit, flags_of, nop, unit_of
 from .program import Program, check_program
 
 
@@ -44,10 +44,5 @@ def serial(program: Program) -> Program:
 
 def _flags(unit: Unit, before: Unit | None, after: Unit | None) -> Flags:
     """Return flags that pop from unit `before` and push to unit `after`, where these differ."""
-    prev, next_ = NEIGHBOURS[unit]
-    return Flags(
-        pop_prev=before is not None and before is prev,
-        pop_next=before is not None and before is next_,
-        push_prev=after is not None and after is prev,
-        push_next=after is not None and after is next_,
-    )
+    pairs = (("pop", before), ("push", after))
+    return flags_of(unit, [(verb, other) for verb, other in pairs if other not in (None, unit)])

@@ -155,16 +155,14 @@ def durations(program: Program, config: Config) -> list[int]:
     check_program(program)
     check_config(config)
     element_bytes = {memory: config.element_bytes(memory) for memory in Memory}
-    found: list[int] = []
+    times: list[int] = []
     for instruction in program.instructions:
         match instruction:
             case Load(x=0) | Store(x=0) | Finish():
                 cycles = 0
             case Load(memory=memory, x=x, y=y) | Store(memory=memory, x=x, y=y):
-                beats = -(-x * element_bytes[memory] // config.port_bytes)
                 padded = total(instruction) - x * y
-                rows = y * (beats + config.dma_row)
-                cycles = config.issue + config.dma_latency + rows + padded
+                cycles = config.transfer_cycles(element_bytes[memory], x, y, padded)
             case Gemm(loops=loops):
                 cycles = config.issue + config.fill + loops.count
             case Alu(loops=loops, imm=imm):
@@ -172,8 +170,8 @@ def durations(program: Program, config: Config) -> list[int]:
                 cycles = config.issue + config.fill + loops.count * interval
             case _:
                 assert_never(instruction)
-        found.append(cycles)
-    return found
+        times.append(cycles)
+    return times
 
 
 NEVER = 1 << 62
@@ -317,7 +315,7 @@ class _Machine:
 
 def _blocked(program: Program, machine: _Machine) -> tuple[Blocked, ...]:
     """Return, for each unit with instructions left, what it waits for."""
-    found: list[Blocked] = []
+    blocked: list[Blocked] = []
     for position, unit in enumerate(UNITS):
         head, stream = machine.heads[position], machine.streams[position]
         later = (n for n in range(machine.fetched, len(machine.wires)))
@@ -332,5 +330,5 @@ def _blocked(program: Program, machine: _Machine) -> tuple[Blocked, ...]:
             n = next((n for n in later if machine.wires[n].unit == position), -1)
             stall = Stall.FETCH
         if n >= 0:
-            found.append(Blocked(unit, n, mnemonic(program.instructions[n]), stall))
-    return tuple(found)
+            blocked.append(Blocked(unit, n, mnemonic(program.instructions[n]), stall))
+    return tuple(blocked)

@@ -98,12 +98,12 @@ def predecessors(program: Program) -> list[tuple[int, ...]]:
         for q in wire.pushes:
             pushed[q].append(n)
     popped, last = [0] * len(QUEUES), [-1] * len(UNITS)
-    found: list[tuple[int, ...]] = []
+    earlier: list[tuple[int, ...]] = []
     for n, wire in enumerate(program.wires):
         before = [last[wire.unit]] if last[wire.unit] >= 0 else []
         for q in wire.pops:
             before += pushed[q][popped[q] : popped[q] + 1]
             popped[q] += 1
         last[wire.unit] = n
-        found.append(tuple(before))
-    return found
+        earlier.append(tuple(before))
+    return earlier

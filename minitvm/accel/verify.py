@@ -27,7 +27,7 @@ from .program import QUEUES, UNITS, Program, check_program, label
 from .timing import Blocked, measure
 from .tokens import in_order, predecessors, walk
 
-MOST_RACES = 1000
+MAX_RACES = 1000
 SHOWN = 3  # faults of each kind in the repr of a verdict
 
 
@@ -70,7 +70,7 @@ class Verdict:
     hazards        accumulators that are read too soon after a write
     uninitialised  reads of elements that nothing has written: an earlier program's data
     stale          a warning only: stores of accumulators that were loaded but not computed
-    more           whether there are more races than the MOST_RACES that are listed
+    more           whether there are more races than the MAX_RACES that are listed
     """
 
     deadlock: tuple[Blocked, ...] = ()
@@ -92,11 +92,11 @@ class Verdict:
         return not (self.deadlock or self.leaks or self.races or self.hazards or self.uninitialised)
 
 
-def _few(found: tuple[object, ...]) -> str:
+def _few(faults: tuple[object, ...]) -> str:
     """Format the first few faults, and how many more there are; explain() lists all of them."""
-    if len(found) <= SHOWN:
-        return repr(found)
-    return f"({', '.join(map(repr, found[:SHOWN]))}, and {len(found) - SHOWN} more)"
+    if len(faults) <= SHOWN:
+        return repr(faults)
+    return f"({', '.join(map(repr, faults[:SHOWN]))}, and {len(faults) - SHOWN} more)"
 
 
 def verify(program: Program, config: Config = vta_pynq) -> Verdict:
@@ -108,14 +108,14 @@ def verify(program: Program, config: Config = vta_pynq) -> Verdict:
     deadlock = measure(program, config).blocked
     footprints = Footprints(program, config)
     races = iter(()) if deadlock else _races(program, config, resolved, footprints)
-    listed = tuple(islice(races, MOST_RACES))
-    found = ((), ()) if deadlock else memory_faults(program, config, resolved, footprints)
+    listed = tuple(islice(races, MAX_RACES))
+    memory = ((), ()) if deadlock else memory_faults(program, config, resolved, footprints)
     return Verdict(
         deadlock,
         leaks(program),
         listed,
         tuple(hazards(program, config, resolved)),
-        *found,
+        *memory,
         more=next(races, None) is not None,
     )
 
@@ -232,24 +232,24 @@ def hazards(
     accumulator, a reset reads none.
     """
     known: dict[tuple[int, bool], Hazard | None] = {}  # equal loops share their indices
-    for n, (instruction, found) in enumerate(zip(program.instructions, resolved, strict=True)):
-        if found is None or (isinstance(instruction, Gemm) and instruction.reset):
+    for n, (instruction, used) in enumerate(zip(program.instructions, resolved, strict=True)):
+        if used is None or (isinstance(instruction, Gemm) and instruction.reset):
             continue
         two = sources(instruction) == (Memory.ACC,)
-        key = id(found), two
+        key = id(used), two
         if key not in known:
-            known[key] = _hazard(n, found, two, config.rmw_distance)
+            known[key] = _hazard(n, used, two, config.rmw_distance)
         hazard = known[key]
         if hazard is not None:
             yield replace(hazard, index=n)
 
 
-def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
+def _hazard(n: int, used: Indices, two: bool, least: int) -> Hazard | None:
     """Return the first read of what one of the last `least` - 1 micro-operations wrote, or None."""
     first: Hazard | None = None
-    for distance in range(1, min(least, len(found.dst))):
-        written = found.dst[:-distance]
-        for read in (found.dst, found.src) if two else (found.dst,):
+    for distance in range(1, min(least, len(used.dst))):
+        written = used.dst[:-distance]
+        for read in (used.dst, used.src) if two else (used.dst,):
             at = np.flatnonzero(read[distance:] == written)
             if len(at) and (first is None or int(at[0]) + distance < first.step):
                 first = Hazard(n, int(at[0]) + distance, distance, int(written[at[0]]))

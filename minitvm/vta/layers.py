@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minitvm import accel
+from minitvm.base import check_count
 
-from .arguments import check_count
 from .tilings import check_layer, cost
 from .top import Tiling
 from .workloads import Convolution, Layer

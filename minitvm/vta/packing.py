@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitvm import te
-from minitvm.base import ArgumentError, ExprError, check_kind
+from minitvm.base import ArgumentError, ExprError, check_count, check_kind, is_count
 
-from .arguments import check_count, is_count
 from .environment import Environment, get_env
 
 MOST = 1 << 16  # most numbers in a block: more than any machine needs

@@ -37,9 +37,9 @@ def build(
     """
     del target_host
     _check_target(target)
-    made = driver.build(s, args, "vta", name)
-    assert isinstance(made, runtime.AcceleratorFunction)
-    return made
+    function = driver.build(s, args, "vta", name)
+    assert isinstance(function, runtime.AcceleratorFunction)
+    return function
 
 
 def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[None]:
@@ -49,9 +49,9 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
     """
     if debug_flag or options:
         every = {"debug_flag": debug_flag, **options}
-        given = ", ".join(f"{k}={v!r:.30}" for k, v in every.items())
+        shown = ", ".join(f"{k}={v!r:.30}" for k, v in every.items())
         fix = 'build_config(); f.source("vta") shows the instructions, vta.lower takes passes='
-        raise ArgumentError(f"build_config({given})", "no pass of minitvm has such an option", fix)
+        raise ArgumentError(f"build_config({shown})", "no pass of minitvm has such an option", fix)
     return nullcontext()
 
 
@@ -92,12 +92,12 @@ def verify(
     return accel.verify(*_code_and_machine(program, config))
 
 
-def _code_and_machine(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
-    """Return the program of `given` and the machine: `config`, or by default that of `given`."""
-    if isinstance(given, runtime.AcceleratorFunction):
-        return given.program, given.machine(config)
-    if not isinstance(given, accel.Program):
+def _code_and_machine(program: Any, config: Any) -> tuple[accel.Program, accel.Config]:
+    """Return the program and the machine: `config`, or by default the one of a function."""
+    if isinstance(program, runtime.AcceleratorFunction):
+        return program.program, program.machine(config)
+    if not isinstance(program, accel.Program):
         why = "not a program for the accelerator"
-        raise ArgumentError(reprlib.repr(given), why, "vta.build(s, args).program")
+        raise ArgumentError(reprlib.repr(program), why, "vta.build(s, args).program")
     config = lowering.machine() if config is None else config
-    return given, check_kind("config", config, accel.Config, fix="vta.vta_pynq")
+    return program, check_kind("config", config, accel.Config, fix="vta.vta_pynq")

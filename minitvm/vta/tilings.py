@@ -18,15 +18,14 @@ from itertools import product
 from math import prod
 
 from minitvm import accel, codegen, driver, lowering
-from minitvm.base import BuildError, ScheduleError, check_kind, divisors
+from minitvm.base import BuildError, ScheduleError, check_count, check_kind, divisors
 
-from .arguments import check_count
 from .environment import Environment
 from .top import Tiling
 from .workloads import Box, Layer
 
 ALU_OPERATIONS = 3  # shift, max, min; a bias and a residual add one each
-MOST_SIMULATIONS = 300
+MAX_SIMULATIONS = 300
 
 
 # --- closed forms --------------------------------------------------------------------------------
@@ -170,9 +169,8 @@ def _cycles(config: accel.Config, element: int, dims: Box) -> int:
     """
     total = 0
     for part in codegen.transfers("a tile", dims, 1):
-        beats = -(-part.x.n * element // config.port_bytes)
         padded = part.y.total * part.x.total - part.y.n * part.x.n
-        total += config.issue + config.dma_latency + part.y.n * (beats + config.dma_row) + padded
+        total += config.transfer_cycles(element, part.x.n, part.y.n, padded)
     return total
 
 
@@ -235,7 +233,7 @@ def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
         and uops <= lowering.capacity(config, accel.Memory.UOP)
         and elements >= config.rmw_distance
         and max((*loops, 1)) <= lowering.MAX_ITERATIONS
-        and prod(loops) <= accel.MOST_UOPS
+        and prod(loops) <= accel.MAX_UOPS
         and _movable(layer, at, config)
     )
 
@@ -279,7 +277,7 @@ def best_tiling(
     layer: Layer,
     config: accel.Config = accel.vta_pynq,
     threads: int = 1,
-    most: int = MOST_SIMULATIONS,
+    most: int = MAX_SIMULATIONS,
 ) -> Best:
     """Search for the fastest tiling by simulating the programs that vta.build makes.
 
@@ -292,18 +290,18 @@ def best_tiling(
         what = f"{layer} on {config.name} with {threads} threads"
         fix = "fewer threads, or a Config with larger memories"
         raise ScheduleError(what, "no tiling fits into the memories", fix)
-    found: tuple[int, Tiling] | None = None
+    best: tuple[int, Tiling] | None = None
     tried = 0
     for bound, n in order:
-        if tried == most or (found is not None and bound >= found[0]):
+        if tried == most or (best is not None and bound >= best[0]):
             break
         cycles = accel.measure(program(layer, tilings[n], config), config).cycles
         tried += 1
-        if found is None or cycles < found[0]:
-            found = cycles, tilings[n]
-    assert found is not None
-    proven = tried == len(order) or order[tried][0] >= found[0]
-    return Best(found[1], found[0], tried, len(order), proven)
+        if best is None or cycles < best[0]:
+            best = cycles, tilings[n]
+    assert best is not None
+    proven = tried == len(order) or order[tried][0] >= best[0]
+    return Best(best[1], best[0], tried, len(order), proven)
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:

@@ -16,9 +16,8 @@ from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from minitvm import te
-from minitvm.base import ArgumentError, ExprError, ScheduleError, check_kind
+from minitvm.base import ArgumentError, ExprError, ScheduleError, check_kind, is_count
 
-from .arguments import is_count
 from .environment import Environment, get_env
 
 CONV2D, DENSE, WIDENED = "vta_conv2d", "vta_dense", "vta_widened"  # tags
@@ -208,13 +207,13 @@ def _shapes(
     return a, b
 
 
-def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
-    """Return `given`, one int or two, as a pair; raise ExprError if an int is below `least`."""
-    several = isinstance(given, list | tuple)
-    pair = tuple(cast("Sequence[Any]", given)) if several else (given, given)
+def _pair(what: str, sizes: Any, least: int) -> tuple[int, int]:
+    """Return `sizes`, one int or two, as a pair; raise ExprError if an int is below `least`."""
+    several = isinstance(sizes, list | tuple)
+    pair = tuple(cast("Sequence[Any]", sizes)) if several else (sizes, sizes)
     if len(pair) != 2 or not all(is_count(n, least) for n in pair):
         why = f"expected one or two ints of at least {least}"
-        raise ExprError(f"{what}={reprlib.repr(given)}", why, f"{what}=(1, 1)")
+        raise ExprError(f"{what}={reprlib.repr(sizes)}", why, f"{what}=(1, 1)")
     return int(pair[0]), int(pair[1])
 
 
@@ -264,21 +263,21 @@ def _stages(out: te.Tensor) -> tuple[te.ComputeOp, list[te.ComputeOp]]:
 
     Raises ScheduleError if `out` does not have this form.
     """
-    found: list[te.ComputeOp] = []
+    stages: list[te.ComputeOp] = []
     op = out.op
     while isinstance(op, te.ComputeOp):
-        found.append(op)
+        stages.append(op)
         sources = [x.op for x in op.input_tensors if not _is_loaded(x)]
         if op.tag in (CONV2D, DENSE) or len(sources) != 1:
             break
         (op,) = sources
-    if len(found) < 2 or found[-1].tag not in (CONV2D, DENSE):
+    if len(stages) < 2 or stages[-1].tag not in (CONV2D, DENSE):
         raise ScheduleError(
             f"vta.top.schedule({out.name})",
             f"{op.name} is not a packed product followed by elementwise stages",
             "top.requantize(top.conv2d(data, weight))",
         )
-    return found[-1], found[1:-1]
+    return stages[-1], stages[1:-1]
 
 
 def _axes(s: te.Schedule, t: te.Tensor | te.ComputeOp) -> tuple[te.Axis, ...]:

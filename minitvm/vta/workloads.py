@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from minitvm import accel, codegen, te
-from minitvm.base import ArgumentError, check_flag, check_text
+from minitvm.base import ArgumentError, check_flag, check_text, is_count
 
-from .arguments import is_count
 from .environment import get_env
 from .top import Tiling, conv2d, dense, requantize, schedule
 
@@ -69,10 +68,6 @@ class Layer(ABC):
     @abstractmethod
     def grid(self, config: accel.Config) -> tuple[int, int]:
         """Return the result's (rows, columns) in elements; tiles divide both."""
-
-    @abstractmethod
-    def pixels(self, config: accel.Config) -> int:
-        """Return how many elements of the data are read in each block of input channels."""
 
     @abstractmethod
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
@@ -147,17 +142,6 @@ class Convolution(Layer):
         del config
         return self.out
 
-    def pixels(self, config: accel.Config) -> int:
-        """Return how many pixels are read; with a stride, some pixels may be skipped."""
-        del config
-        return self._touched(0) * self._touched(1)
-
-    def _touched(self, d: int) -> int:
-        """Return how many rows (or columns) of the data are read."""
-        starts = range(-self.pad, self.out[d] * self.stride - self.pad, self.stride)
-        read = {y for a in starts for y in range(a, a + self.kernel)}
-        return len(read & {*range(self.size[d])})
-
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
         """Return the box that one step reads: channels, rows and columns, padded at the border."""
         del config
@@ -226,10 +210,6 @@ class Dense(Layer):
     def grid(self, config: accel.Config) -> tuple[int, int]:
         """Return (1, number of blocks of the batch); the last block may be padded."""
         return 1, -(-self.batch // config.batch)
-
-    def pixels(self, config: accel.Config) -> int:
-        """Return the number of blocks of the batch."""
-        return self.grid(config)[1]
 
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
         """Return the box of one step: a tile's part of the batch, and its input channels."""
