@@ -252,7 +252,7 @@ class _Compiler:
     # statements
 
     def stmt(self, s: Stmt) -> Run:
-        return _in_turn([self.part(p) for p in in_order(s)])
+        return _in_sequence([self.part(p) for p in in_order(s)])
 
     def part(self, s: Stmt) -> Run:
         """Compile one statement from `in_order`: an allocation is compiled without its body."""
@@ -264,7 +264,7 @@ class _Compiler:
             case If():
                 return self.branch(s)
             case Seq():
-                return _in_turn([])
+                return _in_sequence([])
             case Allocate():
                 return self.allocate(s)
             case Evaluate(value):
@@ -303,7 +303,7 @@ class _Compiler:
 
     def branch(self, s: If) -> Run:
         cond, body = self.value(s.cond), self.stmt(s.body)
-        orelse = _in_turn([]) if s.orelse is None else self.stmt(s.orelse)
+        orelse = _in_sequence([]) if s.orelse is None else self.stmt(s.orelse)
         n = lanes(s.cond)
         if n == 1:
             return lambda frame: body(frame) if cond(frame) else orelse(frame)
@@ -361,7 +361,7 @@ def _sum(parts: list[tuple[Run, int]], const: int) -> Run:
     return run
 
 
-def _in_turn(parts: list[Run]) -> Run:
+def _in_sequence(parts: list[Run]) -> Run:
     if len(parts) == 1:
         return parts[0]
 

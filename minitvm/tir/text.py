@@ -190,8 +190,8 @@ class Printer:
         match s:
             case For(var, extent, body, kind, thread):
                 n = self.expr(extent) + (f", {thread!r}" if thread else "")
-                turns = "range" if kind == "serial" else kind
-                yield f"{tab}for {self.name(var)} in {turns}({n}):"
+                range_ = "range" if kind == "serial" else kind
+                yield f"{tab}for {self.name(var)} in {range_}({n}):"
                 yield from self.lines(body, depth + 1)
             case Store(buffer, indices, value):
                 yield f"{tab}{self.element(buffer, indices)} = {self.expr(value)}"
