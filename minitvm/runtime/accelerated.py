@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitvm import accel, tir
-from minitvm.base import ArgumentError, check_kind, is_count
+from minitvm.base import ArgumentError, check_kind
 
 from .arguments import Arguments
 from .function import Function, Times
