@@ -49,4 +49,14 @@ from .storage import (
     StorageAlign,
     store_conditions,
 )
-from .threads import TAGS, WARP, check_tag, is_shared_by, is_virtual, scope_rank, thread_rank
+from .threads import (
+    BLOCKS,
+    TAGS,
+    THREADS,
+    WARP,
+    check_tag,
+    is_shared_by,
+    is_virtual,
+    scope_rank,
+    thread_rank,
+)

@@ -1,0 +1,9 @@
+"""A simulated GPU: it runs all threads of a kernel on numpy, finds races and counts traffic."""
+
+# pyright: reportUnusedImport=false
+
+from .kernel import BARRIER, WARP_BARRIER
+from .report import AccessCounts, Fault, KernelError, KernelReport, Report, raise_faults
+from .run import run
+from .threads import Launch, launch_of
+from .values import SHUFFLES

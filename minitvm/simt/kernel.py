@@ -1,0 +1,392 @@
+"""A kernel that runs on all threads of a batch at once: threads are an axis of numpy arrays.
+
+Statements become closures, as in tir.interpret. Threads that take another way through a condition,
+or that leave a loop earlier, are lanes that are not active. All threads run in lockstep, so a race
+does not change values here; the shadow memory finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from minitvm import lowering, schedule, tir
+from minitvm.base import BuildError
+
+from . import report as faults
+from .memory import Memory
+from .report import AccessCounts, Fault, KernelReport
+from .shadow import MANY, Race, same
+from .threads import BATCH, Batch, Launch
+from .traffic import BANKS, SECTOR, WORD, Cost, cost
+from .values import Frame, Run, Values
+
+BARRIER = "syncthreads"
+WARP_BARRIER = "syncwarp"
+WIDE = (8, 16)  # the bytes of a vectorized access that a thread does at once
+
+
+class LaunchEnded(Exception):  # noqa: N818
+    """Raised to end a launch after a fault that leaves nothing sensible to go on with."""
+
+
+class Kernel(Values):
+    """One kernel, compiled for a launch.
+
+    memories   the buffers outside the kernel; those inside are added
+    races      whether to look for races; counters: whether to count what accesses cost
+    """
+
+    def __init__(
+        self,
+        name: str,
+        body: tir.Stmt,
+        memories: Mapping[tir.Buffer, Memory],
+        launch: Launch,
+        printer: tir.Printer,
+        *,
+        races: bool,
+        counters: bool,
+    ) -> None:
+        loops = [s for s in lowering.every(body) if isinstance(s, tir.For)]
+        super().__init__({s.var: s.thread for s in loops if _is_hardware(s)})
+        self.memories = dict(memories)
+        self.report = KernelReport(name, launch)
+        self.launch, self.printer, self.races, self.counters = launch, printer, races, counters
+        self._costs: dict[tuple[int, int], Cost] = {}
+        self.stopped = False  # by a fault, before the end
+        self._around: list[str] = []  # conditions and loops around that may split the threads
+        self._vector: tir.For | None = None  # the innermost vectorized loop
+        self._reported: set[tuple[str, str, str]] = set()
+        self._run = self.stmt(body)
+
+    def run(self, values: Mapping[tir.Var, int]) -> KernelReport:
+        """Run all blocks, some at a time; `values` has the symbolic sizes."""
+        frame: Frame = [None] * (len(self.slots) + 1)
+        for v, n in values.items():
+            if v in self.slots:
+                frame[self.slots[v]] = n
+        step = max(1, BATCH // self.launch.threads)
+        try:
+            for first in range(0, self.launch.blocks, step):
+                self.start(Batch(self.launch, first, min(step, self.launch.blocks - first)))
+                self._run(frame)
+                for memory in self.memories.values():
+                    memory.forget()
+        except LaunchEnded:
+            self.stopped = True
+        return self.report
+
+    # faults
+
+    def fault(self, kind: str, access: str, mask: Any = None, **about: Any) -> None:
+        """Report a fault of the active lanes in `mask`, once for each access."""
+        key = kind, access, about.get("other", "")
+        if key in self._reported:
+            return
+        self._reported.add(key)
+        if mask is not None and np.ndim(mask):
+            first = self.batch.of(self.batch.thread)[np.argmax(mask)]
+            about |= {"thread": self.launch.name(int(first)), "lanes": int(np.count_nonzero(mask))}
+        self.report.faults.append(Fault(kind, access, **about))
+
+    def stop(self, kind: str, access: str, mask: Any = None, **about: Any) -> None:
+        """Report a fault and end the launch."""
+        self.fault(kind, access, mask, **about)
+        raise LaunchEnded
+
+    def inactive(self, e: tir.Call, mask: Any) -> None:
+        self.fault(faults.INACTIVE, self.printer.expr(e), mask)
+
+    def race(self, memory: Memory, access: int, race: Race) -> None:
+        """Report a race that the shadow of `memory` has found."""
+        where = f"{memory.scope} {self.printer.name(memory.buffer)}[{race.position % memory.size}]"
+        self.fault(
+            race.kind,
+            self.report.accesses[access].access,
+            race.mask,
+            other=self.report.accesses[race.other].access,
+            other_thread="several threads"
+            if race.thread == MANY
+            else self.launch.name(race.thread),
+            detail=f"no barrier orders their accesses of {where}",
+        )
+
+    # accesses
+
+    def memory(self, buffer: tir.Buffer) -> Memory:
+        memory = self.memories.get(buffer)
+        if memory is None:
+            size = tir.elements(buffer)
+            if not isinstance(size, int):
+                what = f"{buffer.name} in {buffer.scope!r} memory"
+                why = "its size must be known when the kernel is compiled"
+                raise BuildError(what, why, "a constant extent")
+            memory = self.memories[buffer] = Memory(buffer, size)
+        return memory
+
+    def access(self, e: tir.Load | tir.Store, text: str) -> tuple[Memory, Run, int]:
+        """Compile an access: its memory, its checked and counted index, its number in the report.
+
+        Accesses of local memory have no number: they neither race nor cost anything here.
+        """
+        if len(e.indices) != 1:
+            why = "an access of a GPU has one offset"
+            raise BuildError(text, why, "run the pass `flatten` first")
+        memory, index, number = self.memory(e.buffer), self.index(e.indices[0]), -1
+        count: Callable[[Frame, Any], None] | None = None
+        if memory.scope != "local":
+            number = len(self.report.accesses)
+            self.report.accesses.append(AccessCounts(text, memory.scope))
+            if self.counters and memory.scope != "warp":
+                count = self.counter(memory, number, e.indices[0])
+
+        def checked(frame: Frame) -> Any:
+            i = index(frame)
+            self.check(memory, text, i)
+            if count is not None:
+                count(frame, i)
+            return i
+
+        return memory, checked, number
+
+    def check(self, memory: Memory, text: str, index: Any) -> None:
+        """Stop the launch if an index of the active lanes is out of bounds."""
+        outside = memory.outside(index)
+        if np.any(outside):
+            bad = index if np.ndim(index) == 0 else index[np.argmax(outside)]
+            name = self.printer.name(memory.buffer)
+            detail = f"{name} has elements 0 to {memory.size - 1}, this is {int(bad)}"
+            self.stop(faults.OUT_OF_BOUNDS, text, outside, detail=detail)
+
+    def counter(
+        self, memory: Memory, number: int, index: tir.Index
+    ) -> Callable[[Frame, Any], None]:
+        """Return what counts an access each time that it runs.
+
+        Accesses whose indices differ by a multiple of a sector, or of all banks, cost the same.
+        """
+        parts, counts = self.parts(index), self.report.accesses[number]
+        element = memory.buffer.dtype.bytes
+        bytes_alike = SECTOR if memory.scope == "global" else BANKS * WORD
+        period = max(1, bytes_alike // element)
+        width, first = self.width(index, element)
+
+        def count(frame: Frame, i: Any) -> None:
+            if first is not None and frame[first] != 0:
+                return  # the first iteration has counted the whole vector
+            batch = self.batch
+            counts.runs += 1
+            counts.lanes += len(batch.lanes())
+            key = None
+            if parts is not None and batch.active is None:
+                key = number, parts[1](frame) % period
+            found = self._costs.get(key) if key else None
+            if found is None:
+                found = cost(memory.scope, i, batch, element, width)
+                if key:
+                    self._costs[key] = found
+            counts.requests += found.requests
+            counts.sectors += found.sectors
+            counts.needed += found.needed
+            counts.wavefronts += found.wavefronts
+
+        return count
+
+    def start(self, batch: Batch) -> None:
+        super().start(batch)
+        self._costs.clear()  # the thread parts of indices differ between batches
+
+    def width(self, index: tir.Index, element: int) -> tuple[int, int | None]:
+        """Return how many elements a thread accesses at once, and the slot of their counter."""
+        loop = self._vector
+        if loop is None or not isinstance(loop.extent, int) or loop.extent * element not in WIDE:
+            return 1, None
+        linear = tir.coefficient(index, loop.var)
+        if linear is None or not tir.prove_equal(linear[0], 1):
+            return 1, None
+        return loop.extent, self.slot(loop.var)
+
+    def load(self, e: tir.Load) -> Run:
+        text = self.printer.expr(e)
+        memory, index, number = self.access(e, text)
+
+        def run(frame: Frame) -> Any:
+            at = memory.at(self.batch, index(frame))
+            if memory.written is not None:
+                known = memory.written[at]
+                if not known.all():
+                    self.fault(faults.UNINITIALISED, text, ~known)
+            if memory.shadow is not None:
+                for race in memory.shadow.read(at, self.batch, number):
+                    self.race(memory, number, race)
+            return memory.data[at]
+
+        return run
+
+    # statements
+
+    def stmt(self, s: tir.Stmt) -> Run:
+        parts = [self.part(part) for part in tir.in_order(s)]
+        if len(parts) == 1:
+            return parts[0]
+
+        def run(frame: Frame) -> None:
+            for part in parts:
+                part(frame)
+
+        return run
+
+    def part(self, s: tir.Stmt) -> Run:
+        """Compile one statement from `in_order`: an allocation is compiled without its body."""
+        match s:
+            case tir.For():
+                return self.bound_loop(s) if s.kind == "bind" else self.loop(s)
+            case tir.Store():
+                return self.store(s)
+            case tir.If():
+                return self.branch(s)
+            case tir.Seq():
+                return lambda _: None
+            case tir.Allocate(buffer):
+                memory = self.memory(buffer)
+                return lambda _: memory.begin(self.batch, self.races)
+            case tir.Pragma(_, _, body):
+                return self.stmt(body)
+            case tir.Evaluate(tir.Call(name)) if name in (BARRIER, WARP_BARRIER):
+                return self.barrier(name)
+            case tir.Evaluate(value):
+                return self.value(value)
+
+    def bound_loop(self, s: tir.For) -> Run:
+        """Compile a loop over threads: each thread runs one iteration."""
+        if schedule.is_virtual(s.thread):
+            return self.loop(s)
+        body, threads = self.stmt(s.body), self.launch.extent(s.thread)
+        extent = self.index(s.extent)
+        loop = f"loop {self.printer.name(s.var)} bound to {s.thread}"
+
+        def run(frame: Frame) -> None:
+            n = extent(frame)
+            if n != threads:
+                detail = f"it has {n} iterations, but {threads} threads run"
+                self.stop(faults.EXTENT, loop, detail=detail)
+            body(frame)
+
+        return run
+
+    def barrier(self, name: str) -> Run:
+        """Compile a barrier: all active blocks begin a new epoch."""
+        around = " inside " + " and ".join(self._around) if self._around else ""
+
+        def run(_: Frame) -> None:
+            batch, threads = self.batch, self.launch.threads
+            self.report.barriers += 1
+            if batch.active is None:
+                batch.epoch += 1
+                return
+            arrived = np.bincount(batch.block[batch.active], minlength=batch.blocks)
+            partial = (arrived > 0) & (arrived < threads)
+            if partial.any():
+                block = int(np.argmax(partial))
+                detail = f"{arrived[block]} of {threads} threads of block {batch.first + block}"
+                self.stop(faults.DIVERGENT, f"{name}(){around}", detail=f"reached by {detail}")
+            batch.epoch[arrived > 0] += 1
+
+        return run
+
+    def loop(self, s: tir.For) -> Run:
+        """Compile a loop; threads with fewer iterations leave it earlier."""
+        extent, slot, outer = self.index(s.extent), self.slot(s.var), self._vector
+        self._vector = s if s.kind == "vectorize" else outer
+        uniform = self.is_uniform(s.extent)
+        text = f"for {self.printer.name(s.var)} in range({self.printer.expr(s.extent)})"
+        with self.inside("" if uniform else text):
+            body = self.stmt(s.body)
+        self._vector = outer
+
+        def run(frame: Frame) -> None:
+            n = extent(frame)
+            if np.ndim(n) == 0:
+                for i in range(n):
+                    frame[slot] = i
+                    body(frame)
+                return
+            batch, active = self.batch, self.batch.active
+            for i in range(int(n.max(initial=0))):
+                batch.active = active
+                batch.active = batch.chosen(n > i)
+                frame[slot] = i
+                body(frame)
+            batch.active = active
+
+        return run
+
+    def branch(self, s: tir.If) -> Run:
+        """Compile a condition; each thread runs the side that it takes."""
+        cond = self.value(s.cond)
+        with self.inside(f"if {self.printer.expr(s.cond)}"):
+            sides = self.stmt(s.body), self.stmt(s.orelse or tir.NOTHING)
+
+        def run(frame: Frame) -> None:
+            mask = cond(frame)
+            if np.ndim(mask) == 0:
+                sides[0 if mask else 1](frame)
+                return
+            batch, active = self.batch, self.batch.active
+            for side, taken in zip(sides, (mask, ~mask), strict=True):
+                if taken.all():
+                    side(frame)
+                elif taken.any():
+                    batch.active = batch.chosen(taken)
+                    side(frame)
+                    batch.active = active
+
+        return run
+
+    @contextmanager
+    def inside(self, text: str) -> Generator[None]:
+        """Compile statements under a condition that may split the threads, for messages."""
+        if text:
+            self._around.append(text)
+        yield
+        if text:
+            self._around.pop()
+
+    def store(self, s: tir.Store) -> Run:
+        value, text = self.value(s.value), "\n".join(self.printer.lines(s)).strip()
+        memory, index, number = self.access(s, text)
+
+        def run(frame: Frame) -> None:
+            new, at = value(frame), memory.at(self.batch, index(frame))
+            shadow = memory.shadow
+            if shadow is not None:
+                for race in shadow.write(at, self.batch, number, memory.data[at], new):
+                    self.race(memory, number, race)
+            memory.data[at] = new
+            if memory.written is not None:
+                memory.written[at] = True
+            if shadow is not None:
+                lost = shadow.lost(at, self.batch)
+                if lost.any():
+                    self.overwritten(memory, text, at, new, lost)
+
+        return run
+
+    def overwritten(self, memory: Memory, text: str, at: Any, new: Any, lost: Any) -> None:
+        """Report that several lanes have stored to one element in one statement."""
+        stays = memory.data[at]
+        differs = lost & ~same(stays, new)
+        kind = faults.WRITE_AFTER_WRITE if differs.any() else faults.REDUNDANT
+        mask = differs if differs.any() else lost
+        where = f"{memory.scope} {self.printer.name(memory.buffer)}"
+        element = int(at[np.argmax(mask)]) % memory.size
+        detail = f"other threads store to {where}[{element}] at the same time"
+        self.fault(kind, text, mask, detail=detail)
+
+
+def _is_hardware(s: tir.For) -> bool:
+    return s.kind == "bind" and not schedule.is_virtual(s.thread)

@@ -1,0 +1,131 @@
+"""Shadow memory: who wrote and who read each element, since which barrier.
+
+Two threads race on an element if no barrier orders their accesses and one of them writes. The
+shadow keeps the last writer and the last reader of each element with the number of barriers that
+their block had passed, so a race is found although the threads of a batch run in lockstep. It is
+found in whatever order they run, too: the second of two accesses sees the mark of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .report import READ_AFTER_WRITE, REDUNDANT, WRITE_AFTER_READ, WRITE_AFTER_WRITE
+from .threads import Batch
+
+NONE, MANY = -1, -2  # in place of a thread or a block: none, or several
+Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Some lanes of an access that race.
+
+    mask    the lanes, among the active ones
+    first   the first of them; `position` is its element
+    other   the number of the conflicting access, and `thread` its thread (or MANY)
+    """
+
+    kind: str
+    mask: Mask
+    first: int
+    position: int
+    other: int
+    thread: int
+
+
+class Shadow:
+    """The marks of one memory.
+
+    blocks   whether threads of different blocks see the same elements: global memory. There no
+             barrier orders accesses of different blocks
+    """
+
+    def __init__(self, size: int, blocks: bool) -> None:
+        self.blocks = blocks
+        self.writer, self.reader, self.reader_block = (np.full(size, NONE) for _ in range(3))
+        self.write_epoch, self.read_epoch = (np.full(size, NONE, np.int32) for _ in range(2))
+        self.write_access, self.read_access = (np.zeros(size, np.int32) for _ in range(2))
+
+    def read(self, at: Positions, batch: Batch, access: int) -> Iterator[Race]:
+        """Mark a read of elements by the active lanes; yield a race with an earlier write."""
+        thread, epoch = batch.of(batch.thread), batch.of(batch.epoch[batch.block])
+        block = thread // batch.launch.threads
+        writer = self.writer[at]
+        racing = (
+            (writer >= 0) & (writer != thread) & self._unordered(at, writer, block, epoch, batch)
+        )
+        yield from self._race(READ_AFTER_WRITE, racing, at, self.write_access, self.writer)
+        reader, same = self.reader[at], self.read_epoch[at] == epoch
+        if self.blocks:
+            earlier = self.reader_block[at]
+            same &= earlier == block
+            several = ((earlier >= 0) & (earlier != block)) | (earlier == MANY)
+            _mark(self.reader_block, at, np.where(several, MANY, block))
+        _mark(self.reader, at, np.where(same & (reader != thread), MANY, thread))
+        self.read_epoch[at], self.read_access[at] = epoch, access
+
+    def write(self, at: Positions, batch: Batch, access: int, old: Any, new: Any) -> Iterator[Race]:
+        """Mark a write of elements by the active lanes; yield races with earlier accesses.
+
+        old, new   the values in memory and the ones to be written: equal ones are redundant
+        """
+        thread, epoch = batch.of(batch.thread), batch.of(batch.epoch[batch.block])
+        block = thread // batch.launch.threads
+        reader, writer = self.reader[at], self.writer[at]
+        read = (self.read_epoch[at] == epoch) & (reader != thread)
+        if self.blocks:
+            earlier = self.reader_block[at]
+            read = (
+                (earlier == MANY)
+                | ((earlier >= 0) & (earlier != block))
+                | ((earlier == block) & read)
+            )
+        yield from self._race(WRITE_AFTER_READ, read, at, self.read_access, self.reader)
+        written = (
+            (writer >= 0) & (writer != thread) & self._unordered(at, writer, block, epoch, batch)
+        )
+        if written.any():
+            differs = written & ~same(old, new)
+            kind = WRITE_AFTER_WRITE if differs.any() else REDUNDANT
+            mask = differs if differs.any() else written
+            yield from self._race(kind, mask, at, self.write_access, self.writer)
+        self.writer[at], self.write_epoch[at], self.write_access[at] = thread, epoch, access
+
+    def lost(self, at: Positions, batch: Batch) -> Mask:
+        """Return the active lanes whose write, just marked, another lane has overwritten."""
+        return self.writer[at] != batch.of(batch.thread)
+
+    def _unordered(
+        self, at: Positions, writer: Positions, block: Positions, epoch: Any, batch: Batch
+    ) -> Mask:
+        """Return where no barrier lies between an earlier write and the present."""
+        now = self.write_epoch[at] == epoch
+        return (writer // batch.launch.threads != block) | now if self.blocks else now
+
+    def _race(
+        self, kind: str, mask: Mask, at: Positions, accesses: Any, threads: Positions
+    ) -> Iterator[Race]:
+        if mask.any():
+            first = int(np.argmax(mask))
+            position = int(at[first])
+            yield Race(kind, mask, first, position, int(accesses[position]), int(threads[position]))
+
+
+def _mark(marks: Positions, at: Positions, values: Positions) -> None:
+    """Set marks[at] = values, and MANY where lanes with different values share an element."""
+    marks[at] = values
+    shared = marks[at] != values
+    if shared.any():
+        marks[at[shared]] = MANY
+
+
+def same(a: Any, b: Any) -> Any:
+    """Return where a == b; NaN equals NaN."""
+    return (a == b) | (np.isnan(a) & np.isnan(b))
