@@ -26,7 +26,7 @@ FLOORS = (  # low to high; rooms on one floor do not see each other
     ("tensor",),
     ("schedule",),
     ("lowering",),
-    ("explain",),
+    ("explain", "simt"),
     ("te",),
     ("topi",),
     ("runtime",),

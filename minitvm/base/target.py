@@ -16,6 +16,7 @@ from .host import host as this_machine
 
 FACTS = ("num_cores", "vector_bytes", "vector_registers", "l1", "l2", "l3")
 EXT_DEV = "ext_dev"  # TVM's name for the kind of VTA
+CUDA = "cuda"  # NVIDIA's GPUs, and the simulated one of "cuda -sim"
 VTA = "vta"  # the accelerator; vta.Environment(config) says which one
 
 
@@ -23,20 +24,29 @@ VTA = "vta"  # the accelerator; vta.Environment(config) says which one
 class Capabilities:
     """Properties of one kind of target, such as "llvm".
 
-    what   a description for users of the target's programs
-    cpu    whether the programs run on this CPU; only such targets take options, and only their
-           programs can call C or Python
+    what      a description for users of the target's programs
+    cpu       whether the programs run on this CPU; only they can call C or Python
+    options   the options that it takes, and `fix` proposes in their place
     """
 
     what: str
     cpu: bool = True
+    options: tuple[str, ...] = ("-mcpu", "-mattr", "-num-cores")
+    fix: str = "-mcpu=NAME, -mattr=+a,-b, -num-cores=N or -unroll=0"
 
 
 KINDS = {
-    "llvm": Capabilities("machine code for a CPU"),
+    "llvm": Capabilities(
+        "machine code for a CPU", options=("-mcpu", "-mattr", "-num-cores", "-unroll")
+    ),
     "numba": Capabilities("Python that numba compiles"),
     "python": Capabilities("plain Python, no compiler at all"),
-    VTA: Capabilities("instructions of an accelerator", cpu=False),
+    CUDA: Capabilities(
+        "kernels for an NVIDIA GPU", cpu=False, options=("-sim", "-arch"), fix="-sim or -arch=sm_90"
+    ),
+    VTA: Capabilities(
+        "instructions of an accelerator", False, (), "with vta.Environment(config): ..."
+    ),
 }
 
 WIDER = {"avx": ("avx2", "avx512f"), "avx2": ("avx512f",)}  # vector unit -> units removed with it
@@ -46,6 +56,8 @@ OPTIONS = {  # name -> (pattern of valid values, error message for others)
     "-mattr": (r"[+-][^,]+(,[+-][^,]+)*", "each feature must begin with + or -"),
     "-num-cores": ("[1-9][0-9]{0,5}", "not a number of cores"),
     "-unroll": ("[01]", "not 0 or 1"),
+    "-sim": ("1", "it takes no value"),
+    "-arch": (r"sm_\d\d+", "not an architecture, such as sm_90"),
 }
 
 
@@ -62,7 +74,9 @@ class Target:
     Target("ext_dev", host="llvm") is TVM's spelling of Target("vta"). The host is the CPU that
     calls the program; here it is always the CPU of this process.
 
-    kind              "llvm", "numba", "python" or "vta"
+    Target("cuda -sim") is a simulated GPU, which finds races and counts memory traffic.
+
+    kind              "llvm", "numba", "python", "cuda" or "vta"
     mcpu, mattr       CPU name and feature changes, spelled as in LLVM; "" for this machine.
                       A named CPU has its own vector unit and dot products, but the cores and
                       caches of this machine: see `on`. It may be of another architecture, for
@@ -72,6 +86,8 @@ class Target:
     vector_bytes      the width of one vector register in bytes
     vector_registers  the number of vector registers
     l1, l2, l3        cache sizes in bytes: L1 data and L2 of one core, and the shared last level
+    sim               whether a simulator runs its programs, for "cuda"
+    arch              the GPU that code is made for, such as "sm_90"; "" for the one that is here
     """
 
     kind: str
@@ -84,6 +100,8 @@ class Target:
     l1: int
     l2: int
     l3: int
+    sim: bool
+    arch: str
 
     def __init__(
         self, text: str | Target | None = "llvm", host: str | Target | None = None
@@ -112,6 +130,8 @@ class Target:
             "l1": here.l1,
             "l2": here.l2,
             "l3": here.l3,
+            "sim": "sim" in options,
+            "arch": options.get("arch", ""),
         }
         self._set(values)
 
@@ -172,7 +192,8 @@ class Target:
 
     def __str__(self) -> str:
         if not KINDS[self.kind].cpu:
-            return self.kind
+            arch = f" -arch={self.arch}" if self.arch else ""
+            return self.kind + (" -sim" if self.sim else "") + arch
         cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""
         attr = f" -mattr={self.mattr}" if self.mattr else ""
         unroll = "" if self.unroll else " -unroll=0"
@@ -184,14 +205,11 @@ _entered: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())  # 
 
 def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:
     """Yield each reason to refuse a target: an unknown kind, useless options, a wrong host."""
-    if kind == "cuda":
-        yield "programs for GPUs can be lowered, but not run", f"one of {', '.join(KINDS)}"
     if kind not in KINDS:
         yield "no such kind of target", f"one of {', '.join(KINDS)}"
     cpu = KINDS[kind].cpu
-    if words and not cpu:
-        fix = "with vta.Environment(config): ..."
-        yield f"{kind} takes no options, but {words[0]!r} is given", fix
+    if words and not KINDS[kind].options:
+        yield f"{kind} takes no options, but {words[0]!r} is given", KINDS[kind].fix
     if host is None:
         return
     caller = Target(host).kind
@@ -202,24 +220,25 @@ def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[R
 
 
 def cuda(*options: str) -> Target:
-    """Raise the same ArgumentError as Target("cuda"): programs for GPUs cannot be run here."""
-    return Target(" ".join(("cuda", *map(str, options))))
+    """Return Target("cuda"), as in TVM; options are "-sim" and "-arch=sm_90"."""
+    return Target(" ".join((CUDA, *map(str, options))))
 
 
 def _option(word: str, kind: str, text: str) -> tuple[str, str]:
     name, _, value = word.partition("=")
+    if name == "-sim" and word == name:
+        value = "1"
     if name not in OPTIONS:
         why = "no such option"
+    elif name not in KINDS[kind].options:
+        why = f"the target {kind} has no such option"
     elif not value:
         why = "the value is missing"
     elif not re.fullmatch(OPTIONS[name][0], value):
         why = OPTIONS[name][1]
-    elif name == "-unroll" and kind != "llvm":
-        why = f"only the target llvm unrolls loops by itself, not {kind}"
     else:
         return name[1:], value
-    fix = "-mcpu=NAME, -mattr=+a,-b, -num-cores=N or -unroll=0"
-    raise ArgumentError(f"target {text!r}: {word!r}", why, fix)
+    raise ArgumentError(f"target {text!r}: {word!r}", why, KINDS[kind].fix)
 
 
 def _code(kind: str, mcpu: str, mattr: str) -> tuple[frozenset[str], str]:

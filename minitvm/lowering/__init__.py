@@ -5,6 +5,7 @@
 from .accesses import Access, Loop, Recording, record_accesses
 from .budget import MAX_OPERATIONS, cost, operations, width
 from .count import GuardedStore, box, conjuncts, distinct, known_stores, runs, times, work
+from .cross_thread import CROSS_THREAD, CrossThread
 from .depth import within_stack
 from .double_buffer import DOUBLE, inject_double_buffer
 from .flatten import flatten
@@ -35,7 +36,7 @@ from .regions import (
     memory_scope,
     sweep,
 )
-from .statements import every, inner, peeled, replace_marked
+from .statements import every, inner, peeled, redirect, replace_marked
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten

@@ -9,6 +9,7 @@ from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError, raise_first
 
 from .checks import about_double_buffer, about_extent, has_mixed_loops
+from .cross_thread import CROSS_THREAD, cross_thread
 from .double_buffer import DOUBLE
 from .operands import OperandView, instantiate
 from .regions import Domain, LoweringContext, enclosing_loops, init_domain, loop_variable
@@ -180,6 +181,8 @@ class _ComputeNest(_Loops):
         common, own = self.divided(leaves[first:])
         update = self.loops(own, leaves[first:], self.update(self.op.reduction))
         body = tir.seq(self.init(self.op.reduction, own, leaves[first:]), update)
+        if (mark := cross_thread(self.stage, self.op.reduction)) is not None:
+            body = tir.Pragma(CROSS_THREAD, mark, body)
         return self.loops(common, leaves[:first], body)
 
     def divided(self, inner: Axes) -> tuple[Guards, Guards]:

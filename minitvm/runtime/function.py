@@ -95,7 +95,7 @@ class Function:
         func, run = bound(self.func, prepack, self.main, constants)
         return Function(func, run, self._sources)
 
-    def check(self, *args: Any) -> None:
+    def check(self, *args: Any) -> Any:
         """Raise ArgumentError if the arguments do not fit the parameters; run nothing."""
         self._checked(args)
 

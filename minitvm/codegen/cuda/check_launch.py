@@ -1,0 +1,70 @@
+"""A pass that refuses kernels which no GPU can launch, with the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minitvm import lowering, schedule, simt, tir
+from minitvm.base import LoweringError, Reason, raise_first
+
+from .kernels import is_kernel
+
+MAX_THREADS = 1024  # in a block
+MAX_ALONG = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
+MAX_SHARED = 48 << 10  # bytes of a block that every GPU has
+FORGOT = "did you forget to bind? bind a loop to te.thread_axis('blockIdx.x')"
+
+
+def check_launch(body: tir.Stmt) -> tir.Stmt:
+    """Return `body`; raise LoweringError if one of its kernels cannot be launched.
+
+    Each statement at the root is a kernel: it must have loops bound to blocks or threads, at most
+    1024 threads a block, and at most 48 KB of shared memory, all of known sizes.
+    """
+    for part in tir.in_order(body):
+        if isinstance(part, tir.Seq):
+            continue
+        stored = [s.buffer.name for s in lowering.every(part) if isinstance(s, tir.Store)]
+        if isinstance(part, tir.Allocate):
+            if part.buffer.scope.partition(".")[0] != "global":
+                what = f"{part.buffer.name} in {part.buffer.scope!r} memory"
+                why = "it is outside the loops over blocks and threads"
+                raise LoweringError(what, why, "compute_at a loop over blocks")
+        elif not is_kernel(part):
+            what = f"the loops that store to {stored[-1]}" if stored else "a statement"
+            raise LoweringError(what, "no GPU thread runs them", FORGOT)
+        else:
+            raise_first(LoweringError, f"kernel that computes {stored[-1]}", _reasons(part))
+    return body
+
+
+def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
+    for s in lowering.every(kernel):
+        if (
+            isinstance(s, tir.For)
+            and s.thread in schedule.THREADS
+            and not isinstance(s.extent, int)
+        ):
+            why = f"the number of threads along {s.thread} is {tir.text(s.extent)}"
+            yield why, "split the loop by a constant, and bind the inner loop"
+    launch = simt.launch_of(kernel, dict.fromkeys(tir.variables(kernel), 1))
+    sizes = " x ".join(map(str, launch.block))
+    if launch.threads > MAX_THREADS:
+        why = f"a block has {sizes} = {launch.threads} threads, at most {MAX_THREADS}"
+        yield why, "smaller factors in the splits whose loops are bound to threads"
+    for tag, most in MAX_ALONG.items():
+        if launch.extent(tag) > most:
+            yield f"{launch.extent(tag)} threads along {tag}, at most {most}", "bind another loop"
+    shared = 0
+    for s in lowering.every(kernel):
+        if isinstance(s, tir.Allocate) and s.buffer.scope.partition(".")[0] != "global":
+            size = tir.elements(s.buffer)
+            if not isinstance(size, int):
+                yield f"the size of {s.buffer.name} is {tir.text(size)}", "constant tile sizes"
+            elif s.buffer.scope.partition(".")[0] == "shared":
+                shared += size * s.buffer.dtype.bytes
+    if shared > MAX_SHARED:
+        yield (
+            f"a block needs {shared} bytes of shared memory, at most {MAX_SHARED}",
+            "smaller tiles",
+        )

@@ -1,0 +1,226 @@
+"""Whether two accesses of a kernel need a barrier between them, decided by enumeration.
+
+Two accesses of one buffer conflict if different threads of a block touch the same element, and one
+of them writes. All elements that the threads touch are computed, with the guards around the
+accesses: threads beyond the edge of a ragged tile would otherwise seem to touch their neighbours'
+elements. Where there are too many elements, or data decide, a conflict is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from minitvm import lowering, schedule, simt, tir
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+MAX_POINTS = 1 << 20  # accesses of single elements that are compared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One load or store of memory that threads share.
+
+    loops   the loops of the kernel around it that each thread runs, outermost first
+    guards  the conditions around it
+    """
+
+    buffer: tir.Buffer
+    offset: tir.Index
+    writes: bool
+    text: str
+    loops: tuple[tir.For, ...]
+    guards: tuple[tir.Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The second access runs in a later iteration of `loop` than the first.
+
+    next_only   in the next iteration: a barrier lies between all others
+    """
+
+    loop: tir.For
+    next_only: bool
+
+
+class Threads:
+    """The threads of a block of one kernel, and the values of its variables in each.
+
+    where   variable of a loop over threads -> its value in each thread
+    blocks  the variables of loops over blocks
+    """
+
+    def __init__(self, kernel: tir.Stmt) -> None:
+        launch = simt.launch_of(kernel, dict.fromkeys(tir.variables(kernel), 1))
+        self.batch = simt.Batch(launch, 0, 1)
+        self.where: dict[tir.Var, Numbers] = {}
+        self.blocks: set[tir.Var] = set()
+        for s in lowering.every(kernel):
+            if isinstance(s, tir.For) and s.thread in schedule.THREADS:
+                self.where[s.var] = self.batch.index[s.thread]
+            elif isinstance(s, tir.For) and s.thread in schedule.BLOCKS:
+                self.blocks.add(s.var)
+
+    def conflict(
+        self, x: Access, y: Access, around: Sequence[tir.For], later: Later | None
+    ) -> bool:
+        """Return whether an element is touched by `x` in one thread and by `y` in another one.
+
+        x runs before y. around: the loops around both, in the same iteration except for `later`.
+        """
+        if x.buffer is not y.buffer or not (x.writes or y.writes):
+            return False
+        offsets = self._without_blocks(x.offset, y.offset)
+        if offsets is None:
+            return not tir.prove_equal(x.offset, y.offset)
+        used = {v for a in (x, y) for e in (a.offset, *a.guards) for v in tir.variables(e)}
+        common = [s for s in around if s.var in used]
+        if later is not None and later.loop.var not in used:
+            later = None  # the access is the same in all iterations
+        points = [
+            self._points(offset, access, common)
+            for offset, access in zip(offsets, (x, y), strict=True)
+        ]
+        if points[0] is None or points[1] is None:
+            return True
+        return _meet(points[0], points[1], common, later)
+
+    def _without_blocks(self, a: tir.Index, b: tir.Index) -> tuple[tir.Index, tir.Index] | None:
+        """Drop what both offsets add for their block; None if it differs, or is not a term."""
+        rest: list[tir.Index] = []
+        terms: list[dict[int, int]] = []
+        for offset in (a, b):
+            of_blocks, others = dict[int, int](), list[tuple[tir.Atom, int]]()
+            parts, const = tir.split_terms(offset)
+            for atom, c in parts:
+                variables = set(tir.variables(atom))
+                if not variables & self.blocks:
+                    others.append((atom, c))
+                elif variables <= self.blocks:
+                    of_blocks[id(atom)] = c
+                else:
+                    return None
+            rest.append(tir.linear(others, const))
+            terms.append(of_blocks)
+        return (rest[0], rest[1]) if terms[0] == terms[1] else None
+
+    def _points(
+        self, offset: tir.Index, access: Access, common: Sequence[tir.For]
+    ) -> _Points | None:
+        """Return each element that an access touches, with the thread and the iteration."""
+        used = {v for e in (offset, *access.guards) for v in tir.variables(e)}
+        inner = [s for s in access.loops if s.var in used and s not in common]
+        loops = [*common, *inner]
+        sizes = [_extent(s) for s in loops]
+        threads = len(self.batch.lane)
+        if any(n is None for n in sizes):
+            return None
+        shape = (*(n for n in sizes if n is not None), threads)
+        if np.prod(shape, dtype=float) > MAX_POINTS:
+            return None
+        values: dict[tir.Var, Any] = {}
+        for d, s in enumerate(loops):
+            values[s.var] = np.arange(shape[d]).reshape(-1, *[1] * (len(shape) - d - 1))
+        values |= self.where
+        if not tir.is_decided_by(values, offset):
+            return None
+        mask = np.ones(shape, np.bool_)
+        for guard in access.guards:
+            for condition in lowering.conjuncts(guard):
+                if tir.is_decided_by(values, condition):
+                    mask &= tir.index_value(condition, values)
+        element = np.broadcast_to(tir.index_value(offset, values), shape)
+        if access.buffer.scope == "warp":  # each warp has a copy of its own
+            element = element * self.batch.launch.warps + self.batch.slot // schedule.WARP
+        places = np.nonzero(mask)
+        thread = np.asarray(places[-1])
+        iteration = np.array(places[: len(common)], np.int64).reshape(len(common), len(thread))
+        return _Points(element[mask], thread, iteration)
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Accesses of single elements: the element, the thread, and the iteration of each loop."""
+
+    element: Numbers
+    thread: Numbers
+    iteration: Numbers  # [loops, points]
+
+
+def _extent(s: tir.For) -> int | None:
+    """Return an upper bound on the iterations of a loop, or None."""
+    if isinstance(s.extent, int):
+        return s.extent
+    high = s.var.high
+    return int(high) + 1 if high != tir.INF else None
+
+
+def _meet(x: _Points, y: _Points, common: Sequence[tir.For], later: Later | None) -> bool:
+    """Return whether a point of `x` and a point of `y`, in different threads, share an element."""
+    keys = [(p.element, p.iteration.copy()) for p in (x, y)]
+    moments = [np.zeros(len(p.element), np.int64) for p in (x, y)]
+    if later is not None:
+        row = next(n for n, s in enumerate(common) if s.var is later.loop.var)
+        moments = [p.iteration[row] for p in (x, y)]
+        if later.next_only:
+            keys[0][1][row] += 1  # the iteration that follows is the one of y
+        else:
+            for _, iteration in keys:
+                iteration[row] = 0
+    ordered = later is not None and not later.next_only
+    numbers = _numbered([np.vstack([element, iteration]) for element, iteration in keys])
+    return _different_threads(
+        (numbers[0], moments[0], x.thread), (numbers[1], moments[1], y.thread), ordered
+    )
+
+
+def _numbered(keys: Sequence[Numbers]) -> list[Numbers]:
+    """Give equal columns of some arrays equal numbers."""
+    both = np.concatenate(keys, axis=1)
+    numbers = np.zeros(both.shape[1], np.int64)
+    for row in both:
+        values, place = np.unique(row, return_inverse=True)
+        numbers = np.unique(numbers * (len(values) + 1) + place, return_inverse=True)[1]
+    return list(np.split(numbers, [keys[0].shape[1]]))
+
+
+def _different_threads(
+    x: tuple[Numbers, Numbers, Numbers], y: tuple[Numbers, Numbers, Numbers], ordered: bool
+) -> bool:
+    """Return whether some (number, moment, thread) of x and y agree in the number only.
+
+    ordered   the moment of x must also be before that of y
+    Of each number, the earliest access in `x` and the earliest by another thread suffice.
+    """
+    number, moment, thread = x
+    if not len(number) or not len(y[0]):
+        return False
+    order = np.lexsort((moment, number))
+    number, moment, thread = number[order], moment[order], thread[order]
+    known, first, group = np.unique(number, return_index=True, return_inverse=True)
+    other = thread != thread[first][group]
+    positions = np.where(other, np.arange(len(number)), len(number))
+    second = np.minimum.reduceat(positions, first)
+    for n, m, t in _earliest(first, second, moment, thread):
+        place = np.minimum(np.searchsorted(known, y[0]), len(known) - 1)
+        meets = (known[place] == y[0]) & n[place] & (t[place] != y[2])
+        if ordered:
+            meets &= m[place] < y[1]
+        if meets.any():
+            return True
+    return False
+
+
+def _earliest(
+    first: Numbers, second: Numbers, moment: Numbers, thread: Numbers
+) -> Iterator[tuple[npt.NDArray[np.bool_], Numbers, Numbers]]:
+    """Yield (whether there is one, its moment, its thread) for both of the earliest accesses."""
+    for position in (first, second):
+        exists = position < len(moment)
+        place = np.where(exists, position, 0)
+        yield exists, moment[place], thread[place]

@@ -1,0 +1,45 @@
+"""Kernels: the statements at the root of a program, each of which is one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minitvm import lowering, schedule, simt, tir
+from minitvm.base import INT32
+
+BARRIER, WARP_BARRIER = (
+    tir.Evaluate(tir.Call(name, (), INT32)) for name in (simt.BARRIER, simt.WARP_BARRIER)
+)
+
+
+def is_barrier(s: tir.Stmt, *, warp: bool = False) -> bool:
+    """Return whether `s` is a barrier of a block, or with `warp` one of a warp or a block."""
+    names = (simt.BARRIER, simt.WARP_BARRIER) if warp else (simt.BARRIER,)
+    match s:
+        case tir.Evaluate(tir.Call(name)):
+            return name in names
+        case _:
+            return False
+
+
+def is_hardware(s: tir.Stmt) -> bool:
+    """Return whether `s` is a loop bound to blocks or threads of the hardware."""
+    return isinstance(s, tir.For) and s.kind == "bind" and not schedule.is_virtual(s.thread)
+
+
+def is_kernel(s: tir.Stmt) -> bool:
+    """Return whether hardware threads run `s`."""
+    return any(map(is_hardware, lowering.every(s)))
+
+
+def map_kernels(body: tir.Stmt, change: Callable[[tir.Stmt], tir.Stmt]) -> tir.Stmt:
+    """Apply `change` to each kernel of a program; leave other root statements alone."""
+    match body:
+        case tir.Seq(parts):
+            return tir.seq(*(map_kernels(part, change) for part in parts))
+        case tir.Allocate(buffer, inner):
+            return tir.Allocate(buffer, map_kernels(inner, change))
+        case tir.Pragma(key, value, inner):
+            return tir.Pragma(key, value, map_kernels(inner, change))
+        case _:
+            return change(body) if is_kernel(body) else body

@@ -1,0 +1,49 @@
+"""Functions of target "cuda": kernels that a GPU runs, or the simulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from minitvm import simt, tir
+from minitvm.base import BuildError, MeasureError, Target
+
+from .arguments import Arguments
+from .function import Function, Times
+
+
+class GpuFunction(Function):
+    """A program of kernels. With target "cuda -sim" a call runs it on the simulated GPU.
+
+    A call raises KernelError for a race, a barrier that not all threads reach, an access out of
+    bounds, or a read of memory that no thread has written: each of them has no defined result.
+    """
+
+    def __init__(
+        self, func: tir.PrimFunc, target: Target, sources: Mapping[str, Callable[[], str]]
+    ) -> None:
+        self.target = target
+        self._arguments = Arguments(func)
+        super().__init__(func, self._launch, sources, arguments=self._arguments)
+
+    def check(self, *args: Any) -> simt.Report:
+        """Run the program on the simulated GPU and report its faults and what it cost.
+
+        Outputs are written. The report has all races, not only the first one, and counts for each
+        access: sectors of global memory, passes over the banks of shared memory.
+        """
+        return simt.run(self.func, self._arguments.checked(args))
+
+    def _launch(self, args: Sequence[Any]) -> None:
+        if not self.target.sim:
+            why = "this machine has no GPU that minitvm can use"
+            fix = 'target="cuda -sim", which simulates one; f.source("cuda") shows the kernels'
+            raise BuildError(f"call of {self.name}", why, fix)
+        report = simt.run(self.func, args[: len(self.func.params)], counters=False)
+        simt.raise_faults(self.name, report.faults)
+
+    def time_evaluator(self, *args: Any, **options: Any) -> Callable[..., Times]:
+        """Raise MeasureError: a simulated GPU has no clock; `check` counts what a call costs."""
+        del args, options
+        why = "the time of a simulation says nothing about a GPU"
+        raise MeasureError(f"time_evaluator of {self.name}", why, "f.check(...), which counts")
