@@ -279,22 +279,25 @@ class Kernel(Values):
         return run
 
     def barrier(self, name: str) -> Run:
-        """Compile a barrier: all active blocks begin a new epoch."""
+        """Compile a barrier: the blocks, or the warps, whose threads have arrived, pass it."""
         around = " inside " + " and ".join(self._around) if self._around else ""
+        warp = name == WARP_BARRIER
 
         def run(_: Frame) -> None:
-            batch, threads = self.batch, self.launch.threads
-            self.report.barriers += 1
-            if batch.active is None:
-                batch.epoch += 1
-                return
-            arrived = np.bincount(batch.block[batch.active], minlength=batch.blocks)
-            partial = (arrived > 0) & (arrived < threads)
+            batch = self.batch
+            self.report.barriers += not warp
+            epoch = batch.warp_epoch if warp else batch.epoch
+            group = batch.slot // schedule.WARP if warp else batch.block
+            arrived = np.bincount(batch.of(group), minlength=len(epoch))
+            expected = np.bincount(group, minlength=len(epoch))
+            partial = (arrived > 0) & (arrived < expected)
             if partial.any():
-                block = int(np.argmax(partial))
-                detail = f"{arrived[block]} of {threads} threads of block {batch.first + block}"
-                self.stop(faults.DIVERGENT, f"{name}(){around}", detail=f"reached by {detail}")
-            batch.epoch[arrived > 0] += 1
+                first = int(np.argmax(partial))
+                block = batch.first + (first // self.launch.warps if warp else first)
+                of = f"of a warp of block {block}" if warp else f"of block {block}"
+                detail = f"reached by {arrived[first]} of {expected[first]} threads {of}"
+                self.stop(faults.DIVERGENT, f"{name}(){around}", detail=detail)
+            epoch[arrived > 0] += 1
 
         return run
 

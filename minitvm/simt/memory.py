@@ -57,7 +57,7 @@ class Memory:
 
     def watch(self, races: bool, copies: int = 1) -> None:
         """Forget all earlier accesses, and look for races of the following ones, or do not."""
-        self.shadow = Shadow(self.size * copies, self.scope == "global") if races else None
+        self.shadow = Shadow(self.size * copies, self.scope) if races else None
 
     def forget(self) -> None:
         """Drop the contents at the end of a batch, unless other blocks see them, too."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from minitvm.base import TVMError
 
-from .threads import Launch
+from .threads import Launch, plural
 
 OUT_OF_BOUNDS = "out of bounds"
 UNINITIALISED = "read before it is written"
@@ -161,7 +161,7 @@ ADVICE = {
 
 def _lines(kernel: KernelReport) -> list[str]:
     """Return the lines of a report on one kernel: a table of its accesses, then its faults."""
-    lines = [f"{kernel.name}: {kernel.launch}, {kernel.barriers} barriers"]
+    lines = [f"{kernel.name}: {kernel.launch}, {kernel.barriers} barrier{plural(kernel.barriers)}"]
     table = [("access", "memory", "threads", "sectors/request", "useful", "wavefronts/request")]
     for a in (a for a in kernel.accesses if a.runs):
         sectors, useful, wavefronts = f"{a.sectors_per_request:.1f}", f"{a.useful:.0%}", ""

@@ -43,19 +43,19 @@ class Race:
 class Shadow:
     """The marks of one memory.
 
-    blocks   whether threads of different blocks see the same elements: global memory. There no
-             barrier orders accesses of different blocks
+    scope   of the memory. In global memory, threads of different blocks see the same elements, and
+            no barrier orders their accesses; "warp" memory has barriers of its own
     """
 
-    def __init__(self, size: int, blocks: bool) -> None:
-        self.blocks = blocks
+    def __init__(self, size: int, scope: str) -> None:
+        self.blocks, self.warp = scope == "global", scope == "warp"
         self.writer, self.reader, self.reader_block = (np.full(size, NONE) for _ in range(3))
         self.write_epoch, self.read_epoch = (np.full(size, NONE, np.int32) for _ in range(2))
         self.write_access, self.read_access = (np.zeros(size, np.int32) for _ in range(2))
 
     def read(self, at: Positions, batch: Batch, access: int) -> Iterator[Race]:
         """Mark a read of elements by the active lanes; yield a race with an earlier write."""
-        thread, epoch = batch.of(batch.thread), batch.of(batch.epoch[batch.block])
+        thread, epoch = batch.of(batch.thread), batch.passed(self.warp)
         block = thread // batch.launch.threads
         writer = self.writer[at]
         racing = (
@@ -76,7 +76,7 @@ class Shadow:
 
         old, new   the values in memory and the ones to be written: equal ones are redundant
         """
-        thread, epoch = batch.of(batch.thread), batch.of(batch.epoch[batch.block])
+        thread, epoch = batch.of(batch.thread), batch.passed(self.warp)
         block = thread // batch.launch.threads
         reader, writer = self.reader[at], self.writer[at]
         read = (self.read_epoch[at] == epoch) & (reader != thread)

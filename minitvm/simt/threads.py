@@ -52,7 +52,12 @@ class Launch:
 
     def __str__(self) -> str:
         grid, block = (" x ".join(map(str, _used(n))) for n in (self.grid, self.block))
-        return f"{grid} blocks of {block} threads"
+        return f"{grid} block{plural(self.blocks)} of {block} thread{plural(self.threads)}"
+
+
+def plural(count: int) -> str:
+    """Return the ending of a noun after a number: 1 block, 2 blocks."""
+    return "" if count == 1 else "s"
 
 
 def _used(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -100,7 +105,7 @@ class Batch:
     slot     the position of each lane in an array [warps, 32], whose last warps may have gaps
     index    hardware index, such as "threadIdx.x" -> its value in each lane
     active   the lanes that run the current statement; None for all
-    epoch    how many barriers each block has passed
+    epoch    how many barriers each block has passed, and warp_epoch each warp of its own
     """
 
     def __init__(self, launch: Launch, first: int, blocks: int) -> None:
@@ -120,10 +125,21 @@ class Batch:
             }
         self.active: Lanes | None = None
         self.epoch = np.zeros(blocks, np.int32)
+        self.warp_epoch = np.zeros(blocks * launch.warps, np.int32)
 
     def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the values of the active lanes."""
         return values if self.active is None else values[self.active]
+
+    def passed(self, warp: bool) -> npt.NDArray[np.int32]:
+        """Return how many barriers each active lane has passed; `warp` counts those of warps, too.
+
+        syncthreads() orders accesses of shared and global memory, syncwarp() those of a warp's own.
+        """
+        passed = self.epoch[self.block]
+        if warp:
+            passed = passed + self.warp_epoch[self.slot // schedule.WARP]
+        return passed if self.active is None else passed[self.active]
 
     def lanes(self) -> Lanes:
         """Return the active lanes."""
