@@ -7,6 +7,7 @@ from .emit import (
     CHOICE,
     CLZ_HELPER,
     DOT4_HELPER,
+    INTRINSICS,
     SIGNS,
     TAB,
     PythonPrinter,
