@@ -5,5 +5,5 @@
 from .kernel import BARRIER, WARP_BARRIER
 from .report import AccessCounts, Fault, KernelError, KernelReport, Report, raise_faults
 from .run import run
-from .threads import Batch, Launch, launch_of
+from .threads import Batch, Launch, launch_of, roots
 from .values import SHUFFLES

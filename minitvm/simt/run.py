@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minitvm import lowering, tir
-from minitvm.base import BuildError
 
 from .kernel import Kernel
 from .memory import Memory
 from .report import KernelReport, Report
-from .threads import Launch, launch_of
+from .threads import Launch, launch_of, roots
 
 
 def run(
@@ -39,8 +38,8 @@ def run(
     stored = {s.buffer for s in lowering.every(f.body) if isinstance(s, tir.Store)}
     printer, reports = f.printer(), list[KernelReport]()
     with np.errstate(all="ignore"):
-        for number, root in enumerate(_roots(f.body)):
-            if isinstance(root, tir.Allocate):
+        for number, root in enumerate(roots(f.body)):
+            if isinstance(root, tir.Allocate) and root.buffer.scope == "global":
                 size = int(tir.index_value(tir.elements(root.buffer), values))
                 memories[root.buffer] = _temporary(root.buffer, size)
                 continue
@@ -53,20 +52,6 @@ def run(
             if kernel.stopped:
                 break
     return Report(tuple(reports))
-
-
-def _roots(body: tir.Stmt) -> Iterator[tir.Stmt]:
-    """Yield the kernels of a program, and the allocations of what they share."""
-    for part in tir.in_order(body):
-        if isinstance(part, tir.Allocate) and part.buffer.scope != "global":
-            what = (
-                f"{part.buffer.name} in {part.buffer.scope!r} memory, outside the loops over blocks"
-            )
-            raise BuildError(
-                what, "only global memory outlives a kernel", "compute_at a block's loop"
-            )
-        if not isinstance(part, tir.Seq):
-            yield part
 
 
 def _argument(buffer: tir.Buffer, array: Any) -> Memory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -70,6 +70,24 @@ def _used(sizes: tuple[int, ...]) -> tuple[int, ...]:
 def _place(number: int, sizes: tuple[int, ...]) -> str:
     place = tuple(int(n) for n in np.unravel_index(number, sizes, order="F"))[: len(_used(sizes))]
     return str(place[0]) if len(place) == 1 else f"({', '.join(map(str, place))})"
+
+
+def roots(body: tir.Stmt) -> Iterator[tir.Stmt]:
+    """Yield the kernels of a program, and before them the allocations of what they share.
+
+    Only global memory outlives a kernel: an allocation of other memory is part of one.
+    """
+    match body:
+        case tir.Seq(parts):
+            for part in parts:
+                yield from roots(part)
+        case tir.Allocate(buffer, inner) if buffer.scope == "global":
+            yield body
+            yield from roots(inner)
+        case tir.Pragma(_, _, inner):
+            yield from roots(inner)
+        case _:
+            yield body
 
 
 def launch_of(kernel: tir.Stmt, values: Mapping[tir.Var, int] | None = None) -> Launch:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minitvm import simt, tir
-from minitvm.base import BuildError, dtype
+from minitvm.base import dtype
 
 F32, I32 = dtype("float32"), dtype("int32")
 X = tir.Buffer("X", (128,), F32)
@@ -202,9 +202,12 @@ def test_as_many_threads_must_run_as_the_loops_say() -> None:
     )
 
 
-def test_memory_outside_a_kernel_must_be_global() -> None:
-    with pytest.raises(BuildError, match="only global memory outlives a kernel"):
-        run(tir.Allocate(S, threads(put(S, TX, at(X, TX)))))
+def test_one_block_needs_no_loop_over_blocks() -> None:
+    write, read = threads(put(S, TX, at(X, TX))), threads(put(OUT, TX, at(S, 31 - TX)))
+    report, x, out = run(tir.Allocate(S, tir.seq(write, BARRIER, read)))
+    assert report.ok
+    assert len(report.kernels) == 1
+    np.testing.assert_array_equal(out[:32], x[31::-1])
 
 
 # --- counts --------------------------------------------------------------------------------------

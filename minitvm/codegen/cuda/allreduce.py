@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from minitvm import lowering, schedule, simt, tir
 from minitvm.base import INT32, LoweringError
 
-from .kernels import BARRIER, map_kernels
+from .kernels import map_kernels
 
 Values = tuple[tir.Expr, ...]
 
@@ -166,7 +166,10 @@ def _by_shuffles(
 def _in_shared_memory(
     mark: lowering.CrossThread, parts: Sequence[tir.Buffer], mine: Values, group: _Group
 ) -> tuple[list[tir.Buffer], list[tir.Stmt], Values]:
-    """Return (arrays with a part for each thread, statements, the combined values)."""
+    """Return (arrays with a part for each thread, statements, the combined values).
+
+    The pass thread_sync adds the barriers.
+    """
     copies = [tir.Buffer(f"{p.name}s", (group.threads,), p.dtype, "shared", ()) for p in parts]
     place = tir.add(group.base, group.rank)
     stmts: list[tir.Stmt] = [tir.Store(c, (place,), e) for c, e in zip(copies, mine, strict=True)]
@@ -179,9 +182,8 @@ def _in_shared_memory(
             *(tir.Store(c, (place,), e) for c, e in zip(copies, mine, strict=True)),
         )
         taking = tir.compare("<", group.rank, size - half)
-        stmts += [BARRIER, tir.If(taking, take)]
+        stmts.append(tir.If(taking, take))
         size = half
-    stmts.append(BARRIER)
     return copies, stmts, tuple(tir.Load(c, (group.base,), c.dtype) for c in copies)
 
 

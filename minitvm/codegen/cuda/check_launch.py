@@ -21,16 +21,11 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
     Each statement at the root is a kernel: it must have loops bound to blocks or threads, at most
     1024 threads a block, and at most 48 KB of shared memory, all of known sizes.
     """
-    for part in tir.in_order(body):
-        if isinstance(part, tir.Seq):
+    for part in simt.roots(body):
+        if isinstance(part, tir.Allocate) and part.buffer.scope == "global":
             continue
         stored = [s.buffer.name for s in lowering.every(part) if isinstance(s, tir.Store)]
-        if isinstance(part, tir.Allocate):
-            if part.buffer.scope.partition(".")[0] != "global":
-                what = f"{part.buffer.name} in {part.buffer.scope!r} memory"
-                why = "it is outside the loops over blocks and threads"
-                raise LoweringError(what, why, "compute_at a loop over blocks")
-        elif not is_kernel(part):
+        if not is_kernel(part):
             what = f"the loops that store to {stored[-1]}" if stored else "a statement"
             raise LoweringError(what, "no GPU thread runs them", FORGOT)
         else:
@@ -48,9 +43,9 @@ def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
             why = f"the number of threads along {s.thread} is {tir.text(s.extent)}"
             yield why, "split the loop by a constant, and bind the inner loop"
     launch = simt.launch_of(kernel, dict.fromkeys(tir.variables(kernel), 1))
-    sizes = " x ".join(map(str, launch.block))
     if launch.threads > MAX_THREADS:
-        why = f"a block has {sizes} = {launch.threads} threads, at most {MAX_THREADS}"
+        sizes = " x ".join(str(n) for n in launch.block if n > 1)
+        why = f"a block has {sizes} threads, at most {MAX_THREADS} are possible"
         yield why, "smaller factors in the splits whose loops are bound to threads"
     for tag, most in MAX_ALONG.items():
         if launch.extent(tag) > most:

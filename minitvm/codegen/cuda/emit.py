@@ -60,11 +60,11 @@ def emit_cuda(f: tir.PrimFunc) -> str:
     """
     name, params = clean(f.name), parameters(f)
     parts, host = list[str](), list[str]()
-    for root in tir.in_order(f.body):
+    for root in simt.roots(f.body):
         printer = CudaPrinter(name)
         for p in params:
             printer.name(p)
-        if isinstance(root, tir.Allocate):
+        if isinstance(root, tir.Allocate) and root.buffer.scope == "global":
             size, dtype = printer.expr(tir.elements(root.buffer)), _type(root.buffer.dtype)
             host.append(f"{TAB}{clean(root.buffer.name)} = cuda.device_array({size}, {dtype})")
             params = (*params, root.buffer)

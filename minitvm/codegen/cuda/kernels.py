@@ -1,4 +1,4 @@
-"""Kernels: the statements at the root of a program, each of which is one launch."""
+"""Kernels: the statements at the root of a program, each of which is one launch (simt.roots)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def map_kernels(body: tir.Stmt, change: Callable[[tir.Stmt], tir.Stmt]) -> tir.S
     match body:
         case tir.Seq(parts):
             return tir.seq(*(map_kernels(part, change) for part in parts))
-        case tir.Allocate(buffer, inner):
+        case tir.Allocate(buffer, inner) if buffer.scope == "global":
             return tir.Allocate(buffer, map_kernels(inner, change))
         case tir.Pragma(key, value, inner):
             return tir.Pragma(key, value, map_kernels(inner, change))
