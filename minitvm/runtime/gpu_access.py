@@ -8,8 +8,7 @@ The intrinsics were compiled, but not run on a device.
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 ADDRESS_BYTES = 16  # what cp4 promises about the addresses of both ends
 
@@ -33,10 +32,10 @@ def cp4(to: Any, i: Any, source: Any, j: Any) -> None:
 def _intrinsics() -> dict[str, Any]:
     """Return the intrinsics; numba ships no types for what they are made of."""
     from llvmlite import ir
+    from numba.cuda import extending, types, typing  # pyright: ignore
 
-    types = import_module("numba.cuda.types")
-    intrinsic = import_module("numba.cuda.extending").intrinsic
-    signature = import_module("numba.cuda.typing").signature
+    intrinsic: Any = extending.intrinsic
+    none, signature = cast("Any", types).none, cast("Any", typing).signature
 
     def address(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
         data = context.make_array(kind)(context, builder, value=array).data
@@ -61,7 +60,7 @@ def _intrinsics() -> dict[str, Any]:
             builder.store(args[2], address(context, builder, sig.args[0], args[0], args[1]))
             return context.get_dummy_value()
 
-        return signature(types.none, a, i, a.dtype), code
+        return signature(none, a, i, a.dtype), code
 
     @intrinsic
     def copy4(_: Any, to: Any, i: Any, source: Any, j: Any) -> Any:
@@ -73,7 +72,7 @@ def _intrinsics() -> dict[str, Any]:
             builder.store(builder.load(ends[1], align=ADDRESS_BYTES), ends[0], align=ADDRESS_BYTES)
             return context.get_dummy_value()
 
-        return signature(types.none, to, i, source, j), code
+        return signature(none, to, i, source, j), code
 
     return {"ld": load, "st": store, "cp4": copy4}
 

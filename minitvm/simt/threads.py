@@ -84,8 +84,6 @@ def roots(body: tir.Stmt) -> Iterator[tir.Stmt]:
         case tir.Allocate(buffer, inner) if buffer.scope == "global":
             yield body
             yield from roots(inner)
-        case tir.Pragma(_, _, inner):
-            yield from roots(inner)
         case _:
             yield body
 

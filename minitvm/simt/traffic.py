@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from minitvm.schedule import WARP
+from minitvm import schedule
 
 from .threads import Batch
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SECTOR = 32  # bytes
+WARP = schedule.WARP
 BANKS, WORD = 32, 4  # the banks of shared memory, and the bytes of a word
 GAP = -1  # a lane that takes no part
 

@@ -16,6 +16,7 @@ from .conv_schedule import is_unpadded_copy, schedule_rows
 from .convolution import CONV_CHANNELS
 from .dispatch import dispatched
 from .gemm import schedule_product
+from .gpu_schedule import schedule_gpu
 from .int8 import DOTS, schedule_dots
 from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
@@ -77,6 +78,9 @@ def schedule(
     s = te.create_schedule(outputs)
     _inline(s)
     if target.kind == "python":
+        return s
+    if target.kind == "cuda":
+        schedule_gpu(s)
         return s
     done: set[str] = set()
     for stage in reversed(s.stages):

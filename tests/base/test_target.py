@@ -68,11 +68,27 @@ def test_a_type_that_does_not_exist_is_refused() -> None:
         Target().lanes("float33")
 
 
-def test_a_gpu_is_no_target_yet() -> None:
-    with pytest.raises(
-        TVMError, match="target 'cuda -sim': programs for GPUs can be lowered, but not run"
-    ):
-        target.cuda("-sim")
+@pytest.mark.parametrize("text", ["cuda", "cuda -sim", "cuda -arch=sm_90", "cuda -sim -arch=sm_80"])
+def test_a_gpu_may_be_simulated_and_have_an_architecture(text: str) -> None:
+    t = Target(text)
+    assert str(t) == text
+    assert target.cuda(*text.split()[1:]) == t
+    assert t.sim is ("-sim" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cuda -sim=2", "it takes no value"),
+        ("cuda -arch=90", "not an architecture, such as sm_90"),
+        ("cuda -mcpu=znver4", "the target cuda has no such option"),
+        ("llvm -sim", "the target llvm has no such option"),
+        ("numba -unroll=0", "the target numba has no such option"),
+    ],
+)
+def test_each_kind_of_target_has_its_own_options(text: str, why: str) -> None:
+    with pytest.raises(TVMError, match=why):
+        Target(text)
 
 
 @pytest.mark.parametrize(("text", "unroll"), [("llvm", True), ("llvm -unroll=1", True),

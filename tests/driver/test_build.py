@@ -521,7 +521,7 @@ OPTIONS = "\n  try: -mcpu=NAME, -mattr=+a,-b, -num-cores=N or -unroll=0"
          "target 'llvm -num-cores=x': '-num-cores=x': not a number of cores" + OPTIONS),
         ("llvm -unroll=2", "target 'llvm -unroll=2': '-unroll=2': not 0 or 1" + OPTIONS),
         ("llvm -unroll", "target 'llvm -unroll': '-unroll': the value is missing" + OPTIONS),
-        ("numba -unroll=0", "target 'numba -unroll=0': '-unroll=0': only the target llvm"),
+        ("numba -unroll=0", "target 'numba -unroll=0': '-unroll=0': the target numba has no such"),
     ],
 )  # fmt: skip
 def test_a_target_that_is_none_is_refused(text: str, says: str) -> None:

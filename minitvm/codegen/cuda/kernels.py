@@ -39,7 +39,5 @@ def map_kernels(body: tir.Stmt, change: Callable[[tir.Stmt], tir.Stmt]) -> tir.S
             return tir.seq(*(map_kernels(part, change) for part in parts))
         case tir.Allocate(buffer, inner) if buffer.scope == "global":
             return tir.Allocate(buffer, map_kernels(inner, change))
-        case tir.Pragma(key, value, inner):
-            return tir.Pragma(key, value, map_kernels(inner, change))
         case _:
             return change(body) if is_kernel(body) else body
