@@ -39,7 +39,8 @@ class GpuFunction(Function):
             why = "this machine has no GPU that minitvm can use"
             fix = 'target="cuda -sim", which simulates one; f.source("cuda") shows the kernels'
             raise BuildError(f"call of {self.name}", why, fix)
-        report = simt.run(self.func, args[: len(self.func.params)], counters=False)
+        arrays = [_shaped(p, a) for p, a in zip(self.func.params, args, strict=False)]
+        report = simt.run(self.func, arrays, counters=False)
         simt.raise_faults(self.name, report.faults)
 
     def time_evaluator(self, *args: Any, **options: Any) -> Callable[..., Times]:
@@ -47,3 +48,10 @@ class GpuFunction(Function):
         del args, options
         why = "the time of a simulation says nothing about a GPU"
         raise MeasureError(f"time_evaluator of {self.name}", why, "f.check(...), which counts")
+
+
+def _shaped(p: tir.Buffer | tir.Var, argument: Any) -> Any:
+    """Return an argument in the shape of its parameter; a network passes arrays in one dimension."""
+    if isinstance(p, tir.Var) or not all(isinstance(n, int) for n in p.shape):
+        return argument
+    return argument.reshape(p.shape)

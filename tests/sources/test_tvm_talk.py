@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import minitvm as tvm
 from minitvm import te, tir
@@ -316,19 +317,23 @@ def keras_model(numbers: Callable[..., np.ndarray]) -> Any:
     return SimpleNamespace(to_json=lambda: text, get_weights=lambda: weights)
 
 
-def test_the_network_of_the_talk_runs_on_the_cpu(
-    run: Callable[..., Any], numbers: Callable[..., np.ndarray]
+@pytest.mark.parametrize("target", ["t.target.Target('llvm')", "t.target.cuda('-sim')"])
+def test_the_network_of_the_talk_runs(
+    target: str, run: Callable[..., Any], numbers: Callable[..., np.ndarray]
 ) -> None:
     model, data = keras_model(numbers), numbers(1, 3)
     given = {"t": tvm, "tvm": tvm, "runtime": tvm.runtime, "keras_model": model}
-    listing = (IMPORT + EXECUTE).replace("t.target.cuda()", "t.target.Target('llvm')")
+    listing = (IMPORT + EXECUTE).replace("t.target.cuda()", target)
     listing = listing.replace("t.cuda(0)", "t.cpu(0)")
     names = run(listing, **given, data_array=data, out_shape=(1, 4))
     kernel, bias = model.get_weights()
     np.testing.assert_array_equal(names["output"], np.maximum(data @ kernel + bias, 0))
 
 
-def test_there_is_no_cuda_yet(
+def test_without_a_gpu_the_network_of_the_talk_is_built_but_not_run(
     refusal: Callable[..., str], numbers: Callable[..., np.ndarray]
 ) -> None:
-    assert "cuda" in refusal(IMPORT, t=tvm, keras_model=keras_model(numbers))
+    model, data = keras_model(numbers), numbers(1, 3)
+    given = {"t": tvm, "tvm": tvm, "runtime": tvm.runtime, "keras_model": model}
+    listing = (IMPORT + EXECUTE).replace("t.cuda(0)", "t.cpu(0)")
+    assert "this machine has no GPU" in refusal(listing, **given, data_array=data, out_shape=(1, 4))
