@@ -19,6 +19,7 @@ from minitvm import lowering, schedule, simt, tir
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 MAX_POINTS = 1 << 20  # accesses of single elements that are compared
+MAX_NUMBER = 1 << 62  # fits in an int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,6 +163,8 @@ def _extent(s: tir.For) -> int | None:
 
 def _meet(x: _Points, y: _Points, common: Sequence[tir.For], later: Later | None) -> bool:
     """Return whether a point of `x` and a point of `y`, in different threads, share an element."""
+    if not len(x.element) or not len(y.element):
+        return False
     keys = [(p.element, p.iteration.copy()) for p in (x, y)]
     moments = [np.zeros(len(p.element), np.int64) for p in (x, y)]
     if later is not None:
@@ -182,10 +185,14 @@ def _meet(x: _Points, y: _Points, common: Sequence[tir.For], later: Later | None
 def _numbered(keys: Sequence[Numbers]) -> list[Numbers]:
     """Give equal columns of some arrays equal numbers."""
     both = np.concatenate(keys, axis=1)
-    numbers = np.zeros(both.shape[1], np.int64)
+    numbers, count = np.zeros(both.shape[1], np.int64), 1
     for row in both:
-        values, place = np.unique(row, return_inverse=True)
-        numbers = np.unique(numbers * (len(values) + 1) + place, return_inverse=True)[1]
+        digits = row - row.min()
+        base = int(digits.max()) + 1
+        if count * base > MAX_NUMBER:  # renumber both from 0, without gaps
+            numbers, digits = (np.unique(a, return_inverse=True)[1] for a in (numbers, digits))
+            base, count = int(digits.max()) + 1, int(numbers.max()) + 1
+        numbers, count = numbers * base + digits, count * base
     return list(np.split(numbers, [keys[0].shape[1]]))
 
 
@@ -198,8 +205,6 @@ def _different_threads(
     Of each number, the earliest access in `x` and the earliest by another thread suffice.
     """
     number, moment, thread = x
-    if not len(number) or not len(y[0]):
-        return False
     order = np.lexsort((moment, number))
     number, moment, thread = number[order], moment[order], thread[order]
     known, first, group = np.unique(number, return_index=True, return_inverse=True)
