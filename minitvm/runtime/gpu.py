@@ -51,7 +51,7 @@ class GpuFunction(Function):
 
 
 def _shaped(p: tir.Buffer | tir.Var, argument: Any) -> Any:
-    """Return an argument in the shape of its parameter; a network passes arrays in one dimension."""
+    """Return an argument in the shape of its parameter; networks pass flat arrays."""
     if isinstance(p, tir.Var) or not all(isinstance(n, int) for n in p.shape):
         return argument
     return argument.reshape(p.shape)

@@ -15,13 +15,14 @@ from .layout import TransformLayout
 from .loops import LOOPS
 from .marks import MARKS
 from .places import PLACES
+from .prefetch import Prefetch
 from .rfactor import RFactor
 from .step import Step
 from .storage import STORAGE
 
 STEPS: dict[str, type[Step]] = {
     cls.primitive: cls
-    for cls in (*LOOPS, *MARKS, *PLACES, *STORAGE, *DATAFLOW, RFactor, TransformLayout)
+    for cls in (*LOOPS, *MARKS, Prefetch, *PLACES, *STORAGE, *DATAFLOW, RFactor, TransformLayout)
 }
 
 

@@ -102,13 +102,13 @@ class Values:
                 slot = self.slot(e)
                 return lambda frame: frame[slot]
             case tir.Product(a, b):
-                return _apply(tir.BINARY["mul"], self.index(a), self.index(b))
+                return _apply(tir.BINARY["mul"].meaning, self.index(a), self.index(b))
             case tir.FloorDiv(a, b):
-                return _apply(tir.BINARY["floordiv"], self.index(a), self.index(b))
+                return _apply(tir.BINARY["floordiv"].meaning, self.index(a), self.index(b))
             case tir.FloorMod(a, b):
-                return _apply(tir.BINARY["floormod"], self.index(a), self.index(b))
+                return _apply(tir.BINARY["floormod"].meaning, self.index(a), self.index(b))
             case tir.Extremum(op, a, b):
-                return _apply(tir.BINARY[op], self.index(a), self.index(b))
+                return _apply(tir.BINARY[op].meaning, self.index(a), self.index(b))
             case tir.AsIndex(value):
                 run = self.value(value)
                 return lambda frame: np.asarray(run(frame)).astype(np.int64)[()]
@@ -137,7 +137,7 @@ class Values:
             case tir.Load():
                 return self.load(e)
             case tir.Binary(op, a, b):
-                return _apply(tir.BINARY[op], self.value(a), self.value(b))
+                return _apply(tir.BINARY[op].meaning, self.value(a), self.value(b))
             case tir.Compare(op, a, b):
                 return _apply(tir.COMPARE[op], self.either(a), self.either(b))
             case tir.Cast(value, dtype):
@@ -146,7 +146,7 @@ class Values:
             case tir.Not(a):
                 run = self.value(a)
                 return lambda frame: np.logical_not(run(frame))
-            case tir.Where(cond, a, b):
+            case tir.Select(cond, a, b):
                 c, x, y = self.value(cond), self.value(a), self.value(b)
                 return lambda frame: tir.choose(c(frame), x(frame), y(frame))
             case tir.IfThenElse():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minitvm import te
 
-from .kinds import is_product
+from .stages import is_product
 
 THREADS = 256  # of a block, where nothing else decides
 MANY = 4096  # results that keep a GPU busy with one thread each

@@ -65,7 +65,12 @@ def test_a_bound_loop_is_a_thread() -> None:
 
 
 def test_a_reduce_loop_may_be_the_threads_of_a_block() -> None:
-    assert loops(rowsum(), Bind("C", "k", "threadIdx.x"))[2] == "  for k in bind(6, 'threadIdx.x'):"
+    printed = loops(rowsum(), Bind("C", "k", "threadIdx.x"))
+    assert printed[1:4] == [
+        "  # pragma cross_thread = sum over threadIdx.x",
+        "  C[i] = 0.0",
+        "  for k in bind(6, 'threadIdx.x'):",
+    ]
 
 
 def test_what_is_parallel_is_no_thread_any_more() -> None:

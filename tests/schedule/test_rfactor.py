@@ -65,7 +65,7 @@ def test_partial_sums_are_computed_by_threads_as_in_the_reduction_tutorial() -> 
     s[B].bind(ki, te.thread_axis("threadIdx.x"))
     s[partial].compute_at(s[B], ki)
     s[B].set_store_predicate(ki == 0)
-    assert str(tvm.lower(s, [A, B], simple_mode=True)).splitlines()[5:11] == [
+    assert str(tvm.lower(s, [A, B], simple_mode=True)).splitlines()[6:12] == [
         "      for k_inner_v in bind(16, 'threadIdx.x'):",
         '        B_rf = allocate((1, 1), "float32", "local")',
         "        if likely(i_outer*32 + i_inner < n):",
