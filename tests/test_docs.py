@@ -112,7 +112,8 @@ def test_threads_that_share_a_ragged_sum_store_existing_rows_only() -> None:
     for axis, tag in ((bx, "blockIdx.x"), (ty, "threadIdx.y"), (k, "threadIdx.x")):
         s[C].bind(axis, te.thread_axis(tag))
     loops = tvm.lower(s, [A, C], until="nest")
-    guard, first = str(loops).splitlines()[3:5]
+    guard, mark, first = str(loops).splitlines()[3:6]
+    assert mark == "        # pragma cross_thread = sum over threadIdx.x"
     assert guard == "      if likely(i_outer*4 + i_inner < 10):"
     assert first == "        C[i_outer*4 + i_inner] = 0.0"
     a, c = np.ones((10, 8), "float32"), np.zeros(10, "float32")

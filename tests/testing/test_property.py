@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.case import run_case
 
-CASES, CHUNKS = 160, 8
+CASES, CHUNKS = 160, 4
 FAILURES = ("mismatch", "error")
 
 
