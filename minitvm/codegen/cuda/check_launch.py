@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from minitvm import lowering, schedule, simt, tir
 from minitvm.base import LoweringError, Reason, raise_first
 
-from .kernels import is_kernel
+from .kernels import is_kernel, shared_elements
 
 MAX_THREADS = 1024  # in a block
 MAX_ALONG = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
@@ -57,7 +57,7 @@ def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
             if not isinstance(size, int):
                 yield f"the size of {s.buffer.name} is {tir.text(size)}", "constant tile sizes"
             elif s.buffer.scope.partition(".")[0] == "shared":
-                shared += size * s.buffer.dtype.bytes
+                shared += shared_elements(s.buffer, size) * s.buffer.dtype.bytes
     if shared > MAX_SHARED:
         yield (
             f"a block needs {shared} bytes of shared memory, at most {MAX_SHARED}",

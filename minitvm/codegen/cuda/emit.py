@@ -18,7 +18,7 @@ from minitvm.base import BOOL, BuildError, DType
 from ..common import clean, flat, parameters
 from ..numba import NumbaPrinter
 from ..python import ATOM, INTRINSICS, TAB
-from .kernels import is_hardware, is_kernel
+from .kernels import is_hardware, is_kernel, shared_elements
 
 SHORT = {tag: tag[0] + tag[-1] for tag in (*schedule.BLOCKS, *schedule.THREADS)}  # tx, by, ...
 WARP = "warp"
@@ -123,8 +123,9 @@ class CudaPrinter(NumbaPrinter):
                 lines.append(f"{TAB}{short} = cuda.{tag}")
         shared = {s.buffer: None for s in inside if isinstance(s, tir.Allocate)}
         for b in (b for b in shared if b.scope.partition(".")[0] != "local"):
-            copies = self.warps if b.scope == WARP else 1
-            size = self.expr(tir.mul(tir.elements(b), copies))
+            elements, copies = tir.elements(b), self.warps if b.scope == WARP else 1
+            assert isinstance(elements, int)  # check_launch refuses other sizes
+            size = shared_elements(b, elements * copies)
             lines.append(f"{TAB}{self.name(b)} = cuda.shared.array({size}, {_type(b.dtype)})")
         if any(b.scope == WARP for b in shared):
             x, y = launch.block[:2]

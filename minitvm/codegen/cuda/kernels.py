@@ -11,6 +11,17 @@ BARRIER, WARP_BARRIER = (
     tir.Evaluate(tir.Call(name, (), INT32)) for name in (simt.BARRIER, simt.WARP_BARRIER)
 )
 
+UNIT = 16  # bytes of what cp4 copies: its addresses are multiples of them
+
+
+def shared_elements(buffer: tir.Buffer, size: int) -> int:
+    """Return how many elements shared memory has for an array of `size` elements.
+
+    Arrays follow one another without gaps, so the size of each is a multiple of UNIT bytes.
+    """
+    unit = max(1, UNIT // buffer.dtype.bytes)
+    return -(-size // unit) * unit
+
 
 def is_barrier(s: tir.Stmt, *, warp: bool = False) -> bool:
     """Return whether `s` is a barrier of a block, or with `warp` one of a warp or a block."""
