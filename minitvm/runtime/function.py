@@ -100,7 +100,7 @@ class Function:
         self._checked(args)
 
     def source(self, kind: str = "tir") -> str:
-        """Return the program as text, in one of the forms "tir", "python", "ll", "asm" and "vta".
+        """Return the program as text: "tir", "python", "ll", "asm", "vta", "cuda", "ptx" or "sass".
 
         The program that packs constants comes first, if there is one.
         All targets have "tir"; other forms depend on the target, or raise ArgumentError.
@@ -163,17 +163,25 @@ class Function:
     ) -> Times:
         """Measure calls with checked arguments, as time_evaluator says."""
         self._run(args)
-        results = list[float]()
+        seconds_of, results = self._stopwatch(args, timer), list[float]()
         while len(results) < repeat:
-            start = timer()
-            for _ in range(count):
-                self._run(args)
-            seconds = timer() - start
+            seconds = seconds_of(count)
             if seconds * 1e3 < least_ms:
                 count = _more_calls(count, least_ms, seconds)
             else:
                 results.append(seconds / count)
         return Times(tuple(results))
+
+    def _stopwatch(self, ready: list[Any], timer: Callable[[], float]) -> Callable[[int], float]:
+        """Return a function that makes as many calls in a row as it is told, and times them."""
+
+        def seconds_of(calls: int) -> float:
+            start = timer()
+            for _ in range(calls):
+                self._run(ready)
+            return timer() - start
+
+        return seconds_of
 
     def __repr__(self) -> str:
         head = next(self.func.lines(self.func.printer()))

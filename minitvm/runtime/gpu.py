@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from minitvm import simt, tir
@@ -10,6 +11,8 @@ from minitvm.base import BuildError, MeasureError, Target
 
 from .arguments import Arguments
 from .function import Function, Times
+from .gpu_code import CompiledKernel, PrintedKernel, printed_kernels, to_ptx, to_sass
+from .gpu_resources import Resources, parse_resources
 
 
 class GpuFunction(Function):
@@ -17,6 +20,9 @@ class GpuFunction(Function):
 
     A call raises KernelError for a race, a barrier that not all threads reach, an access out of
     bounds, or a read of memory that no thread has written: each of them has no defined result.
+
+    source("ptx"), source("sass") and resources() need numba-cuda and programs of NVIDIA's toolkit,
+    but neither a GPU nor a driver. They raise BuildError with the command that installs them.
     """
 
     def __init__(
@@ -24,7 +30,11 @@ class GpuFunction(Function):
     ) -> None:
         self.target = target
         self._arguments = Arguments(func)
-        super().__init__(func, self._launch, sources, arguments=self._arguments)
+        machine = {
+            "ptx": lambda: _joined([k.name for k in self._printed], self._ptx),
+            "sass": lambda: _joined([k.name for k in self._printed], [c.sass for c in self._sass]),
+        }
+        super().__init__(func, self._launch, {**sources, **machine}, arguments=self._arguments)
 
     def check(self, *args: Any) -> simt.Report:
         """Run the program on the simulated GPU and report its faults and what it cost.
@@ -33,6 +43,28 @@ class GpuFunction(Function):
         access: sectors of global memory, passes over the banks of shared memory.
         """
         return simt.run(self.func, self._arguments.checked(args))
+
+    def resources(self) -> Resources:
+        """Compile the kernels, and return what each needs: registers, shared memory, and so on.
+
+        The code is made for target.arch, by default sm_90. Print the result to see a table.
+        """
+        return Resources(
+            parse_resources(c.kernel.name, c.kernel.launch.threads, c.log, c.sass)
+            for c in self._sass
+        )
+
+    @cached_property
+    def _printed(self) -> list[PrintedKernel]:
+        return printed_kernels(self.func, self.source("cuda"))
+
+    @cached_property
+    def _ptx(self) -> list[str]:
+        return to_ptx(self._printed, self.source("cuda"), self.name, self.target.arch)
+
+    @cached_property
+    def _sass(self) -> list[CompiledKernel]:
+        return to_sass(self._printed, self._ptx, self.target.arch)
 
     def _launch(self, args: Sequence[Any]) -> None:
         if not self.target.sim:
@@ -48,6 +80,12 @@ class GpuFunction(Function):
         del args, options
         why = "the time of a simulation says nothing about a GPU"
         raise MeasureError(f"time_evaluator of {self.name}", why, "f.check(...), which counts")
+
+
+def _joined(names: Sequence[str], codes: Sequence[str]) -> str:
+    """Return the code of some kernels as one text, with the name of each before it."""
+    pairs = zip(names, codes, strict=True)
+    return "\n\n".join(f"// {name}\n{code.strip()}" for name, code in pairs) + "\n"
 
 
 def _shaped(p: tir.Buffer | tir.Var, argument: Any) -> Any:

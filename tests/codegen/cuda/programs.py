@@ -65,44 +65,74 @@ def tiled(n: int = 64, tile: int = 16, threads: int = 16) -> Program:
 
 
 def in_registers(
-    n: int = 64, *, vthreads: int = 1, wide: int = 1, double: bool = False, turned: bool = False
+    n: int = 64,
+    *,
+    tile: int = 32,
+    depth: int = 8,
+    each: int = 4,
+    vthreads: int = 1,
+    wide: int = 1,
+    double: bool = False,
+    turned: str = "",
 ) -> Program:
-    """Multiply tiles of 32 x 32 by 8 x 8 threads with 4 x 4 results each."""
+    """Multiply tiles of tile x tile, in steps of `depth`; a thread computes each x each results.
+
+    turned   how the tile of A is transposed in shared memory: "layout" of its buffer, or a "stage"
+             of its own, whose rows have gaps; "" for not at all
+    """
     A, B, C = product(n)
+    if turned == "stage":
+        r = te.reduce_axis((0, n), name="k")
+        At = te.compute((n, n), lambda q, i: A[i, q], name="At")
+        C = te.compute((n, n), lambda i, j: te.sum(At[r, i] * B[r, j], axis=r), name="C")
     s = te.create_schedule(C.op)
     local = s.cache_write(C, "local")
-    shared = [s.cache_read(t, "shared", [local]) for t in (A, B)]
-    if turned:
-        s[shared[0]].transform_layout(lambda i, k: (k, i))
+    left = At if turned == "stage" else s.cache_read(A, "shared", [local])
+    shared = [left, s.cache_read(B, "shared", [local])]
+    if turned == "stage":
+        s[left].set_scope("shared")
+    elif turned == "layout":
+        s[left].transform_layout(lambda i, k: (k, i))
     own = [s.cache_read(t, "local", [local]) for t in shared]
-    (by, y), (bx, x) = (s[C].split(axis, 32) for axis in C.op.axis)
+    threads = tile // each
+    (by, y), (bx, x) = (s[C].split(axis, tile) for axis in C.op.axis)
     vy, y = s[C].split(y, nparts=vthreads)
     vx, x = s[C].split(x, nparts=vthreads)
-    (ty, y), (tx, x) = s[C].split(y, nparts=8), s[C].split(x, nparts=8)
+    (ty, y), (tx, x) = s[C].split(y, nparts=threads), s[C].split(x, nparts=threads)
     s[C].reorder(by, bx, vy, vx, ty, tx, y, x)
     for loop in (vy, vx):
         s[C].bind(loop, thread("vthread"))
     bind(s, C, by=by, bx=bx, ty=ty, tx=tx)
     if wide > 1:
-        s[C].vectorize(s[C].split(x, min(wide, 4 // vthreads))[1])
+        s[C].vectorize(s[C].split(x, min(wide, each // vthreads))[1])
     s[local].compute_at(s[C], tx)
-    ko, ki = s[local].split(s[local].op.reduce_axis[0], 8)
+    ko, ki = s[local].split(s[local].op.reduce_axis[0], depth)
     s[local].reorder(ko, ki, *s[local].op.axis)
     s[local].unroll(ki)
     for t in own:
         s[t].compute_at(s[local], ki)
     for t in shared:
         s[t].compute_at(s[local], ko)
-        rest = s[t].fuse(*s[t].op.axis)
+        axes = s[t].op.axis
+        if t is left and turned == "stage":
+            s[t].storage_align(axes[0], 32, 4)
+            axes = axes[::-1]
+            s[t].reorder(*axes)
+        rest = s[t].fuse(*axes)
         if wide > 1:
             rest, inner = s[t].split(rest, wide)
             s[t].vectorize(inner)
-        rest, tx_ = s[t].split(rest, 8)
-        rest, ty_ = s[t].split(rest, 8)
+        rest, tx_ = s[t].split(rest, threads)
+        rest, ty_ = s[t].split(rest, threads)
         bind(s, t, ty=ty_, tx=tx_)
         if double:
             s[t].double_buffer()
     return Program(s, [A, B, C], np.matmul)
+
+
+def large(n: int = 1024, **options: Any) -> Program:
+    """Multiply by 16 x 16 threads, of which each computes 8 x 8 results in four groups."""
+    return in_registers(n, tile=128, each=8, vthreads=2, wide=4, **options)
 
 
 def ragged(n: int = 77) -> Program:
@@ -248,7 +278,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "virtual threads": lambda: in_registers(vthreads=2),
     "wide accesses": lambda: in_registers(wide=4),
     "double buffer": lambda: in_registers(wide=4, double=True),
-    "everything": lambda: in_registers(vthreads=1, wide=4, double=True, turned=True),
+    "everything": lambda: in_registers(vthreads=1, wide=4, double=True, turned="layout"),
+    "everything, padded": lambda: in_registers(wide=4, double=True, turned="stage"),
     "in registers, ragged": lambda: in_registers(50),
     "in registers, ragged, double buffer": lambda: in_registers(50, double=True),
     "ragged": ragged,
