@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,8 @@ from minitvm.base import BuildError, MeasureError, Target
 
 from .arguments import Arguments
 from .function import Function, Times
-from .gpu_code import CompiledKernel, PrintedKernel, printed_kernels, to_ptx, to_sass
+from .gpu_code import INSTALL, CompiledKernel, PrintedKernel, printed_kernels, to_ptx, to_sass
+from .gpu_device import DeviceProgram, has_device
 from .gpu_resources import Resources, parse_resources
 
 
@@ -20,6 +22,9 @@ class GpuFunction(Function):
 
     A call raises KernelError for a race, a barrier that not all threads reach, an access out of
     bounds, or a read of memory that no thread has written: each of them has no defined result.
+
+    With target "cuda" a call runs it on a GPU through numba-cuda. No GPU has run this yet: it was
+    tested with numba's simulator only. Without a GPU a call raises BuildError.
 
     source("ptx"), source("sass") and resources() need numba-cuda and programs of NVIDIA's toolkit,
     but neither a GPU nor a driver. They raise BuildError with the command that installs them.
@@ -66,20 +71,45 @@ class GpuFunction(Function):
     def _sass(self) -> list[CompiledKernel]:
         return to_sass(self._printed, self._ptx, self.target.arch)
 
-    def _launch(self, args: Sequence[Any]) -> None:
-        if not self.target.sim:
+    @cached_property
+    def _device(self) -> DeviceProgram:
+        """Return the program on the GPU of this machine; raise BuildError if it has none."""
+        if not has_device():
             why = "this machine has no GPU that minitvm can use"
             fix = 'target="cuda -sim", which simulates one; f.source("cuda") shows the kernels'
-            raise BuildError(f"call of {self.name}", why, fix)
+            raise BuildError(f"call of {self.name}", why, f"{fix}; with a GPU: {INSTALL}")
+        return DeviceProgram(self.func, self.source("cuda"))
+
+    def _launch(self, args: Sequence[Any]) -> None:
+        if not self.target.sim:
+            return self._device(args)
         arrays = [_shaped(p, a) for p, a in zip(self.func.params, args, strict=False)]
         report = simt.run(self.func, arrays, counters=False)
         simt.raise_faults(self.name, report.faults)
 
-    def time_evaluator(self, *args: Any, **options: Any) -> Callable[..., Times]:
-        """Raise MeasureError: a simulated GPU has no clock; `check` counts what a call costs."""
-        del args, options
-        why = "the time of a simulation says nothing about a GPU"
-        raise MeasureError(f"time_evaluator of {self.name}", why, "f.check(...), which counts")
+    def time_evaluator(
+        self,
+        name: str | None = None,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 3,
+        min_repeat_ms: float = 0,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> Callable[..., Times]:
+        """Return a function that takes the same arguments and measures calls with CUDA's events.
+
+        Copies of arrays to and from the GPU are not included. `timer` is not used. No GPU has run
+        this yet. Raises MeasureError for target "cuda -sim", because a simulated GPU has no clock;
+        `check` counts what a call costs.
+        """
+        if self.target.sim:
+            why = "the time of a simulation says nothing about a GPU"
+            raise MeasureError(f"time_evaluator of {self.name}", why, "f.check(...), which counts")
+        return super().time_evaluator(name, dev, number, repeat, min_repeat_ms, timer)
+
+    def _stopwatch(self, ready: list[Any], timer: Callable[[], float]) -> Callable[[int], float]:
+        del timer
+        return self._device.stopwatch(ready)
 
 
 def _joined(names: Sequence[str], codes: Sequence[str]) -> str:
