@@ -23,6 +23,12 @@ OPTIONAL = {
     "onnx": "pip install -e '.[onnx]' to read networks",
     "torch": "pip install -e '.[torch]' to compare with it",
 }
+GPU = {  # what target "cuda" offers -> its target, the form of its code, what it is
+    "cuda -sim": ("cuda -sim", "", "a simulated GPU, which finds races"),
+    "cuda, PTX": ("cuda", "ptx", "kernels compiled for a GPU, without one"),
+    "cuda, SASS": ("cuda", "sass", "their machine code, registers and occupancy"),
+    "cuda": ("cuda", "", "kernels on a GPU; tested with numba's simulator only"),
+}
 REPAIRS = {"xgboost": "on macOS: brew install libomp"}  # what pip does not install
 IMPORT = """
 import importlib, sys
@@ -54,6 +60,8 @@ def run(say: Callable[[str], None] = print) -> bool:
     faults = {kind: fault(kind) for kind, can in target.KINDS.items() if can.cpu}
     for kind, reason in faults.items():
         say(f"  {kind:12}{reason or 'works'}  ({target.KINDS[kind].what})")
+    for name, (kind, code, what) in GPU.items():
+        say(f"  {name:12}{fault(kind, code) or 'works'}  ({what})")
     bad = [name for name in names if unusable[name] and (name not in OPTIONAL or installed(name))]
     good = not any(faults.values()) and not set(CORE) & set(bad)
     if good and bad:
@@ -102,8 +110,11 @@ def machine(here: Host) -> list[str]:
     ]
 
 
-def fault(kind: str) -> str:
-    """Run a small program on the target `kind`; return why it fails, or "" if it works."""
+def fault(kind: str, code: str = "") -> str:
+    """Run a small program on the target `kind`; return why it fails, or "" if it works.
+
+    With a form of its code, such as "ptx", the program is compiled to that instead of run.
+    """
     n = 8
     A = te.placeholder((n,), name="A")
 
@@ -111,9 +122,15 @@ def fault(kind: str) -> str:
         return A(i) * 2 + 1
 
     B = te.compute((n,), formula, name="B")
+    s = te.create_schedule(B.op)
+    if kind.startswith("cuda"):
+        s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
     a, b = np.arange(n, dtype="float32"), np.zeros(n, "float32")
     try:
-        driver.build(te.create_schedule(B.op), [A, B], target=kind)(a, b)
+        f = driver.build(s, [A, B], target=kind)
+        if code:
+            return "" if f.source(code) else "does not work: it has no code"
+        f(a, b)
     except (TVMError, RuntimeError, OSError) as e:
-        return f"does not work: {e}"
+        return f"does not work: {' '.join(str(e).split())}"
     return "" if np.array_equal(b, a * 2 + 1) else "does not work: it computes wrong numbers"

@@ -81,14 +81,21 @@ def test_the_doctor_finds_the_core_in_order(capsys: pytest.CaptureFixture[str]) 
     assert re.search(r"^  numpy +\d", report, re.M)
     assert re.search(r"^  llvm +works", report, re.M)
     assert re.search(r"^  python +works", report, re.M)
+    assert re.search(r"^  cuda -sim +works", report, re.M)
+    for part in ("cuda, PTX", "cuda, SASS"):
+        assert re.search(
+            rf"^  {part} +(works|does not.*try: pip install 'minitvm\[cuda\]')", report, re.M
+        )
+    assert re.search(r"^  cuda +(works|does not work: .* no GPU)", report, re.M)
 
 
 def test_the_doctor_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "fault", lambda kind: f"does not work: no {kind}")
+    monkeypatch.setattr(doctor, "fault", lambda kind, code="": f"does not work: no {kind}{code}")
     monkeypatch.setattr(doctor, "import_fault", lambda name: "")
     lines: list[str] = []
     assert not doctor.run(lines.append)
     assert any("does not work: no llvm" in line for line in lines)
+    assert any("does not work: no cudaptx" in line for line in lines)
 
 
 @pytest.mark.parametrize(
