@@ -57,6 +57,25 @@ def test_int8_writes_rates_beside_fp32(tmp_path: Path) -> None:
     assert row["peers"]["fp32"] > 0
 
 
+def test_the_simulated_gpu_is_timed_in_all_modes(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    run("simulator.py", "64, 16x16 threads", "--quick", "--json", str(file))
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["case"], row["unit"]) == ("64, 16x16 threads", "ms")
+    assert set(row["peers"]) == {"values", "races", "counts"}
+
+
+def test_kernels_are_compiled_or_the_message_says_how_to(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    said = run("cuda.py", "one result a thread", "--json", str(file))
+    if not file.exists():
+        assert "pip install 'minitvm[cuda]'" in said
+        return
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["case"], row["threads"], row["unit"]) == ("one result a thread", 256, "FFMA %")
+    assert (row["peers"]["f64"], row["peers"]["spilled"]) == (0, 0)
+
+
 def test_a_network_is_measured_without_the_peers_that_fail(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('a broken torch')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
