@@ -91,7 +91,7 @@ class Resources(tuple[KernelResources, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        rows = [HEAD]
+        rows: list[tuple[str, ...]] = [HEAD]
         for k in self:
             numbers = (k.threads, k.registers, k.spilled, k.stack, k.shared)
             share = f"{k.multiply_adds:.1%}", str(k.instructions)
