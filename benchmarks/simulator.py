@@ -25,7 +25,7 @@ import numpy as np
 
 import minitvm as tvm
 from minitvm import simt
-from tests.codegen.cuda import programs
+from tests.codegen.gpu import programs
 
 CASES: dict[str, Callable[[], programs.Program]] = {
     "64, 16x16 threads": lambda: programs.tiled(64),

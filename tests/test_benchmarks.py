@@ -67,7 +67,7 @@ def test_the_simulated_gpu_is_timed_in_all_modes(tmp_path: Path) -> None:
 
 def test_kernels_are_compiled_or_the_message_says_how_to(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    said = run("cuda.py", "one result a thread", "--json", str(file))
+    said = run("gpu.py", "one result a thread", "--json", str(file))
     if not file.exists():
         assert "pip install 'minitvm[cuda]'" in said
         return

@@ -96,7 +96,7 @@ IN_NUMBAS_SIMULATOR = """
 import numpy as np
 from numba import cuda
 import minitvm as tvm
-from tests.codegen.cuda.programs import PROGRAMS
+from tests.codegen.gpu.programs import PROGRAMS
 
 for name, make in PROGRAMS.items():
     program = make()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
+import numba
 import pytest
 
 import minitvm as tvm
@@ -111,7 +113,8 @@ def test_what_ptxas_says_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_numba_cuda_the_message_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("numba.cuda.implementation", "Built-in", raising=False)
+    built_in = SimpleNamespace(implementation="Built-in")
+    monkeypatch.setattr(numba, "cuda", built_in, raising=False)
     f = built(ragged())
     for compiled in (lambda: f.source("ptx"), lambda: f.source("sass"), f.resources):
         with pytest.raises(BuildError) as error:

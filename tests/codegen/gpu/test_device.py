@@ -18,7 +18,7 @@ import numpy as np
 import minitvm as tvm
 from minitvm import te
 from minitvm.base import BuildError, MeasureError
-from tests.codegen.cuda.programs import PROGRAMS, bind
+from tests.codegen.gpu.programs import PROGRAMS, bind
 
 for name in ("ragged", "two kernels", "halo", "directly"):
     program = PROGRAMS[name]()

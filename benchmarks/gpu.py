@@ -1,6 +1,6 @@
 """Read the quality of GPU kernels from their machine code for sm_90; no GPU is needed.
 
-    python benchmarks/cuda.py [--quick] [--json FILE] [case ...]
+    python benchmarks/gpu.py [--quick] [--json FILE] [case ...]
 
 Each case is a matrix product of 1024 x 1024, or of 1000 x 1000, under one schedule. The columns:
 FFMA %, the share of fused multiply-adds in the instructions of the main loop, which bounds the
@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import minitvm as tvm
 from minitvm.base import BuildError
 from minitvm.runtime import GpuFunction
-from tests.codegen.cuda import programs
+from tests.codegen.gpu import programs
 
 CASES: dict[str, Callable[[], programs.Program]] = {
     "one result a thread": lambda: programs.tiled(1024),
