@@ -49,7 +49,7 @@ check: $(TESTS) ## check format, lint, types and imports
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m pyright
-	$(PY) -m pytest tests/test_floors.py tests/test_project.py
+	$(PY) -m pytest tests/test_layers.py tests/test_project.py
 
 unit: $(TESTS) ## run the test suite, with a verifier after every pass
 	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser and not exhaustive and not grader" \
@@ -67,7 +67,7 @@ browser: $(TESTS) ## test the widgets in JupyterLab and Chromium; skipped withou
 browser-all: $(TESTS) ## the same, and every notebook of the course: many minutes
 	$(PY) -m pytest -n 0 -m browser tests/browser
 
-size: $(TESTS) ## lines per room, beside their budgets
+size: $(TESTS) ## lines per package, beside their budgets
 	$(PY) -m pytest -n 0 -q -s tests/test_budgets.py
 
 # loadscope keeps the cells of one notebook in one worker, in order.

@@ -22,7 +22,7 @@ Networks are graphs of operators, compiled to one function:
     module = graph.compile(net)
     scores = module(image)
 
-The packages are layered: a file imports only from packages further down (tests/test_floors.py).
+The packages are layered: a file imports only from packages further down (tests/test_layers.py).
 
     demo, doctor  the command line: a guided demo, a check of this installation
     tuning      the command line: searches for fast schedules, their logs and reports
@@ -128,8 +128,8 @@ def __getattr__(name: str) -> Any:
     if name in LATE or name in TALK:
         return importlib.import_module(f"minitvm.{TALK.get(name, name)}")
     if name in OLDER:
-        room, known = OLDER[name]
-        return getattr(room, known)
+        package, known = OLDER[name]
+        return getattr(package, known)
     raise name_missing("tvm", name, __dir__())
 
 

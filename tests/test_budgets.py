@@ -1,4 +1,4 @@
-"""The house stays small: lines per room and of the reading tour, against tests/budgets.toml."""
+"""The package stays small: lines per package and of the reading tours, against budgets.toml."""
 
 import re
 import tomllib
@@ -13,31 +13,31 @@ def lines_of(file: Path) -> int:
     return len(file.read_text(encoding="utf-8").splitlines())
 
 
-def lines_per_room() -> Counter[str]:
-    """room -> its lines; a single file is a room of its own."""
-    found: Counter[str] = Counter()
+def lines_per_package() -> Counter[str]:
+    """Count the lines of each package; a single file is a package of its own."""
+    lines: Counter[str] = Counter()
     for file in (TOP / "minitvm").rglob("*.py"):
-        room, *inside = file.relative_to(TOP / "minitvm").parts
-        found[room if inside else room.removesuffix(".py")] += lines_of(file)
-    return found
+        package, *inside = file.relative_to(TOP / "minitvm").parts
+        lines[package if inside else package.removesuffix(".py")] += lines_of(file)
+    return lines
 
 
 def table(lines: Counter[str], budgets: dict[str, int]) -> str:
-    """One line a room, the largest first: its lines, its budget and what is left."""
+    """One line per package, the largest first: its lines, its budget and what is left."""
     rows = [
-        f"{room:18}{n:7,}{budgets.get(room, 0):9,}{budgets.get(room, 0) - n:8,}"
-        for room, n in lines.most_common()
+        f"{package:18}{n:7,}{budgets.get(package, 0):9,}{budgets.get(package, 0) - n:8,}"
+        for package, n in lines.most_common()
     ]
-    head = f"{'room':18}{'lines':>7}{'budget':>9}{'left':>8}"
+    head = f"{'package':18}{'lines':>7}{'budget':>9}{'left':>8}"
     return "\n".join([head, *rows, f"{'all':18}{lines.total():7,}{BUDGETS['total']:9,}"])
 
 
-def test_no_room_passes_its_budget() -> None:
-    lines, budgets = lines_per_room(), BUDGETS["rooms"]
+def test_no_package_exceeds_its_budget() -> None:
+    lines, budgets = lines_per_package(), BUDGETS["packages"]
     shown = table(lines, budgets)
     print(shown)
-    assert lines.keys() == budgets.keys(), "tests/budgets.toml names every room, and no other"
-    over = [room for room, n in lines.items() if n > budgets[room]]
+    assert lines.keys() == budgets.keys(), "tests/budgets.toml names every package, and no other"
+    over = [package for package, n in lines.items() if n > budgets[package]]
     assert not over, shown
     assert lines.total() <= BUDGETS["total"], shown
 

@@ -29,7 +29,7 @@ from minitvm import (
 
 ROOT = Path(__file__).parent.parent
 SHEET = (ROOT / "docs/calls.md").read_text(encoding="utf-8")
-ROOMS: dict[str, Any] = {
+PACKAGES: dict[str, Any] = {
     "te": te,
     "tir": tir,
     "topi": topi,
@@ -49,7 +49,7 @@ ROOMS: dict[str, Any] = {
     "f": tvm.Function,
 }
 CALL = re.compile(r"`((?:s\[C\]|\w+)(?:\.\w+)+)(?:\(([^`]*)\))?`")
-CALLS = [(c[1], c[2]) for c in CALL.finditer(SHEET) if c[1].split(".")[0] in ROOMS]
+CALLS = [(c[1], c[2]) for c in CALL.finditer(SHEET) if c[1].split(".")[0] in PACKAGES]
 NAMES = {name for name, _ in CALLS}
 GIVEN = [(name, args) for name, args in CALLS if args]
 HANDED_ON = ("te.define", "s[C].tile")  # take any number of arguments under other names
@@ -62,8 +62,8 @@ def public(thing: Any) -> set[str]:
 
 def named(name: str) -> Any:
     """What the sheet means by s[C].split."""
-    room, *path = name.split(".")
-    thing = ROOMS[room]
+    package, *path = name.split(".")
+    thing = PACKAGES[package]
     for part in path:
         thing = getattr(thing, part)
     return thing
@@ -100,7 +100,7 @@ def test_a_call_on_the_sheet_takes_these_arguments(name: str, args: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("room", "names"),
+    ("package", "names"),
     [
         ("te", set(te.__all__)),
         ("topi", set(topi.__all__)),
@@ -109,8 +109,8 @@ def test_a_call_on_the_sheet_takes_these_arguments(name: str, args: str) -> None
         ("f", public(tvm.Function)),
     ],
 )
-def test_every_public_name_is_on_the_sheet(room: str, names: set[str]) -> None:
-    assert sorted(n for n in names if f"{room}.{n}" not in NAMES) == []
+def test_every_public_name_is_on_the_sheet(package: str, names: set[str]) -> None:
+    assert sorted(n for n in names if f"{package}.{n}" not in NAMES) == []
 
 
 def test_the_line_that_defines_a_product_is_read() -> None:

@@ -155,7 +155,7 @@ OLD = (
     *("decl_tensor_intrin", "if_then_else", "exp", "log", "tanh", "sqrt", "sigmoid", "select"),
     *("call_packed", "ir_builder"),
 )
-ROOMS: dict[str, Any] = {
+PACKAGES: dict[str, Any] = {
     "te": te,
     "tir": tir,
     "topi": topi,
@@ -174,8 +174,8 @@ ROOMS: dict[str, Any] = {
 
 
 def named(name: str) -> Any:
-    room, *path = name.split(".")
-    thing = ROOMS[room]
+    package, *path = name.split(".")
+    thing = PACKAGES[package]
     for part in path:
         thing = getattr(thing, part)
     return thing
@@ -198,7 +198,7 @@ def test_a_name_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", OLD)
 def test_a_name_of_formulas_is_there_at_the_top_too(name: str) -> None:
-    assert any(getattr(tvm, name) is getattr(room, name, None) for room in (te, tir)) or (
+    assert any(getattr(tvm, name) is getattr(package, name, None) for package in (te, tir)) or (
         name == "select" and tvm.select is tir.Select
     )
     assert name in dir(tvm)

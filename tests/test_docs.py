@@ -20,7 +20,7 @@ ENTRY = re.compile(r"^\*\*(.+?)\.?\*\* (.+?)(?=\n\n|\Z)", re.M | re.S)
 ENTRIES = [(found[1], found[2]) for found in ENTRY.finditer(GLOSSARY)]
 SPELLED = FROM_TVM[FROM_TVM.index("## Spelled") : FROM_TVM.index("Your own pass")]
 ROWS = re.findall(r"^\| (.+?) \| (.+?) \|$", SPELLED, re.M)
-ROOMS: dict[str, Any] = {
+PACKAGES: dict[str, Any] = {
     "te": te,
     "tir": tir,
     "topi": topi,
@@ -39,8 +39,8 @@ def names(cell: str) -> list[str]:
 
 def is_there(name: str) -> bool:
     """Does minitvm have what is spelled so?"""
-    room, *path = name.split(".")
-    thing = ROOMS[room]
+    package, *path = name.split(".")
+    thing = PACKAGES[package]
     for part in path:
         if not hasattr(thing, part):
             return False

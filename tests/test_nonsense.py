@@ -20,7 +20,7 @@ from minitvm.schedule import Split
 
 Call = tuple[Callable[..., Any], list[Any]]  # a public call, with arguments that make sense
 
-Room = Callable[["Program"], dict[str, Call]]
+Group = Callable[["Program"], dict[str, Call]]
 
 NONSENSE: tuple[Any, ...] = (
     *(None, 5, -1, 1.5, True, 10**30, 2j, "x", "", [], (None,), {}),
@@ -360,9 +360,9 @@ def searches(p: Program) -> dict[str, Call]:
     }
 
 
-ROOMS = (formulas, results, loops, steps, programs, operators, searches)
+GROUPS = (formulas, results, loops, steps, programs, operators, searches)
 LOG = log()
-CALLS = [(room, name) for room in ROOMS for name in room(Program())]
+CALLS = [(group, name) for group in GROUPS for name in group(Program())]
 IDS = [name for _, name in CALLS]
 PLAIN = {  # tvm's names that are no calls, or are swept as others
     *("te", "tir", "topi", "nd", "target", "Device", "Function", "register_func"),
@@ -400,19 +400,19 @@ def left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     auto_scheduler.workload_registry.clear()
 
 
-@pytest.mark.parametrize(("room", "name"), CALLS, ids=IDS)
-def test_a_call_that_makes_sense_is_taken(room: Room, name: str) -> None:
-    f, args = room(Program())[name]
+@pytest.mark.parametrize(("group", "name"), CALLS, ids=IDS)
+def test_a_call_that_makes_sense_is_taken(group: Group, name: str) -> None:
+    f, args = group(Program())[name]
     f(*args)
 
 
-@pytest.mark.parametrize(("room", "name"), CALLS, ids=IDS)
-def test_nonsense_is_understood_or_refused_with_an_error_of_ours(room: Room, name: str) -> None:
+@pytest.mark.parametrize(("group", "name"), CALLS, ids=IDS)
+def test_nonsense_is_understood_or_refused_with_an_error_of_ours(group: Group, name: str) -> None:
     raw: list[str] = []
-    for at in places(room(Program())[name]):
+    for at in places(group(Program())[name]):
         for x in NONSENSE:
             try:
-                run(room(Program())[name], at, x)
+                run(group(Program())[name], at, x)
             except TVMError:
                 pass
             except Exception as e:
@@ -421,16 +421,16 @@ def test_nonsense_is_understood_or_refused_with_an_error_of_ours(room: Room, nam
 
 
 @pytest.mark.parametrize(
-    ("room", "names"),
+    ("group", "names"),
     [
         ("te", {n for n in te.__all__ if not inspect.isclass(getattr(te, n))}),
         ("topi", set(topi.__all__) - {"dispatch", "nn"}),
         ("tvm", set(tvm.__all__) - PLAIN),
         *(
-            (room, {n for n, f in vars(kind).items() if inspect.isfunction(f) and n[0] != "_"})
-            for room, kind in (("s", te.Schedule), ("s[C]", te.StageView), ("f", tvm.Function))
+            (group, {n for n, f in vars(kind).items() if inspect.isfunction(f) and n[0] != "_"})
+            for group, kind in (("s", te.Schedule), ("s[C]", te.StageView), ("f", tvm.Function))
         ),
     ],
 )
-def test_every_public_call_is_swept(room: str, names: set[str]) -> None:
-    assert sorted(n for n in names if f"{room}.{n}" not in IDS) == []
+def test_every_public_call_is_swept(group: str, names: set[str]) -> None:
+    assert sorted(n for n in names if f"{group}.{n}" not in IDS) == []

@@ -1,7 +1,7 @@
 """Stored notebooks are honest: executed, without errors, and compared wherever they can be.
 
 nbval passes a notebook whose outputs were stripped, and never looks at cells tagged as ignored;
-these rules close both doors. The second half shows each of them a notebook that breaks it.
+these rules check both. The second half shows each of them a notebook that breaks it.
 """
 
 import copy

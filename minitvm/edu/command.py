@@ -22,7 +22,7 @@ from .feedback import RIGHT, as_text
 from .grader import MAX_BYTES, Graded, Submission, Task, grade_all, printable
 from .item import Exercise
 from .notebook import exercise_of, parsed, stored
-from .sandbox import ROOM, ROOT, Limits
+from .sandbox import PACKAGE, ROOT, Limits
 from .score import Seeds
 from .skeleton import skeleton
 
@@ -181,7 +181,7 @@ def exercise_id(s: Submission, checks: Path, known: Exercise | None) -> str:
 def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
     """Return a key that changes if the notebook, checks, grader, seeds or limits change."""
     code = hashlib.sha256()
-    for path in (*sorted(ROOM.rglob("*.py")), *sorted(checks.glob("ex*.*"))):
+    for path in (*sorted(PACKAGE.rglob("*.py")), *sorted(checks.glob("ex*.*"))):
         code.update(path.read_bytes())
     return f"{s.sha256} {code.hexdigest()[:16]} {seeds} {limits}"
 

@@ -23,10 +23,10 @@ from .build import built, item_in, solution, without_outputs
 from .course import check_files, exercises_in
 from .item import Exercise, Item
 from .notebook import Cell, nbgrader, source, stored
-from .sandbox import ROOM, ROOT
+from .sandbox import PACKAGE, ROOT
 from .skeleton import code, prose
 
-TEMPLATES = ROOM / "templates"
+TEMPLATES = PACKAGE / "templates"
 
 
 def export(root: Path, checks: Path, form: str, folder: Path) -> None:

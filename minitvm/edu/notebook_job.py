@@ -57,9 +57,9 @@ class Shell:
 
 def install_stand_in() -> None:
     """Replace check and hint of minitvm.edu by functions that do nothing."""
-    room = sys.modules["minitvm.edu"]
-    room.check = no_points  # type: ignore[attr-defined]
-    room.hint = no_op  # type: ignore[attr-defined]
+    package = sys.modules["minitvm.edu"]
+    package.check = no_points  # type: ignore[attr-defined]
+    package.hint = no_op  # type: ignore[attr-defined]
 
 
 class NotebookModule:

@@ -24,8 +24,8 @@ try:
 except ImportError:  # Windows has none
     resource = None
 
-ROOM = Path(__file__).resolve().parent
-ROOT = ROOM.parent.parent  # the folder of the package; in a checkout, its root
+PACKAGE = Path(__file__).resolve().parent
+ROOT = PACKAGE.parent.parent  # the folder of the package; in a checkout, its root
 
 
 @dataclass(frozen=True, slots=True)

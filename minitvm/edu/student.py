@@ -11,7 +11,7 @@ from minitvm import tensor, workers
 
 from .data import Reader, Writer, operations
 from .item import AnswerError, ChangedError, Kept, Problem, expanded
-from .sandbox import ROOM, ROOT, Limits
+from .sandbox import PACKAGE, ROOT, Limits
 from .score import shortened
 
 JOB = "minitvm.edu.notebook_job"
@@ -44,7 +44,7 @@ class Student:
         self, cells: Sequence[tuple[int, str]], limits: Limits, hidden: Sequence[Path] = ()
     ) -> None:
         self._cells, self._limits = list(cells), limits
-        self._hidden = [str(path) for path in (ROOM, ROOT / "solutions", *hidden)]
+        self._hidden = [str(path) for path in (PACKAGE, ROOT / "solutions", *hidden)]
         self._left_out: set[int] = set()
         self.failed: list[CellReport] = []
         self._worker: workers.Worker | None = None

@@ -200,8 +200,8 @@ def _solve(
             first, stop = ranges[names[id(a)]]
             most = most + c * (stop - 1 if c > 0 else first)
     if open_:
-        (name, c), room = open_[0], tir.sub(tir.sub(size, 1), most)
-        ranges[name] = (0, tir.floordiv(room, c) + 1)
+        (name, c), space = open_[0], tir.sub(tir.sub(size, 1), most)
+        ranges[name] = (0, tir.floordiv(space, c) + 1)
     elif (
         len(terms) == 1
         and const == 0

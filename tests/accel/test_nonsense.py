@@ -1,4 +1,4 @@
-"""Nonsense in place of any argument of any call of the door: refused in words, or understood."""
+"""Nonsense in place of any argument of a public call of accel is refused clearly or understood."""
 
 import inspect
 from collections.abc import Callable

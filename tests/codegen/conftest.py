@@ -1,4 +1,4 @@
-"""How the tests of this room run the text that code generation emits."""
+"""How the tests of this package run the text that code generation emits."""
 
 import ctypes
 import re

@@ -100,7 +100,7 @@ def test_a_schedule_runs_on_the_accelerator_or_the_message_says_why(answer, foun
     assert message(RUNS, answer) == found
 
 
-def test_what_does_not_fit_is_told_with_the_memory_the_need_and_the_room() -> None:
+def test_what_does_not_fit_is_reported_with_memory_need_and_capacity() -> None:
     assert message(runs_on_accelerator(blocks, TINY), in_tiles) == ""
     told = outcome(runs_on_accelerator(blocks, TINY, why="too large"), all_in_one)
     assert told.message == "refused"

@@ -1,4 +1,4 @@
-"""How the tests of this room compare what programs compute."""
+"""How the tests of this package compare what programs compute."""
 
 from collections.abc import Callable
 from typing import Any

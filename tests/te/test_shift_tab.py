@@ -21,10 +21,10 @@ ELEMENTWISE = """
 """
 
 
-def shown(room: ModuleType, name: str) -> str:
+def shown(package: ModuleType, name: str) -> str:
     """The name, the signature and the first line that a notebook shows."""
-    f = getattr(room, name)
-    assert (f.__name__, f.__module__.split(".")[1]) == (name, room.__name__.split(".")[1])
+    f = getattr(package, name)
+    assert (f.__name__, f.__module__.split(".")[1]) == (name, package.__name__.split(".")[1])
     return f"{name}{inspect.signature(f)}\n    {(inspect.getdoc(f) or '').splitlines()[0]}"
 
 
@@ -37,11 +37,13 @@ def member(cls: type, name: str) -> str:
     return f"{name}{arguments or inspect.signature(f)}\n    {doc.splitlines()[0]}"
 
 
-@pytest.mark.parametrize(("room", "names"), [(tir, MATH), (topi, ELEMENTWISE)], ids=["tir", "topi"])
+@pytest.mark.parametrize(
+    ("package", "names"), [(tir, MATH), (topi, ELEMENTWISE)], ids=["tir", "topi"]
+)
 def test_every_operator_shows_its_signature_and_what_it_computes(
-    room: ModuleType, names: str, golden: Callable[[str], None]
+    package: ModuleType, names: str, golden: Callable[[str], None]
 ) -> None:
-    golden("\n".join(shown(room, name) for name in names.split()))
+    golden("\n".join(shown(package, name) for name in names.split()))
 
 
 @pytest.mark.parametrize("cls", [te.Schedule, te.StageView])

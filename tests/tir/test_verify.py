@@ -191,7 +191,7 @@ def test_an_access_that_may_not_happen_may_miss() -> None:
 
 @node
 class Foreign(Expr):
-    """A node of a higher room."""
+    """A node of a higher package."""
 
     dtype: DType = FLOAT32
 

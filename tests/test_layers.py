@@ -1,11 +1,11 @@
-"""The rules of the house: imports go down, through doors, at the top of a file; rooms stay small.
+"""The layers: imports go down, use public APIs and stand at the top of a file; files stay small.
 
-A room is a folder of minitvm or a single file of it. A folder inside a room has a door of its own:
-files beside it import from the folder, and its files may import from those beside it. A file names
-what it uses from another room by that room, tir.For, so that a reader knows where each noun lives;
-only the vocabulary of base (errors, dtypes, checks) is imported by name. The checks read sources
-with `ast` and import nothing; the second half of this file shows each of them a small house that
-breaks its rule.
+A package is a folder directly below minitvm, or a single file there. A folder inside a package has
+an `__init__` of its own: files beside it import from the folder, and its files may import from
+those beside it. A file names what it uses from another package by that package, tir.For, so that a
+reader knows where each noun lives; only the vocabulary of base (errors, dtypes, checks) is imported
+by name. The checks read sources with `ast` and import nothing; the second half of this file shows
+each of them a small tree of files that breaks its rule.
 """
 
 import ast
@@ -19,7 +19,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "minitvm"
 
-FLOORS = (  # low to high; rooms on one floor do not see each other
+LAYERS = (  # low to high; packages of one layer do not import each other
     ("base",),
     ("workers",),
     ("tir", "accel", "cachesim"),
@@ -44,7 +44,7 @@ FLOORS = (  # low to high; rooms on one floor do not see each other
     ("__init__",),
     ("__main__",),
 )
-HEIGHT = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
+HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
 VOCABULARY = "base"  # its names are imported one by one
 VIZ_ONLY = {"ipywidgets", "anywidget", "matplotlib", "PIL"}
 MAX_FILE_LINES = 500
@@ -52,7 +52,7 @@ MAX_FUNCTION_LINES = 60  # without the docstring
 UNFINISHED = ("TODO", "FIXME")
 
 Sources = Mapping[str, str]  # path inside minitvm, such as "tir/stmt.py" -> text
-Module = tuple[str, ...]  # ("tir", "stmt"); ("tir",) is the door of tir, () the face of minitvm
+Module = tuple[str, ...]  # ("tir", "stmt"); ("tir",) is tir/__init__.py, () minitvm/__init__.py
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -85,24 +85,24 @@ def module_of(file: str) -> Module:
     return tuple(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def room_of(module: Module) -> str:
+def package_of(module: Module) -> str:
     return module[0] if module else "__init__"
 
 
 def folder_of(file: str) -> Module:
-    """The folder a file lies in: tir/stmt.py -> (tir,); its door, tir/__init__.py, too."""
+    """Return the folder of a file: (tir,) for tir/stmt.py and for tir/__init__.py."""
     return tuple(file.split("/")[:-1])
 
 
-def past_a_door(found: Import) -> bool:
-    """Does a file reach into a folder of its own room that it does not lie in?"""
-    folder, here = found.target[:-1], folder_of(found.file)
+def bypasses_init(statement: Import) -> bool:
+    """Does a file reach into a folder of its own package that it does not lie in?"""
+    folder, here = statement.target[:-1], folder_of(statement.file)
     return len(folder) > 1 and here[: len(folder)] != folder
 
 
 @cache
 def names_bound(text: str) -> set[str]:
-    """The names that a file gives away by importing, assigning or defining them at the top."""
+    """The names that other files can import from this one: what it imports, assigns or defines."""
     bound: set[str] = set()
     for node in parsed(text).body:
         match node:
@@ -129,17 +129,17 @@ def base_of(node: ast.ImportFrom, file: str) -> Module | None:
 
 
 def target_of(base: Module, name: str, file: str, sources: Sources) -> Module:
-    """What `from base import name` opens: the file called `name` if there is one, or base.
+    """Return the module that `from base import name` reads: the file `name`, if any, or base.
 
-    A door may give away something else of that name: lowering.vectorize is a file, and its pass.
+    An `__init__` may export something else of that name: lowering.vectorize is a file, and a pass.
     """
     if not base:
         return (name,) if name in HEIGHT else base
-    door = sources.get("/".join(base) + ".py") or sources.get("/".join((*base, "__init__.py")), "")
-    given = folder_of(file) != base and name in names_bound(door)
+    init = sources.get("/".join(base) + ".py") or sources.get("/".join((*base, "__init__.py")), "")
+    exported = folder_of(file) != base and name in names_bound(init)
     inside = "/".join((*base, name))
     is_file = f"{inside}.py" in sources or f"{inside}/__init__.py" in sources
-    return (*base, name) if is_file and not given else base
+    return (*base, name) if is_file and not exported else base
 
 
 def targets_of(node: ast.AST, file: str, sources: Sources) -> set[Module]:
@@ -149,7 +149,7 @@ def targets_of(node: ast.AST, file: str, sources: Sources) -> set[Module]:
         for alias in node.names:
             top, *rest = alias.name.split(".")
             if top == "minitvm":
-                # without `as` the name that is bound is minitvm: the face, and all behind it
+                # without `as` this binds the name minitvm, and with it the top-level __init__
                 targets |= {tuple(rest)} if alias.asname else {tuple(rest), ()}
     elif isinstance(node, ast.ImportFrom) and (base := base_of(node, file)) is not None:
         targets = {target_of(base, alias.name, file, sources) for alias in node.names}
@@ -164,52 +164,55 @@ def imports(file: str, sources: Sources) -> Iterator[Import]:
             yield Import(file, getattr(node, "lineno", 0), target, dotted)
 
 
-def fault_of(found: Import) -> str:
-    """What is wrong with one import, or "": unknown room, upward, past the door, wrong spelling."""
-    here, target = module_of(found.file), found.target
-    mine, room = room_of(here), room_of(target)
-    if room not in HEIGHT:
-        return f"{room} is not on the floor plan: add it to FLOORS and to the design"
-    if mine == room:
-        if not found.dotted:
-            return "inside a room a dot: from .file import name"
-        if past_a_door(found):
+def fault_of(statement: Import) -> str:
+    """Say what is wrong with one import: unknown package, upward, past `__init__`, spelling."""
+    here, target = module_of(statement.file), statement.target
+    importer, package = package_of(here), package_of(target)
+    if package not in HEIGHT:
+        return f"{package} has no layer: add it to LAYERS and to the design"
+    if importer == package:
+        if not statement.dotted:
+            return "inside a package a dot: from .file import name"
+        if bypasses_init(statement):
             return f"import from the folder, not from inside it: {'.'.join(target)}"
-        inside = folder_of(found.file)[: len(target)] == target
+        inside = folder_of(statement.file)[: len(target)] == target
         if inside and here != target:
-            return f"a file of {'/'.join(target)} imports its own door: name the file that has it"
+            folder = "/".join(target)
+            return f"a file of {folder} imports its own __init__: name the file that has it"
         return ""
-    if HEIGHT[room] >= HEIGHT[mine]:
-        return f"{room} is not below {mine}"
+    if HEIGHT[package] >= HEIGHT[importer]:
+        return f"{package} is not below {importer}"
     if len(target) > 1:
-        return f"import from the room, not from inside it: {'.'.join(target)}"
-    if found.dotted and mine != "__init__":
-        return f"another room by its full name: from minitvm.{room} import name"
+        return f"import from the package, not from inside it: {'.'.join(target)}"
+    if statement.dotted and importer != "__init__":
+        return f"another package by its full name: from minitvm.{package} import name"
     return ""
 
 
 def import_faults(sources: Sources) -> list[str]:
-    """Imports that climb, pass by a door, or reach an unknown room."""
-    unknown = sorted({room_of(module_of(file)) for file in sources} - HEIGHT.keys())
-    faults = [f"{room}: not on the floor plan, add it to FLOORS and the design" for room in unknown]
-    known = (file for file in sources if room_of(module_of(file)) in HEIGHT)
-    found = (one for file in known for one in imports(file, sources))
-    return faults + [f"{one.file}:{one.line}: {why}" for one in found if (why := fault_of(one))]
+    """List imports that go up, bypass an `__init__`, or name an unknown package."""
+    unknown = sorted({package_of(module_of(file)) for file in sources} - HEIGHT.keys())
+    faults = [f"{package}: no layer, add it to LAYERS and the design" for package in unknown]
+    known = (file for file in sources if package_of(module_of(file)) in HEIGHT)
+    statements = (one for file in known for one in imports(file, sources))
+    return faults + [
+        f"{one.file}:{one.line}: {why}" for one in statements if (why := fault_of(one))
+    ]
 
 
-def circle_faults(sources: Sources) -> list[str]:
-    """Files of one room that import each other in a circle; the room's door does not count."""
-    doors = {module_of(file) for file in sources if file.count("/") == 1 and "__init__" in file}
-    doors.add(())
+def cycle_faults(sources: Sources) -> list[str]:
+    """List files of a package that import each other in a cycle; its `__init__` is exempt."""
+    inits = {module_of(file) for file in sources if file.count("/") == 1 and "__init__" in file}
+    inits.add(())
     graph: dict[Module, set[Module]] = {}
     for file in sources:
         here = module_of(file)
         targets = {one.target for one in imports(file, sources)}
-        graph[here] = {to for to in targets - doors if here not in doors and to[:1] == here[:1]}
+        graph[here] = {to for to in targets - inits if here not in inits and to[:1] == here[:1]}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        return ["circle: " + " -> ".join("/".join(module) for module in error.args[1])]
+        return ["cycle: " + " -> ".join("/".join(module) for module in error.args[1])]
     return []
 
 
@@ -231,24 +234,24 @@ def late_faults(sources: Sources) -> list[str]:
 
 def bound_inside(text: str) -> set[str]:
     """The names that a file binds other than by importing: parameters, locals, fields."""
-    found: set[str] = set()
+    bound: set[str] = set()
     for node in nodes(text):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                found.add(name)
+                bound.add(name)
             case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                found.add(name)
+                bound.add(name)
             case ast.ExceptHandler(name=str(name)) | ast.FunctionDef(name=name):
-                found.add(name)
+                bound.add(name)
             case _:
                 pass
-    return found
+    return bound
 
 
 def noun_faults(sources: Sources) -> list[str]:
-    """Nouns imported without their room, and locals that hide an imported room.
+    """List nouns imported without their package, and locals that hide an imported package.
 
-    A file in which a room's name is taken, cache_read(tensor), imports from that room by name.
+    A file in which a package's name is taken, cache_read(tensor), imports from it by name.
     """
     faults: list[str] = []
     for file, text in sources.items():
@@ -258,13 +261,15 @@ def noun_faults(sources: Sources) -> list[str]:
         for node in parsed(text).body:
             if not isinstance(node, ast.ImportFrom) or node.level:
                 continue
-            top, _, room = (node.module or "").partition(".")
+            top, _, package = (node.module or "").partition(".")
             names = {alias.asname or alias.name for alias in node.names}
-            if top == "minitvm" and room and room != VOCABULARY and room not in taken:
-                faults.append(f"{file}:{node.lineno}: from minitvm import {room}, then {room}.name")
+            other = package and package != VOCABULARY
+            if top == "minitvm" and other and package not in taken:
+                why = f"from minitvm import {package}, then {package}.name"
+                faults.append(f"{file}:{node.lineno}: {why}")
             elif node.module == "minitvm":
                 hidden = sorted(names & taken)
-                faults += [f"{file}: a local name hides the room {room}" for room in hidden]
+                faults += [f"{file}: a local name hides the package {name}" for name in hidden]
     return faults
 
 
@@ -278,9 +283,11 @@ def viz_faults(sources: Sources) -> list[str]:
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module or ""]
-            found = {name.split(".")[0] for name in names} & VIZ_ONLY
-            if found and room_of(module_of(file)) != "viz":
-                faults.append(f"{file}:{node.lineno}: only viz imports {', '.join(sorted(found))}")
+            drawing = {name.split(".")[0] for name in names} & VIZ_ONLY
+            if drawing and package_of(module_of(file)) != "viz":
+                faults.append(
+                    f"{file}:{node.lineno}: only viz imports {', '.join(sorted(drawing))}"
+                )
     return faults
 
 
@@ -316,7 +323,7 @@ def unfinished_faults(sources: Sources) -> list[str]:
 
 RULES = (
     import_faults,
-    circle_faults,
+    cycle_faults,
     late_faults,
     noun_faults,
     viz_faults,
@@ -326,7 +333,7 @@ RULES = (
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_house_keeps_its_rules(rule) -> None:
+def test_the_package_keeps_its_rules(rule) -> None:
     sources = {
         file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8")
         for file in sorted(PACKAGE.rglob("*.py"))
@@ -338,7 +345,7 @@ def test_the_house_keeps_its_rules(rule) -> None:
 
 # --- the rules can fail -----------------------------------------------------------------------
 
-HOUSE = {
+TREE = {
     "__init__.py": "from minitvm.tir import For\nfrom .driver import build",
     "__main__.py": "import minitvm\nfrom minitvm import driver, tir\nfrom minitvm import build",
     "base/__init__.py": "from .node import node",
@@ -355,8 +362,8 @@ HOUSE = {
 }
 
 
-def test_a_house_in_order_has_no_faults() -> None:
-    assert [fault for rule in RULES for fault in rule(HOUSE)] == []
+def test_a_tree_in_order_has_no_faults() -> None:
+    assert [fault for rule in RULES for fault in rule(TREE)] == []
 
 
 @pytest.mark.parametrize(
@@ -379,30 +386,30 @@ def test_a_house_in_order_has_no_faults() -> None:
         ("driver.py", "import minitvm.base.node as n", "not from inside it: base.node"),
         ("viz/__init__.py", "from ..tir.stmt import For", "not from inside it: tir.stmt"),
         ("viz/__init__.py", "from ..tir import For", "by its full name: from minitvm.tir"),
-        ("viz/__init__.py", "from minitvm.attic import x", "attic is not on the floor plan"),
-        ("tir/walk.py", "from minitvm.tir.stmt import For", "inside a room a dot"),
-        ("tir/walk.py", "from . import For", "imports its own door"),
+        ("viz/__init__.py", "from minitvm.attic import x", "attic has no layer"),
+        ("tir/walk.py", "from minitvm.tir.stmt import For", "inside a package a dot"),
+        ("tir/walk.py", "from . import For", "imports its own __init__"),
         ("tir/walk.py", "from . import stmt", ""),
         ("tir/walk.py", "from .box import size", "from the folder, not from inside it: tir.box.si"),
         ("tir/walk.py", "from .box.size import area", "not from inside it: tir.box.size"),
-        ("tir/box/side.py", "from . import area", "a file of tir/box imports its own door"),
-        ("tir/box/side.py", "from .. import For", "a file of tir imports its own door"),
+        ("tir/box/side.py", "from . import area", "a file of tir/box imports its own __init__"),
+        ("tir/box/side.py", "from .. import For", "a file of tir imports its own __init__"),
         ("tir/box/side.py", "from minitvm import cachesim", "cachesim is not below tir"),
         ("driver.py", "from minitvm.tir.box import area", "not from inside it: tir.box"),
-        ("attic.py", "import numpy", "attic: not on the floor plan"),
+        ("attic.py", "import numpy", "attic: no layer"),
     ],
 )
-def test_an_import_is_judged_by_floor_door_and_spelling(file: str, line: str, fault: str) -> None:
-    faults = import_faults(HOUSE | {file: line})
+def test_an_import_is_judged_by_layer_init_and_spelling(file: str, line: str, fault: str) -> None:
+    faults = import_faults(TREE | {file: line})
     assert len(faults) == bool(fault)
     assert fault in "".join(faults)
 
 
-def test_files_of_a_room_do_not_import_each_other_in_a_circle() -> None:
-    circle = HOUSE | {"tir/stmt.py": "from .walk import walk"}
-    assert circle_faults(circle) == ["circle: tir/stmt -> tir/walk -> tir/stmt"]
-    through_a_folder = HOUSE | {"tir/box/side.py": "from ..walk import walk"}
-    assert "tir/box" in circle_faults(through_a_folder)[0]
+def test_files_of_a_package_do_not_import_each_other_in_a_cycle() -> None:
+    cycle = TREE | {"tir/stmt.py": "from .walk import walk"}
+    assert cycle_faults(cycle) == ["cycle: tir/stmt -> tir/walk -> tir/stmt"]
+    through_a_folder = TREE | {"tir/box/side.py": "from ..walk import walk"}
+    assert "tir/box" in cycle_faults(through_a_folder)[0]
 
 
 @pytest.mark.parametrize(
@@ -424,7 +431,7 @@ def test_files_of_a_room_do_not_import_each_other_in_a_circle() -> None:
         (
             noun_faults,
             "from minitvm import tir\ndef f(tir): pass",
-            "a local name hides the room tir",
+            "a local name hides the package tir",
         ),
         (noun_faults, "from minitvm import tir\ntir.For\nx.tir = 1", ""),
         (viz_faults, "import matplotlib.pyplot as plt", "driver.py:1: only viz imports matplotlib"),
@@ -436,6 +443,6 @@ def test_files_of_a_room_do_not_import_each_other_in_a_circle() -> None:
     ],
 )
 def test_other_rules_see_their_faults(rule, text: str, fault: str) -> None:
-    faults = rule(HOUSE | {"driver.py": text})
+    faults = rule(TREE | {"driver.py": text})
     assert len(faults) == bool(fault)
     assert fault in "".join(faults)
