@@ -75,7 +75,7 @@ def refuse_threads(s: tir.For) -> None:
 def check_for_cpu(func: tir.PrimFunc, target: Target) -> None:
     """Raise BuildError if a program for a CPU uses memories or pragmas of the accelerator."""
     tir.check_buffers(func)
-    for n in lowering.every(func.body):
+    for n in tir.every(func.body):
         if isinstance(n, tir.Allocate) and lowering.memory_of(n.buffer) is not None:
             what = f"{n.buffer.name} in {n.buffer.scope!r}"
         elif isinstance(n, tir.Pragma) and n.key in ACTED_ON:

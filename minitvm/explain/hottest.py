@@ -109,11 +109,11 @@ def is_small(body: tir.Stmt) -> bool:
 def _innermost_loops(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[InnermostLoop]:
     if isinstance(s, tir.For):
         loops = (*loops, s)
-        inside = list(lowering.every(s.body))
+        inside = list(tir.every(s.body))
         if not any(isinstance(n, tir.For) for n in inside):
             yield InnermostLoop(loops, tuple(n for n in inside if isinstance(n, tir.Store)))
             return
-    for part in lowering.inner(s):
+    for part in tir.inner(s):
         yield from _innermost_loops(part, loops)
 
 

@@ -83,7 +83,7 @@ class _SlowStage:
     def own_loops(self, kind: tir.LoopKind) -> Iterator[tir.For]:
         """Yield the stage's loops of kind `kind`, with flat offsets in their bodies."""
         own = {id(v) for v in self.domain.loops.values()}
-        for n in lowering.every(self.flat):
+        for n in tir.every(self.flat):
             if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:
                 yield n
 
@@ -97,7 +97,7 @@ class _SlowStage:
         """Yield why a vectorized loop stays a plain loop, or makes slow vectors."""
         for loop in self.own_loops("vectorize"):
             name = f"vectorized loop {self.loops.show(loop.var)}"
-            inside = [n for n in lowering.every(loop.body) if isinstance(n, tir.For)]
+            inside = [n for n in tir.every(loop.body) if isinstance(n, tir.For)]
             other = next((n for n in inside if n.kind == "vectorize"), None)
             if other is not None:
                 inner = self.loops.show(other.var)
@@ -247,7 +247,7 @@ def _strides(loop: tir.For) -> Iterator[tuple[str, str]]:
 
     Accesses to tiles in registers are left out.
     """
-    allocated = {id(n.buffer) for n in lowering.every(loop.body) if isinstance(n, tir.Allocate)}
+    allocated = {id(n.buffer) for n in tir.every(loop.body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(loop.body):
         if not isinstance(n, tir.Load | tir.Store):
             continue

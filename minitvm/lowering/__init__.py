@@ -2,6 +2,8 @@
 
 # pyright: reportUnusedImport=false
 
+from minitvm.tir import every
+
 from .accesses import Access, Loop, Recording, record_accesses
 from .budget import MAX_OPERATIONS, cost, operations, width
 from .count import GuardedStore, box, conjuncts, distinct, known_stores, runs, times, work
@@ -36,7 +38,7 @@ from .regions import (
     memory_scope,
     sweep,
 )
-from .statements import every, inner, peeled, redirect, replace_marked
+from .statements import peeled, redirect, replace_marked
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from minitvm import tir
 
-from .statements import every
-
 MAX_OPERATIONS = 12_288  # largest size that one loop may expand to: LLVM compiles it in about 10 s
 # Auto-unrolling may expand one loop to these. LLVM compares each store in an innermost loop with
 # each other access: it took 1 to 2 s for 256 stores and 768 loads, and 0.2 s for half as many.
@@ -36,7 +34,7 @@ class CodeSize:
 def code_size(s: tir.Stmt) -> CodeSize:
     """Return the amount of code in `s`."""
     statements = scalar_stores = scalar_accesses = operations = 0
-    for part in every(s):
+    for part in tir.every(s):
         match part:
             case tir.For():
                 operations += LOOP

@@ -10,7 +10,6 @@ from minitvm import tensor, tir
 
 from .budget import MAX_OPERATIONS, operations
 from .regions import loop_variable, sweep
-from .statements import every, inner
 
 Span = tuple[int, int]  # (first, stop): the iterations first <= i < stop
 Rule: TypeAlias = Callable[[tir.Stmt], tir.Stmt]  # applied to the body of each version of a loop
@@ -125,7 +124,7 @@ def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
         s, looped = waiting.pop()
         for guard in _guards(s) if looped else ():
             comparisons.update((id(c), c) for c in tir.walk(guard) if isinstance(c, tir.Compare))
-        waiting += [(part, looped or isinstance(s, tir.For)) for part in reversed(inner(s))]
+        waiting += [(part, looped or isinstance(s, tir.For)) for part in reversed(tir.inner(s))]
     return list(comparisons.values())
 
 
@@ -180,7 +179,7 @@ def _certain_below(loop: tir.For) -> tuple[int, tir.Index, set[int]]:
 
     The guard i*4 + j < n, with j in 0..3, is always true in the first n // 4 iterations.
     """
-    inside = [n.var for n in every(loop.body) if isinstance(n, tir.For)]
+    inside = [n.var for n in tir.every(loop.body) if isinstance(n, tir.For)]
     stop: tir.Index = loop.extent
     certain: set[int] = set()
     for g in _inner_guards(loop.body):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -12,31 +12,9 @@ from minitvm.base import LoweringError
 Element: TypeAlias = tuple[tir.Buffer, tuple[tir.Index, ...]]
 
 
-def inner(s: tir.Stmt) -> tuple[tir.Stmt, ...]:
-    """Return the statements directly inside `s`."""
-    match s:
-        case tir.For(body=body) | tir.Allocate(_, body) | tir.Pragma(_, _, body):
-            return (body,)
-        case tir.If(_, body, orelse):
-            return (body,) if orelse is None else (body, orelse)
-        case tir.Seq(parts):
-            return parts
-        case tir.Store() | tir.Evaluate():
-            return ()
-
-
-def every(s: tir.Stmt) -> Iterator[tir.Stmt]:
-    """Yield `s` and every statement inside it, outer statements first."""
-    waiting = [s]
-    while waiting:
-        s = waiting.pop()
-        yield s
-        waiting += reversed(inner(s))
-
-
 def stores(s: tir.Stmt) -> bool:
     """Return whether there is a store or a call in `s`."""
-    return any(isinstance(part, tir.Store | tir.Evaluate) for part in every(s))
+    return any(isinstance(part, tir.Store | tir.Evaluate) for part in tir.every(s))
 
 
 def peeled(s: tir.Stmt) -> tuple[list[tir.For], tir.Stmt]:

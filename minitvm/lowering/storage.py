@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 from minitvm import tir
 
-from .statements import every, inner
-
 Sharers: TypeAlias = dict[tir.Buffer, tir.Buffer]
 
 OWN = ("local",)  # scopes in which no memory is shared: the target's compiler allocates registers
@@ -28,7 +26,7 @@ def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
     loop (each thread needs its own copy), and never in "local" memory.
     """
     sharing = _Sharing()
-    for part in reversed(list(every(s))):  # inner first, to avoid deep recursion
+    for part in reversed(list(tir.every(s))):  # inner first, to avoid deep recursion
         sharing.used(part, {})
     return sharing.stmt(s, (), frozenset(), {})
 
@@ -61,7 +59,7 @@ class _Sharing:
             exprs = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
             loaded = [n.buffer for e in exprs for n in tir.walk(e) if isinstance(n, tir.Load)]
             stored = [s.buffer] if isinstance(s, tir.Store) else []
-            below = [self.used(part, {}) for part in inner(s)]
+            below = [self.used(part, {}) for part in tir.inner(s)]
             buffers = self.known[s] = frozenset([*loaded, *stored]).union(*below)
         return frozenset(to.get(b, b) for b in buffers) if to else buffers
 
@@ -206,7 +204,7 @@ def _loops_to(s: tir.Stmt, target: tir.Store) -> list[tir.For]:
     while s is not target:
         if isinstance(s, tir.For):
             loops.append(s)
-        inside = [c for c in inner(s) if any(n is target for n in tir.walk(c))]
+        inside = [c for c in tir.inner(s) if any(n is target for n in tir.walk(c))]
         s = inside[0]
     return loops
 

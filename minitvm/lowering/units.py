@@ -7,8 +7,6 @@ from itertools import groupby
 
 from minitvm import accel, tir
 
-from .statements import every
-
 LOAD, COMPUTE, STORE = "ld", "ex", "st"
 UNITS = {LOAD: accel.Unit.LOAD, COMPUTE: accel.Unit.COMPUTE, STORE: accel.Unit.STORE}
 
@@ -21,7 +19,7 @@ def unit(s: tir.Stmt) -> str:
 
 def units(s: tir.Stmt) -> set[str]:
     """Return the units that run statements of `s`; they include "" if no unit runs some of them."""
-    return {_prefix(n) for n in every(s) if isinstance(n, tir.Evaluate | tir.Store)}
+    return {_prefix(n) for n in tir.every(s) if isinstance(n, tir.Evaluate | tir.Store)}
 
 
 def _prefix(s: tir.Stmt) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from minitvm import tir
 
-from .statements import Element, every, redirect
+from .statements import Element, redirect
 
 WIDEST = 64  # most lanes in one vector; a longer loop becomes several vectors
 
@@ -81,7 +81,7 @@ def lanewise(var: tir.Var, body: tir.Stmt) -> bool:
 def _widen(body: tir.Stmt, var: tir.Var, lanes: int, first: tir.Index) -> tir.Stmt:
     """Give buffers allocated in `body` one copy per lane: t[i] -> t[i*lanes + lane]."""
     wide: dict[tir.Buffer, tir.Buffer] = {}
-    for n in every(body):
+    for n in tir.every(body):
         if isinstance(n, tir.Allocate):
             b = n.buffer
             strides = (*(tir.mul(s, lanes) for s in b.strides), 1) if b.strides else ()

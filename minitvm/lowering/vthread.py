@@ -9,7 +9,7 @@ from minitvm import schedule, tir
 from minitvm.base import LoweringError
 
 from .budget import code_size
-from .statements import every, inner, stacked, use_copy
+from .statements import stacked, use_copy
 from .units import blocks, unit
 
 WRITTEN_OUT = 16  # with this many virtual threads or more, the copies become a loop
@@ -56,7 +56,7 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
                 "split it by nparts, and bind the outer part",
             )
         shares = s.thread.startswith("vthread")
-        allocated = (n.buffer for n in every(s.body) if isinstance(n, tir.Allocate))
+        allocated = (n.buffer for n in tir.every(s.body) if isinstance(n, tir.Allocate))
         touched = _touched(s) if shares else {id(b) for b in allocated}
         statements = max(1, code_size(s.body).statements)
         few = s.extent < WRITTEN_OUT and s.extent * statements <= MAX_COPIES
@@ -100,7 +100,7 @@ def _touched(loop: tir.For) -> set[int]:
                     touched.update(id(b) for b in written(s))
             case _:
                 pass
-        for part in inner(s):
+        for part in tir.inner(s):
             mark(part, inside)
 
     before = -1
@@ -154,7 +154,7 @@ class _Injector:
         """Return `s` repeated for each thread."""
         n, var = self.loop.extent, self.loop.var
         assert isinstance(n, int)
-        if self.few and (unit(s) or not any(isinstance(m, tir.For) for m in every(s))):
+        if self.few and (unit(s) or not any(isinstance(m, tir.For) for m in tir.every(s))):
             return tir.seq(*(tir.substitute(s, {var: i}) for i in range(n)))
         thread = tir.Var(f"{var.name}.s", 0, n - 1)
         return tir.For(thread, n, tir.substitute(s, {var: thread}))
@@ -177,7 +177,7 @@ def check_threads(body: tir.Stmt) -> None:
             ):
                 seen = {} if around is None else around
                 _same_extent(part, seen.setdefault(part.thread, part))
-            for c in () if isinstance(part, tir.Allocate) else inner(part):
+            for c in () if isinstance(part, tir.Allocate) else tir.inner(part):
                 kernel(c, seen)
             if around is None and seen is not None:
                 _one_warp(part, seen.get("threadIdx.x"))

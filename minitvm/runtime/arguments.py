@@ -21,7 +21,7 @@ class Arguments:
 
     def __init__(self, func: tir.PrimFunc) -> None:
         self._func = func
-        self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
+        self._outputs = [n for n, p in enumerate(func.params) if is_among(p, func.outputs)]
         self._fixed = [_fixed(p) for p in func.params]
         self._symbolic = None in self._fixed  # some size or scalar is known only at the call
         self._temporary = tir.symbolic_buffers(func)
@@ -87,7 +87,7 @@ class Arguments:
 
     def _unfit(self, p: Any, why: str, fix: str) -> None:
         """Raise ArgumentError for an array; for an output, suggest a new array, not a copy."""
-        if _is_in(p, self._func.outputs):
+        if is_among(p, self._func.outputs):
             fixed = _fixed(p)
             sizes = p.shape if fixed is None else fixed[0]
             comma = "," if len(sizes) == 1 else ""
@@ -96,7 +96,8 @@ class Arguments:
         _refuse(self._func.name, p, why, fix)
 
 
-def _is_in(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
+def is_among(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
+    """Return whether `p` is one of the buffers, compared by identity."""
     return any(p is b for b in buffers)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from minitvm import tir
 from minitvm.base import MeasureError, is_count
 
+from .arguments import is_among
 from .network import Call, Library, NetworkPlan, byte_size
 
 COLUMNS = f"{'call':32} {'us':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"
@@ -134,9 +134,9 @@ def _moved(call: Call, lib: Library) -> tuple[int, int]:
     """
     func = lib.kernels[call.kernel].func
     constants = func.packed or func.constants
-    outputs = [b for b in func.outputs if not _among(b, func.scratch)]
+    outputs = [b for b in func.outputs if not is_among(b, func.scratch)]
     inputs = [
-        b for b in func.params if not _among(b, func.outputs) and not _among(b, func.constants)
+        b for b in func.params if not is_among(b, func.outputs) and not is_among(b, func.constants)
     ]
     return sum(map(byte_size, (*inputs, *constants))), sum(map(byte_size, outputs))
 
@@ -146,9 +146,5 @@ def _temporary(call: Call, lib: Library) -> int:
     func = lib.kernels[call.kernel].func
     pairs = zip(func.params, call.args, strict=True)
     return sum(
-        byte_size(b) for b, place in pairs if place.space == "arena" and _among(b, func.outputs)
+        byte_size(b) for b, place in pairs if place.space == "arena" and is_among(b, func.outputs)
     )
-
-
-def _among(b: object, buffers: Iterable[tir.Buffer]) -> bool:
-    return any(b is other for other in buffers)

@@ -128,11 +128,7 @@ def element_at(x: Any, i: tuple[Any, ...]) -> Any:
     if not isinstance(x, te.Tensor):
         return x
     mine = i[len(i) - x.ndim :]
-    return x(*(0 if _is_one(n) else j for n, j in zip(x.shape, mine, strict=True)))
-
-
-def _is_one(n: tir.Index) -> bool:
-    return isinstance(n, int) and n == 1
+    return x(*(0 if tir.prove_equal(n, 1) else j for n, j in zip(x.shape, mine, strict=True)))
 
 
 def broadcast_shape(
@@ -143,8 +139,8 @@ def broadcast_shape(
     wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
     shape: list[tir.Index] = []
     for x, y in zip(*wide, strict=True):
-        if not (_is_one(x) or _is_one(y) or tir.prove_equal(x, y)):
+        if not (tir.prove_equal(x, 1) or tir.prove_equal(y, 1) or tir.prove_equal(x, y)):
             shown = [f"[{', '.join(tir.text(n) for n in s)}]" for s in (a, b)]
             raise ExprError(f"topi.{name} of {' and '.join(shown)}", "the shapes do not broadcast")
-        shape.append(y if _is_one(x) else x)
+        shape.append(y if tir.prove_equal(x, 1) else x)
     return tuple(shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from minitvm import lowering, tir
+from minitvm import tir
 from minitvm.base import Target
 
 from .emit import stack_limit
@@ -52,7 +52,7 @@ def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
                     used += size
                 else:
                     yield s.buffer
-        waiting += reversed(lowering.inner(s))
+        waiting += reversed(tir.inner(s))
 
 
 def _is_parallel(s: tir.Stmt) -> bool:

@@ -245,11 +245,6 @@ class PythonPrinter(tir.Printer):
 
     # --- statements ---
 
-    def lines(self, s: tir.Stmt, depth: int = 0) -> Iterator[str]:
-        """Yield the lines of `s`, indented by `depth` levels of four spaces."""
-        for part in tir.in_order(s):
-            yield from self._statement(part, depth)
-
     def _statement(self, s: tir.Stmt, depth: int) -> Iterator[str]:
         tab = TAB * depth
         match s:

@@ -105,7 +105,7 @@ def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
     if isinstance(s, tir.Allocate):
         _check_fits(s.buffer, around)
         around = (*around, s.buffer)
-    for part in lowering.inner(s):
+    for part in tir.inner(s):
         _check(part, around)
 
 

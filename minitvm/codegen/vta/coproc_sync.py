@@ -224,7 +224,7 @@ def _no_queue(before: Section, after: Section) -> LoweringError:
 
 def _beside(s: tir.Stmt) -> str:
     """Return the advice to put the pragma coproc_sync on the loop of the last transfer in `s`."""
-    moved = [views[0].buffer.name for n in lowering.every(s) if (views := operands(n))]
+    moved = [views[0].buffer.name for n in tir.every(s) if (views := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"
     pragma = f"s[{moved[-1]}].pragma(axis, 'coproc_sync')"

@@ -53,7 +53,7 @@ def check_stores(s: tir.Stmt) -> tir.Stmt:
         case tir.Store():
             raise _single(s)
         case _:
-            for part in lowering.inner(s):
+            for part in tir.inner(s):
                 check_stores(part)
     return s
 

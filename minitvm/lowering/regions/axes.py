@@ -13,11 +13,6 @@ def loop_variable(name: str, extent: tir.Index) -> tir.Var:
     return tir.Var(name, 0, tir.upper_bound(last), None if isinstance(last, int) else last)
 
 
-def is_one(extent: tir.Index) -> bool:
-    """Return whether the extent is known to be 1."""
-    return isinstance(extent, int) and extent == 1
-
-
 def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index]) -> None:
     """Add the extents of axes made by splits and fuses to the extents of the root axes.
 
@@ -60,15 +55,12 @@ def axis_values(
             values[r.parent] = tir.add(tir.mul(values[r.outer], extents[r.inner]), values[r.inner])
         else:
             fused, n = values[r.fused], extents[r.inner]
-            values[r.outer] = tir.floordiv(fused, n) if not _is_zero(n) else 0
-            values[r.inner] = tir.floormod(fused, n) if not _is_zero(n) else 0
+            empty = tir.prove_equal(n, 0)
+            values[r.outer] = 0 if empty else tir.floordiv(fused, n)
+            values[r.inner] = 0 if empty else tir.floormod(fused, n)
     return values
 
 
 def made_axis(r: schedule.Relation) -> tensor.Axis:
     """Return an axis that the relation made: the inner part of a split, or the result of a fuse."""
     return r.inner if isinstance(r, schedule.SplitRelation) else r.fused
-
-
-def _is_zero(n: tir.Index) -> bool:
-    return isinstance(n, int) and n == 0

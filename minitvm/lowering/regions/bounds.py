@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from minitvm import schedule, tensor, tir
 
-from .axes import axis_values, extend_extents, is_one, loop_variable, made_axis
+from .axes import axis_values, extend_extents, loop_variable, made_axis
 from .domain import Domain, RequiredRegion
 from .guards import guards_of
 from .interval import Interval, sweep, upper_bound_over
@@ -187,7 +187,9 @@ class _Inference:
 
 def _loops(axes: tuple[tensor.Axis, ...], extents: Values) -> dict[tensor.Axis, tir.Var]:
     """Return a loop variable for each axis with more than one iteration."""
-    return {a: loop_variable(a.name, extents[a]) for a in axes if not is_one(extents[a])}
+    return {
+        a: loop_variable(a.name, extents[a]) for a in axes if not tir.prove_equal(extents[a], 1)
+    }
 
 
 def _resolve_reduce_ranges(

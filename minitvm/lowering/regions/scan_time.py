@@ -60,5 +60,4 @@ def _axis(op: tensor.ComputeOp, i: tir.Index, steps: tir.Index) -> tensor.Axis:
 
 
 def _is_now(time: tensor.Axis, i: tir.Index) -> bool:
-    back = tir.sub(time, i)
-    return isinstance(back, int) and back == 0
+    return tir.prove_equal(tir.sub(time, i), 0)
