@@ -2,8 +2,6 @@
 
 # pyright: reportUnusedImport=false
 
-from minitvm.tir import every
-
 from .accesses import Access, Loop, Recording, record_accesses
 from .budget import MAX_OPERATIONS, cost, operations, width
 from .count import GuardedStore, box, conjuncts, distinct, known_stores, runs, times, work

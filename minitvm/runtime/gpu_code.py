@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from minitvm import lowering, schedule, simt, tir
+from minitvm import schedule, simt, tir
 from minitvm.base import BOOL, BuildError
 
 INSTALL = "pip install 'minitvm[cuda]'"
@@ -81,7 +81,7 @@ def printed_kernels(f: tir.PrimFunc, source: str) -> list[PrintedKernel]:
 
 def _local_words(kernel: tir.Stmt) -> int:
     """Return the size of a thread's own arrays in words of 4 bytes, the size of a register."""
-    arrays = {s.buffer: None for s in lowering.every(kernel) if isinstance(s, tir.Allocate)}
+    arrays = {s.buffer: None for s in tir.every(kernel) if isinstance(s, tir.Allocate)}
     words = 0
     for b in (b for b in arrays if b.scope.partition(".")[0] == "local"):
         size = tir.elements(b)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm import lowering, schedule, tir
+from minitvm import schedule, tir
 from minitvm.base import BuildError
 
 from . import report as faults
@@ -51,7 +51,7 @@ class Kernel(Values):
         races: bool,
         counters: bool,
     ) -> None:
-        loops = [s for s in lowering.every(body) if isinstance(s, tir.For)]
+        loops = [s for s in tir.every(body) if isinstance(s, tir.For)]
         super().__init__({s.var: s.thread for s in loops if _is_hardware(s)})
         self.memories = dict(memories)
         self.report = KernelReport(name, launch)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm import lowering, tir
+from minitvm import tir
 
 from .kernel import Kernel
 from .memory import Memory
@@ -35,7 +35,7 @@ def run(
     values = tir.sizes_of(f, tuple(args))
     arrays = zip((*f.params, *f.packed), args, strict=True)
     memories = {p: _argument(p, a) for p, a in arrays if isinstance(p, tir.Buffer)}
-    stored = {s.buffer for s in lowering.every(f.body) if isinstance(s, tir.Store)}
+    stored = {s.buffer for s in tir.every(f.body) if isinstance(s, tir.Store)}
     printer, reports = f.printer(), list[KernelReport]()
     with np.errstate(all="ignore"):
         for number, root in enumerate(roots(f.body)):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from minitvm import lowering, schedule, tir
+from minitvm import schedule, tir
 from minitvm.base import LoweringError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -95,7 +95,7 @@ def launch_of(kernel: tir.Stmt, values: Mapping[tir.Var, int] | None = None) -> 
     Raises LoweringError if two loops over one hardware index differ in length.
     """
     extents: dict[str, int] = {}
-    for loop in lowering.every(kernel):
+    for loop in tir.every(kernel):
         if isinstance(loop, tir.For) and loop.thread and not schedule.is_virtual(loop.thread):
             extent = tir.index_value(loop.extent, values or {})
             if extents.setdefault(loop.thread, extent) != extent:

@@ -62,7 +62,7 @@ class _Lowering:
         }
 
     def visit(self, s: tir.Stmt, guards: tuple[tir.Expr, ...]) -> tir.Stmt:
-        if not any(map(_is_marked, lowering.every(s))):
+        if not any(map(_is_marked, tir.every(s))):
             return _guarded(guards, s)
         match s:
             case tir.Pragma(lowering.CROSS_THREAD, lowering.CrossThread() as mark, pair):
@@ -145,7 +145,7 @@ def _split(pair: tir.Stmt, count: int) -> tuple[list[tir.Store], tir.Stmt]:
     for n, part in enumerate(pair.body):
         if len(stores) == count:
             return stores, tir.seq(*pair.body[n:])
-        inside = list(lowering.every(part))
+        inside = list(tir.every(part))
         stores += [s for s in inside if isinstance(s, tir.Store)]
         if any(isinstance(s, tir.For) for s in inside):
             what = f"reduction of {stores[0].buffer.name} over threads"

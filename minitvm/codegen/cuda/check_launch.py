@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minitvm import lowering, schedule, simt, tir
+from minitvm import schedule, simt, tir
 from minitvm.base import LoweringError, Reason, raise_first
 
 from .kernels import is_kernel, shared_elements
@@ -24,7 +24,7 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
     for part in simt.roots(body):
         if isinstance(part, tir.Allocate) and part.buffer.scope == "global":
             continue
-        stored = [s.buffer.name for s in lowering.every(part) if isinstance(s, tir.Store)]
+        stored = [s.buffer.name for s in tir.every(part) if isinstance(s, tir.Store)]
         if not is_kernel(part):
             what = f"the loops that store to {stored[-1]}" if stored else "a statement"
             raise LoweringError(what, "no GPU thread runs them", FORGOT)
@@ -34,7 +34,7 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
 
 
 def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
-    for s in lowering.every(kernel):
+    for s in tir.every(kernel):
         if (
             isinstance(s, tir.For)
             and s.thread in schedule.THREADS
@@ -51,7 +51,7 @@ def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
         if launch.extent(tag) > most:
             yield f"{launch.extent(tag)} threads along {tag}, at most {most}", "bind another loop"
     shared = 0
-    for s in lowering.every(kernel):
+    for s in tir.every(kernel):
         if isinstance(s, tir.Allocate) and s.buffer.scope.partition(".")[0] != "global":
             size = tir.elements(s.buffer)
             if not isinstance(size, int):

@@ -61,7 +61,7 @@ class Threads:
         self.batch = simt.Batch(launch, 0, 1)
         self.where: dict[tir.Var, Numbers] = {}
         self.blocks: set[tir.Var] = set()
-        for s in lowering.every(kernel):
+        for s in tir.every(kernel):
             if isinstance(s, tir.For) and s.thread in schedule.THREADS:
                 self.where[s.var] = self.batch.index[s.thread]
             elif isinstance(s, tir.For) and s.thread in schedule.BLOCKS:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minitvm import lowering, schedule, simt, tir
+from minitvm import schedule, simt, tir
 from minitvm.base import BOOL, BuildError, DType
 
 from ..common import clean, flat, parameters
@@ -83,7 +83,7 @@ def emit_cuda(f: tir.PrimFunc) -> str:
 def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> str:
     """Return the grid and the block: (8, 8), (16, 16)."""
     extents: dict[str, str] = {}
-    for s in lowering.every(kernel):
+    for s in tir.every(kernel):
         if isinstance(s, tir.For) and is_hardware(s):
             extents[s.thread] = printer.expr(s.extent)
     sizes: list[str] = []
@@ -114,7 +114,7 @@ class CudaPrinter(NumbaPrinter):
         launch = simt.launch_of(body, dict.fromkeys(tir.variables(body), 1))
         self.warps = launch.warps
         lines = [f"def {name}({', '.join(map(self.name, params))}):"]
-        inside = list(lowering.every(body))
+        inside = list(tir.every(body))
         for tag, short in SHORT.items():
             loops = [s for s in inside if isinstance(s, tir.For) and s.thread == tag]
             for s in loops:
@@ -256,7 +256,7 @@ class CudaPrinter(NumbaPrinter):
 
     def _calls(self, s: tir.For, depth: int) -> Iterator[str]:
         """Print an unrolled loop as calls of a device function, one for each iteration."""
-        inside = list(lowering.every(s.body))
+        inside = list(tir.every(s.body))
         counters = {x.var for x in inside if isinstance(x, tir.For) and not is_hardware(x)}
         own = {x.buffer for x in inside if isinstance(x, tir.Allocate)}
         names: dict[str, None] = {}
@@ -283,7 +283,7 @@ def _is_power(n: int) -> bool:
 
 
 def _contains_loops(s: tir.Stmt) -> bool:
-    return any(isinstance(x, tir.For) and not is_hardware(x) for x in lowering.every(s))
+    return any(isinstance(x, tir.For) and not is_hardware(x) for x in tir.every(s))
 
 
 def _shuffle(name: str) -> str:

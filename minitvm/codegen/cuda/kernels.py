@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minitvm import lowering, schedule, simt, tir
+from minitvm import schedule, simt, tir
 from minitvm.base import INT32
 
 BARRIER, WARP_BARRIER = (
@@ -40,7 +40,7 @@ def is_hardware(s: tir.Stmt) -> bool:
 
 def is_kernel(s: tir.Stmt) -> bool:
     """Return whether hardware threads run `s`."""
-    return any(map(is_hardware, lowering.every(s)))
+    return any(map(is_hardware, tir.every(s)))
 
 
 def map_kernels(body: tir.Stmt, change: Callable[[tir.Stmt], tir.Stmt]) -> tir.Stmt:

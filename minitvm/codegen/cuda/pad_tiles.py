@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitvm import lowering, tir
+from minitvm import tir
 
 FAST = ("shared", "local")
 
@@ -25,7 +25,7 @@ def pad_tiles(body: tir.Stmt) -> tir.Stmt:
 def _unguarded(s: tir.Stmt) -> tir.Stmt:
     if not (isinstance(s, tir.If) and s.likely and s.orelse is None):
         return s
-    inside = list(lowering.every(s.body))
+    inside = list(tir.every(s.body))
     stores = [x for x in inside if isinstance(x, tir.Store)]
     simple = not any(isinstance(x, tir.If | tir.Allocate | tir.Evaluate) for x in inside)
     if not simple or not all(_fits(x.buffer, x.indices) for x in stores):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitvm import lowering, tir
+from minitvm import tir
 
 from .kernels import is_hardware
 
@@ -27,7 +27,7 @@ def _in_loop(s: tir.Stmt) -> tir.Stmt:
     if not (isinstance(s, tir.For) and s.kind in ("serial", "unroll")):
         return s
     parts = s.body.body if isinstance(s.body, tir.Seq) else ()
-    written = {x.buffer for x in lowering.every(s) if isinstance(x, tir.Store)}
+    written = {x.buffer for x in tir.every(s) if isinstance(x, tir.Store)}
     early, late, registers = list[tir.Stmt](), list[tir.Stmt](), list[tir.Buffer]()
     for part in parts:
         halves = _halves(part, written)
@@ -52,7 +52,7 @@ def _halves(s: tir.Stmt, written: set[tir.Buffer]) -> tuple[tir.Buffer, tir.Stmt
     """
     if not (isinstance(s, tir.If) and s.orelse is None):
         return None
-    inside = list(lowering.every(s))
+    inside = list(tir.every(s))
     stores = [x for x in inside if isinstance(x, tir.Store)]
     loops = [x for x in inside if isinstance(x, tir.For) and not is_hardware(x)]
     if len(stores) != 1 or any(isinstance(x, tir.Evaluate) for x in inside):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minitvm import lowering, tir
+from minitvm import tir
 from minitvm.base import LoweringError
 
 from .conflicts import Access, Later, Threads
@@ -62,7 +62,7 @@ class _Planner:
         self.root, self.barrier = kernel, barrier
         self.warp = barrier is WARP_BARRIER
         self.threads = Threads(kernel)
-        stored = {s.buffer for s in lowering.every(kernel) if isinstance(s, tir.Store)}
+        stored = {s.buffer for s in tir.every(kernel) if isinstance(s, tir.Store)}
         self.watched = {b for b in stored if b.scope.partition(".")[0] in scopes}
         self.loops: tuple[tir.For, ...] = ()
         self.guards: tuple[tir.Expr, ...] = ()
