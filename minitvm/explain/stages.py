@@ -16,7 +16,7 @@ from .hottest import hottest_loop, step_of
 from .warning import PerformanceWarning
 from .work import number, work_of
 
-KNOWN = (*schedule.PRAGMAS, "prefetch")  # the keys of pragmas that have an effect
+KNOWN = (*schedule.PRAGMAS, *schedule.SET_BY_STEPS)  # the keys of pragmas that have an effect
 LITTLE = 20_000  # stores; this many take a thread about as long as starting the thread
 
 # what, why and fix of a warning, and its factor if it has one

@@ -16,7 +16,7 @@ from .dataflow import CacheRead, CacheWrite, map_bodies, reread
 from .initial import initial
 from .layout import TransformLayout, axis_names, layout_index
 from .loops import FACTORS, Fuse, Reorder, Split, part_sizes
-from .marks import PRAGMAS, Annotate, Bind, Pragma, Tensorize, know
+from .marks import PRAGMAS, SET_BY_STEPS, Annotate, Bind, Pragma, Tensorize, know
 from .places import ComputeAt, ComputeInline, ComputeRoot, StoreAt
 from .prefetch import Prefetch
 from .rfactor import RFactor

@@ -15,6 +15,7 @@ from .threads import TAGS, VIRTUAL, is_virtual
 
 Kind: TypeAlias = Literal["vectorize", "unroll", "parallel"]
 KINDS: tuple[Kind, ...] = ("vectorize", "unroll", "parallel")
+SET_BY_STEPS = ("double_buffer", "prefetch", *KINDS)  # keys that steps of their own set
 PRAGMAS = (  # the keys that passes act on; their values are a limit, or 0 or 1
     *("auto_unroll_max_step", "unroll_explicit"),
     *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
@@ -140,7 +141,7 @@ class Pragma(Step):
     def checks(self, state: State) -> Checks:
         yield from has_loops(state, self.stage)
         yield from is_loop(state.stage(self.stage), self.axis)
-        if self.key in ("double_buffer", "prefetch", *KINDS):
+        if self.key in SET_BY_STEPS:
             yield f"another method sets {self.key!r}", f"s[C].{self.key}(...)"
         if not re.fullmatch(r"[A-Za-z_][\w.]*", self.key):
             why = f"{self.key!r} is not made of letters, digits and underscores"
