@@ -23,7 +23,7 @@ from .nest import nest
 from .normalize import normalize
 from .partition import certain_iterations, partition
 from .phases import insert, swap
-from .pipeline import PASSES, START, Pass, Watch, lower_state
+from .pipeline import FIRST, PASSES, START, Pass, Watch, lower_state
 from .prepack import prepack_stages
 from .regions import (
     Domain,

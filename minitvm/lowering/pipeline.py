@@ -26,10 +26,15 @@ from .vthread import inject_virtual_thread
 
 Watch: TypeAlias = Callable[[str, tir.PrimFunc], None]
 
+# the passes with which every target begins, on loops as nest builds them
+FIRST: tuple[Pass, ...] = (
+    rewrite_unsafe_select,  # select(i < 7, A[i + 1], 0)      ->  A[i + 1] if i < 7 else 0
+)
+
 # the passes over loop programs, by kind of target
 PASSES: dict[str, tuple[Pass, ...]] = {
     "llvm": (
-        rewrite_unsafe_select,  # select(i < 7, A[i + 1], 0)  ->  A[i + 1] if i < 7 else 0
+        *FIRST,
         flatten,  #    A[i, j]                             ->  A[i*n + j]
         partition,  #  for i in range(11): if likely(...)  ->  10 iterations without `if`, 1 with
         tighten,  #    for j in range(8): if j < 5: ...    ->  for j in range(5): ...
@@ -41,7 +46,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         tidy,  #       for i in range(0): body             ->  pass
     ),
     "numba": (
-        rewrite_unsafe_select,
+        *FIRST,
         flatten,
         partition,
         tighten,
@@ -50,7 +55,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         tidy,
     ),
     "python": (
-        rewrite_unsafe_select,
+        *FIRST,
         flatten,
         inject_virtual_thread,
         inject_double_buffer,

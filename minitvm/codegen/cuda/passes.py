@@ -11,7 +11,7 @@ from .thread_sync import thread_sync
 
 # Loops of kind "vectorize" and "unroll" stay as they are: the printer knows what to do with them.
 PASSES: tuple[lowering.Pass, ...] = (
-    lowering.rewrite_unsafe_select,
+    *lowering.FIRST,
     lowering.flatten,  #              A[i, j]                   ->  A[i*n + j]
     lower_allreduce,  #               each thread adds its part ->  shuffles add all parts
     pad_tiles,  #                     if i < n: S[j] = A[i]     ->  S[j] = A[i] if i < n else 0

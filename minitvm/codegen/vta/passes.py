@@ -11,7 +11,7 @@ from .dma import inject_dma_intrin
 from .units import assign_units, check_stores
 
 PASSES: tuple[lowering.Pass, ...] = (
-    lowering.rewrite_unsafe_select,
+    *lowering.FIRST,
     apply_pragmas,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
     inject_dma_intrin,  # for i: AL[i] = A[k, i]            ->  vta.dma_copy2d(AL, A[k])
     lowering.flatten,
