@@ -4,41 +4,23 @@ from typing import Any as _Any
 
 from minitvm.base import name_missing as _name_missing
 
-from . import dispatch, nn
-from .conv import conv2d
-from .conv_nd import conv1d, conv2d_transpose, conv3d
-from .depthwise import depthwise_conv2d
-from .elementwise import (
-    abs,
-    add,
-    cast,
-    clip,
-    divide,
-    equal,
-    erf,
-    exp,
-    gelu,
-    greater,
-    greater_equal,
-    leaky_relu,
-    less,
-    less_equal,
-    log,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    not_equal,
-    power,
-    relu,
-    rsqrt,
-    sigmoid,
-    silu,
-    sqrt,
-    subtract,
-    tanh,
-    where,
+from . import (
+    conv,
+    conv_nd,
+    depthwise,
+    dispatch,
+    elementwise,
+    linear,
+    nn,
+    norm,
+    pool,
+    reduction,
+    shape,
 )
+from .conv import *
+from .conv_nd import *
+from .depthwise import *
+from .elementwise import *
 from .flops import flops  # pyright: ignore[reportUnusedImport]
 from .formulas import (
     Formula,  # pyright: ignore[reportUnusedImport]  what formulas and best_formula return
@@ -46,28 +28,30 @@ from .formulas import (
     formulas,
 )
 from .layout_transform import layout_transform
-from .linear import batch_matmul, dense, matmul
-from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax
+from .linear import *
+from .norm import *
 from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes
-from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
-from .reduction import max, mean, min, prod, sum
+from .pool import *
+from .reduction import *
 from .schedule import schedule
-from .shape import concatenate, pad, reshape, strided_slice, take, transpose
+from .shape import *
 from .tensor_intrin import gemm_intrin
 from .winograd import WINOGRAD, conv2d_winograd  # pyright: ignore[reportUnusedImport]
 
+# and the operators that each file lists in its own __all__
 __all__ = [
-    "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm",
-    "best_formula", "cast", "clip", "concatenate", "conv1d", "conv2d", "conv2d_transpose",
-    "conv2d_winograd", "conv3d", "dense",
-    "depthwise_conv2d", "dispatch", "divide", "equal", "erf", "exp", "formulas", "gelu",
-    "gemm_intrin", "global_avg_pool2d", "greater", "greater_equal", "layer_norm",
-    "layout_transform", "leaky_relu", "less", "less_equal", "log",
-    "log_softmax", "matmul", "max", "max_pool2d", "maximum", "mean", "min", "minimum", "multiply",
-    "negative", "nn", "not_equal", "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule",
-    "sigmoid", "silu", "softmax", "sqrt", "strided_slice", "subtract", "sum", "take", "tanh",
-    "transpose", "where",
+    "best_formula", "conv2d_winograd", "dispatch", "formulas", "gemm_intrin", "layout_transform",
+    "nn", "schedule",
 ]  # fmt: skip
+__all__ += conv.__all__
+__all__ += conv_nd.__all__
+__all__ += depthwise.__all__
+__all__ += elementwise.__all__
+__all__ += linear.__all__
+__all__ += norm.__all__
+__all__ += pool.__all__
+__all__ += reduction.__all__
+__all__ += shape.__all__
 
 
 def __getattr__(name: str) -> _Any:

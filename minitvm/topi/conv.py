@@ -27,6 +27,8 @@ from .operands import checks_arguments
 from .window import padded_pixel
 from .winograd import winograd
 
+__all__ = ["conv2d"]
+
 CONV_ROWS = "conv_rows"
 IMAGE_ROWS = "image_rows"
 

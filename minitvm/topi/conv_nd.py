@@ -12,6 +12,8 @@ from .operands import checks_arguments
 from .shape import INJECTIVE
 from .window import Window, constant, margins, one_per_dimension, pair
 
+__all__ = ["conv1d", "conv2d_transpose", "conv3d"]
+
 
 @checks_arguments
 def conv1d(

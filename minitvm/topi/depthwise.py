@@ -12,6 +12,8 @@ from .layouts import Layout, layout_of
 from .operands import checks_arguments
 from .window import WINDOW, Window, padded_pixel, window_attrs, windows
 
+__all__ = ["depthwise_conv2d"]
+
 
 @checks_arguments
 def depthwise_conv2d(

@@ -14,6 +14,13 @@ from minitvm.base import BOOL, ExprError, named
 
 from .operands import checks_arguments
 
+__all__ = [
+    "abs", "add", "cast", "clip", "divide", "equal", "erf", "exp", "gelu", "greater",
+    "greater_equal", "leaky_relu", "less", "less_equal", "log", "maximum", "minimum",
+    "multiply", "negative", "not_equal", "power", "relu", "rsqrt", "sigmoid", "silu", "sqrt",
+    "subtract", "tanh", "where",
+]  # fmt: skip
+
 ELEMENTWISE = "elementwise"
 
 

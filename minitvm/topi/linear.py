@@ -11,6 +11,8 @@ from .elementwise import ELEMENTWISE, broadcast_shape
 from .int8 import dot4_rows, int8_matmul
 from .operands import check_vector, checks_arguments
 
+__all__ = ["batch_matmul", "dense", "matmul"]
+
 MATMUL = "matmul"
 
 

@@ -11,6 +11,8 @@ from .elementwise import ELEMENTWISE
 from .operands import check_vector, checks_arguments, dimension, dimensions
 from .reduction import REDUCTION, fold_over
 
+__all__ = ["argmax", "argmin", "batch_norm", "layer_norm", "log_softmax", "softmax"]
+
 SOFTMAX = "softmax"  # an attribute of softmax stages: the dimensions along which they sum
 ROW = "row"  # the tag of stages that read statistics of their row and are scheduled row by row
 

@@ -11,6 +11,8 @@ from .layouts import Layout, layout_of
 from .operands import checks_arguments
 from .window import WINDOW, Window, constant, pair, window_attrs, windows
 
+__all__ = ["avg_pool2d", "global_avg_pool2d", "max_pool2d"]
+
 
 @checks_arguments
 def max_pool2d(

@@ -12,6 +12,8 @@ from minitvm.base import named
 from .elementwise import ELEMENTWISE
 from .operands import checks_arguments, dimensions
 
+__all__ = ["max", "mean", "min", "prod", "sum"]
+
 REDUCTION = "reduction"
 
 

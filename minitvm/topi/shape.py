@@ -12,6 +12,8 @@ from minitvm.base import ExprError, as_tuple
 
 from .operands import check_tensor, checks_arguments, dimension, integers
 
+__all__ = ["concatenate", "pad", "reshape", "strided_slice", "take", "transpose"]
+
 INJECTIVE = "injective"
 
 
