@@ -54,13 +54,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         inject_double_buffer,
         tidy,
     ),
-    "python": (
-        *FIRST,
-        flatten,
-        inject_virtual_thread,
-        inject_double_buffer,
-        tidy,
-    ),
+    "python": (*FIRST, flatten, inject_virtual_thread, inject_double_buffer, tidy),
 }
 
 START = "nest"  # the name that watchers get for the program before the first pass
