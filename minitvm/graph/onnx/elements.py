@@ -127,11 +127,6 @@ def hard_swish(at: Place, x: Value) -> Value:
     return at.make("multiply", x, hard_sigmoid(at, x, 1 / 6, 0.5))
 
 
-def leaky_relu(at: Place, x: Value) -> Value:
-    """Return x where it is positive, else alpha * x."""
-    return at.make("leaky_relu", x, alpha=at.attrs.get("alpha", 0.01))
-
-
 def prelu(at: Place, x: Value, slope: Value) -> Value:
     """Return x where it is positive, else slope * x."""
     zero = np.asarray(0, dtype_of(x).numpy)

@@ -12,11 +12,15 @@ from .place import Place, Value
 Function: TypeAlias = Callable[..., Value | tuple[Value, ...]]  # of a Place and the inputs
 
 
-def _named(op: str, function: Callable[..., Value] = Place.make) -> Function:
-    """Return function(place, op, *inputs); by default, apply the operator of graphs called `op`."""
+def _named(op: str, function: Callable[..., Value] = Place.make, **defaults: float) -> Function:
+    """Return function(place, op, *inputs); by default, apply the operator of graphs called `op`.
+
+    defaults   the attributes that are passed on, with their values if they are absent
+    """
 
     def apply(at: Place, *inputs: Value) -> Value:
-        return function(at, op, *inputs)
+        attrs = {name: at.attrs.get(name, value) for name, value in defaults.items()}
+        return function(at, op, *inputs, **attrs)
 
     return apply
 
@@ -57,7 +61,7 @@ OPERATORS: dict[str, Function] = {
     "HardSwish": elements.hard_swish,
     "Identity": shapes.identity,
     "LayerNormalization": linear.layer_norm,
-    "LeakyRelu": elements.leaky_relu,
+    "LeakyRelu": _named("leaky_relu", alpha=0.01),
     "LogSoftmax": partial(linear.softmax, op="log_softmax"),
     "MatMul": linear.matmul,
     "Max": _named("maximum", elements.many),
