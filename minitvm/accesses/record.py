@@ -43,9 +43,9 @@ def record(
     """
     if type(limit) is not int or limit < 0:
         raise ArgumentError(f"limit={limit!r}", "not an integer >= 0", f"limit={LIMIT}")
-    for what, given in (("sizes", sizes), ("data", data)):
-        if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"{what}={given!r}", "not a dict", f'{what}={{"n": ...}}')
+    for what, mapping in (("sizes", sizes), ("data", data)):
+        if not isinstance(mapping, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"{what}={mapping!r}", "not a dict", f'{what}={{"n": ...}}')
     if isinstance(s, tir.PrimFunc):
         func = _flat(s)
         args = cast("Sequence[Any]", func.params)

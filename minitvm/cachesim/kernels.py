@@ -88,18 +88,18 @@ def last_seen(ids: Ints, count: int, seen: Ints) -> None:
         last[ids[n]] = n
 
 
-def distances(seen: Ints, found: Ints) -> None:
-    """Set found[n] to the number of distinct lines used between accesses seen[n] and n.
+def distances(seen: Ints, distance: Ints) -> None:
+    """Set distance[n] to the number of distinct lines used between accesses seen[n] and n.
 
     seen[n] is the position of the previous access to the line of access n. If seen[n] is -1, so is
-    found[n]. A Fenwick tree marks, for each line, the position of its last use so far: the marks
+    distance[n]. A Fenwick tree marks, for each line, the position of its last use so far: the marks
     after seen[n] are the lines used since. Sums and changes take O(log n) (Bennett and Kruskal
     1975).
     """
     size, live = len(seen), 0
     tree = np.zeros(size + 1, np.int32)
     for n in range(size):
-        found[n] = NONE
+        distance[n] = NONE
         if seen[n] == NONE:
             live += 1
         else:
@@ -107,7 +107,7 @@ def distances(seen: Ints, found: Ints) -> None:
             while at > 0:  # marks at 0 .. seen[n]
                 upto += tree[at]
                 at &= at - 1
-            found[n] = live - upto
+            distance[n] = live - upto
             at = seen[n] + 1
             while at <= size:  # the line's mark moves from there ...
                 tree[at] -= 1

@@ -44,26 +44,26 @@ class Lookups(NamedTuple):
     at: Ints
 
 
-def addresses_of(given: Any) -> Ints:
-    """Return the addresses as int64[n]; `given` is a recorded run or a sequence of addresses."""
-    return whole("addresses", getattr(given, "address", given), 0)
+def addresses_of(source: Any) -> Ints:
+    """Return the addresses as int64[n]; `source` is a recorded run or a sequence of addresses."""
+    return whole("addresses", getattr(source, "address", source), 0)
 
 
-def sizes_of(given: Any, sizes: Any) -> Any:
-    """Return `sizes`; if it is None, return the sizes in the recorded run `given`.
+def sizes_of(source: Any, sizes: Any) -> Any:
+    """Return `sizes`; if it is None, return the sizes in the recorded run `source`.
 
     The result is None for mere addresses without sizes; each access is then one byte long.
     """
-    return getattr(given, "size", None) if sizes is None and hasattr(given, "address") else sizes
+    return getattr(source, "size", None) if sizes is None and hasattr(source, "address") else sizes
 
 
-def writes_of(given: Any, writes: Any, n: int) -> Ints:
+def writes_of(source: Any, writes: Any, n: int) -> Ints:
     """Return a bool[n] that says for each of `n` accesses whether it is a store.
 
-    The default of `writes`, None, means given.write for a recorded run, and False for addresses.
+    The default of `writes`, None, means source.write for a recorded run, and False for addresses.
     """
     if writes is None:
-        writes = given.write if hasattr(given, "address") else False
+        writes = source.write if hasattr(source, "address") else False
     stores = np.asarray(check_unmasked("writes", writes))
     if stores.dtype != np.bool_ or stores.shape not in ((), (n,)):
         raise ArgumentError(

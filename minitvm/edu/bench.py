@@ -36,8 +36,8 @@ def time_ratio(
     for _ in range(ATTEMPTS):
         order = {"ref": reference, "yours": yours, "ref again": reference, "yours again": yours}
         best = testing.interleaved(order, REPEAT, timer)
-        refs, own = (best["ref"], best["ref again"]), (best["yours"], best["yours again"])
-        ratio = min(own) / max(min(refs), 1e-9)
-        if max(refs) <= DRIFT * min(refs) and max(own) <= DRIFT * min(own):
+        refs, answers = (best["ref"], best["ref again"]), (best["yours"], best["yours again"])
+        ratio = min(answers) / max(min(refs), 1e-9)
+        if max(refs) <= DRIFT * min(refs) and max(answers) <= DRIFT * min(answers):
             return Ratio(ratio, False)
     return Ratio(ratio, True)

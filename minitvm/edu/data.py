@@ -74,10 +74,10 @@ class Space:
 class Writer:
     """Turn values into JSON; `rows` and `blobs` collect the nodes and arrays that they contain."""
 
-    def __init__(self, given: Sequence[tensor.Operation] = ()) -> None:
+    def __init__(self, operations: Sequence[tensor.Operation] = ()) -> None:
         self.rows: list[Json] = []
         self.blobs: list[bytes] = []
-        self._given = {id(op): n for n, op in enumerate(given)}
+        self._given = {id(op): n for n, op in enumerate(operations)}
         self._known: dict[int, tuple[int, Any]] = {}  # id -> (row, node that keeps the id)
 
     def write(self, x: Any) -> Json:
@@ -151,17 +151,17 @@ class Writer:
 
 
 class Reader:
-    """Turn the JSON of a Writer into values; `given` must match the operations of the Writer."""
+    """Turn the JSON of a Writer into values; `operations` must be the same as for the Writer."""
 
     def __init__(
         self,
         rows: Sequence[Json],
         blobs: Sequence[bytes],
-        given: Sequence[tensor.Operation] = (),
+        operations: Sequence[tensor.Operation] = (),
         intrins: Iterable[tensor.TensorIntrin] = (),
     ) -> None:
         self._blobs = blobs
-        self._given, self._intrins = given, tuple(intrins)
+        self._given, self._intrins = operations, tuple(intrins)
         self._nodes: list[Any] = []
         for name, *parts in rows:
             self._nodes.append(MAKERS[name](*(self.read(p) for p in parts)))

@@ -191,8 +191,8 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
         else:
             stage = loops.stage(s.name)
             if isinstance(stage.op, tensor.ComputeOp):
-                own = tuple(w for w in warnings if w.stage == s.name)
-                reports.append(_report(loops, stage, stage.op, own))
+                of_stage = tuple(w for w in warnings if w.stage == s.name)
+                reports.append(_report(loops, stage, stage.op, of_stage))
             else:
                 where = f"{_place(loops, stage)}; {_given(loops, stage)}"
                 reports.append(StageReport(s.name, where))
@@ -213,7 +213,7 @@ def _report(
     loops: PrintedLoops,
     stage: schedule.Stage,
     op: tensor.ComputeOp,
-    own: tuple[PerformanceWarning, ...],
+    warnings: tuple[PerformanceWarning, ...],
 ) -> StageReport:
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
@@ -231,7 +231,7 @@ def _report(
         reads,
         loops.show(terms) if isinstance(terms, tir.Expr) else terms,
         tuple((loops.show(g.condition), cause_of(loops, stage, g)) for g in guards),
-        own,
+        warnings,
     )
 
 

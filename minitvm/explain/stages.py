@@ -82,9 +82,9 @@ class _SlowStage:
 
     def own_loops(self, kind: tir.LoopKind) -> Iterator[tir.For]:
         """Yield the stage's loops of kind `kind`, with flat offsets in their bodies."""
-        own = {id(v) for v in self.domain.loops.values()}
+        counters = {id(v) for v in self.domain.loops.values()}
         for n in tir.every(self.flat):
-            if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:
+            if isinstance(n, tir.For) and id(n.var) in counters and n.kind == kind:
                 yield n
 
     @property

@@ -69,8 +69,8 @@ def _elements(loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp) 
     """Count the distinct elements that all tiles of the stage compute."""
     domain = loops.domain(stage.name)
     around = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
-    own = [(v, domain.extents[a]) for a, v in domain.loops.items()]
-    extents, ends = lowering.box([*around, *own])
+    inside = [(v, domain.extents[a]) for a, v in domain.loops.items()]
+    extents, ends = lowering.box([*around, *inside])
     return lowering.distinct(
         [domain.values[a] for a in op.axis], extents, [*domain.conditions, *ends]
     )

@@ -167,10 +167,10 @@ def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
     """Divide the expressions into groups, such that no two groups have a variable in common."""
     groups: list[tuple[set[tir.Var], list[tir.Expr]]] = []
     for c in exprs:
-        own = set(tir.variables(c))
-        joined = [g for g in groups if g[0] & own]
-        apart = [g for g in groups if not g[0] & own]
-        names = own.union(*(g[0] for g in joined))
+        variables = set(tir.variables(c))
+        joined = [g for g in groups if g[0] & variables]
+        apart = [g for g in groups if not g[0] & variables]
+        names = variables.union(*(g[0] for g in joined))
         members = [e for g in joined for e in g[1]] + [c]
         groups = [*apart, (names, members)]
     return [members for _, members in groups]

@@ -60,11 +60,11 @@ def size_after(e: tir.Expr, inlined: Mapping[tensor.Tensor, InlinedFormula]) -> 
     return known[id(e)]
 
 
-def _sum(own: int, parts: list[Size]) -> Size:
+def _sum(operations: int, parts: list[Size]) -> Size:
     occurs: Counter[tir.Var] = Counter()
     for p in parts:
         occurs.update(p.occurs)
-    return Size(own + sum(p.operations for p in parts), occurs)
+    return Size(operations + sum(p.operations for p in parts), occurs)
 
 
 def _inner_first(e: tir.Expr) -> Iterator[tir.Expr]:

@@ -178,12 +178,12 @@ class _ComputeNest(_Loops):
             stores = self.stores(self.op.body, domain.values)
             return self.loops(domain.conditions, leaves, stores)
         first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
-        common, own = self.divided(leaves[first:])
-        update = self.loops(own, leaves[first:], self.update(self.op.reduction))
-        body = tir.seq(self.init(self.op.reduction, own, leaves[first:]), update)
+        outer_guards, inner_guards = self.divided(leaves[first:])
+        update = self.loops(inner_guards, leaves[first:], self.update(self.op.reduction))
+        body = tir.seq(self.init(self.op.reduction, inner_guards, leaves[first:]), update)
         if (mark := cross_thread(self.stage, self.op.reduction)) is not None:
             body = tir.Pragma(CROSS_THREAD, mark, body)
-        return self.loops(common, leaves[:first], body)
+        return self.loops(outer_guards, leaves[:first], body)
 
     def divided(self, inner: Axes) -> tuple[Guards, Guards]:
         """Divide the guards: those that can enclose both init and update, and the others.
@@ -224,11 +224,11 @@ class _ComputeNest(_Loops):
             first = tir.all_of(*(tir.compare("==", v, 0) for v in do.reduces))
             return self.loops(domain.conditions, outer, tir.If(first, do.body, do.update))
         at = next(d for d, a in enumerate(outer) if a.kind == "reduce")
-        common, own = self.divided(outer[at:])
+        outer_guards, inner_guards = self.divided(outer[at:])
         fresh = _new_variables(domain, [a for a in outer[at:] if a.kind == "data"])
-        reset = self.swept(domain, own, outer[at:], fresh, tir.substitute(do.reset, fresh))
-        body = tir.seq(reset, self.loops(own, outer[at:], do.update))
-        return self.loops(common, outer[:at], body)
+        reset = self.swept(domain, inner_guards, outer[at:], fresh, tir.substitute(do.reset, fresh))
+        body = tir.seq(reset, self.loops(inner_guards, outer[at:], do.update))
+        return self.loops(outer_guards, outer[:at], body)
 
     def swept(
         self,

@@ -60,14 +60,14 @@ def _lanes(loop: tir.For, first: tir.Index, lanes: int) -> tir.Stmt:
 
 def lanewise(var: tir.Var, body: tir.Stmt) -> bool:
     """Return whether all iterations of a loop over `var` can run at once, one per vector lane."""
-    own = {id(n.buffer) for n in tir.walk(body) if isinstance(n, tir.Allocate)}
+    local = {id(n.buffer) for n in tir.walk(body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(body):
         match n:
             case tir.Lane():  # a vector statement already
                 return False
             case tir.For(extent=extent) if not tir.free_of(extent, (var,)):
                 return False
-            case tir.Store(buffer, (i,), _) if id(buffer) not in own and tir.free_of(i, (var,)):
+            case tir.Store(buffer, (i,), _) if id(buffer) not in local and tir.free_of(i, (var,)):
                 return False
             case tir.Evaluate():  # a call's effect in one lane is unknown
                 return False

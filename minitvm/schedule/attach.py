@@ -31,7 +31,7 @@ def path(state: State, name: str) -> list[Position]:
     There is one loop per enclosing stage, outermost first. Raises ScheduleError if the attachments
     form a cycle.
     """
-    found: list[Position] = []
+    loops: list[Position] = []
     stage = state.stage(name)
     seen = {name}
     while isinstance(stage.attach, At):
@@ -43,10 +43,10 @@ def path(state: State, name: str) -> list[Position]:
                 "attach the producer inside the consumer, not the other way round",
             )
         seen.add(target.name)
-        found.append(Position(target.name, position(target, stage.attach.axis)))
+        loops.append(Position(target.name, position(target, stage.attach.axis)))
         stage = target
-    found.reverse()
-    return found
+    loops.reverse()
+    return loops
 
 
 def position(stage: Stage, axis: tensor.Axis) -> int:
@@ -68,11 +68,11 @@ def effective_readers(state: State) -> dict[str, list[str]]:
     if not inlined:
         return direct
 
-    found: dict[str, list[str]] = {}
+    readers_of: dict[str, list[str]] = {}
     for name in reversed(direct):  # readers first
-        who = (found[r] if r in inlined else [r] for r in direct[name])
-        found[name] = list(dict.fromkeys(n for names in who for n in names))
-    return {name: found[name] for name in direct}
+        who = (readers_of[r] if r in inlined else [r] for r in direct[name])
+        readers_of[name] = list(dict.fromkeys(n for names in who for n in names))
+    return {name: readers_of[name] for name in direct}
 
 
 def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
@@ -86,7 +86,7 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
     if not places:
         return ()
     who, inner = effective_readers(state), inside_scans(state)
-    found: list[Pending] = []
+    pending: list[Pending] = []
     for s, at in places:
         target = state.stage(at.stage)
         if isinstance(target.attach, Inline):
@@ -95,7 +95,7 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
             )
         missing = _missing(state, s, who, inner)
         if missing:
-            found.append(Pending(s.name, at.stage, target.names[at.axis], missing))
+            pending.append(Pending(s.name, at.stage, target.names[at.axis], missing))
         if not _in_time(state, s.name, inner):
             raise ScheduleError(
                 f"compute_at of {s.name} at {at.stage}, loop {at.axis.name!r}",
@@ -103,7 +103,7 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
                 f"{inner[s.name]}",
                 f"one of {', '.join(legal_places(state, s.name))}",
             )
-    return tuple(found)
+    return tuple(pending)
 
 
 def _missing(
@@ -117,11 +117,11 @@ def _missing(
 
     def movers(name: str) -> list[str]:
         outside = [r for r in who[name] if not _inside(state, name, r, here)]
-        found = {r: _mover(state, r, here.stage, inner) for r in outside}
-        stuck = next((r for r, m in found.items() if not m), None)
+        mover_of = {r: _mover(state, r, here.stage, inner) for r in outside}
+        stuck = next((r for r, m in mover_of.items() if not m), None)
         if stuck is not None:
             _refuse(state, s, name, stuck, who)
-        return list(dict.fromkeys(found.values()))
+        return list(dict.fromkeys(mover_of.values()))
 
     first = movers(s.name)
     moved = list(first)
@@ -201,15 +201,15 @@ def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
 
 def _sources(state: State, exprs: Iterable[tir.Expr]) -> set[str]:
     """Return the stages that `exprs` read, directly or through inlined stages."""
-    found: set[str] = set()
+    names: set[str] = set()
     for e in exprs:
         for n in tir.walk(e):
             if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor):
                 stage = state.owner(n.buffer)
-                found.add(stage.name)
+                names.add(stage.name)
                 if isinstance(stage.attach, Inline) and isinstance(stage.op, tensor.ComputeOp):
-                    found |= _sources(state, tensor.parts(stage.op))
-    return found
+                    names |= _sources(state, tensor.parts(stage.op))
+    return names
 
 
 def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[str]]) -> NoReturn:
@@ -242,19 +242,19 @@ def reader_tree(state: State, name: str, legal: set[str]) -> str:
     who = effective_readers(state)[name]
 
     def lines(stage: Stage, depth: int) -> list[str]:
-        found: list[str] = []
+        nest: list[str] = []
         names = stage.names
         for a in stage.leaves:
             here = f"{stage.name}.{names[a]}"
             mark = f"    <- {name} can be computed here" if here in legal else ""
-            found.append(f"{'  ' * depth}for {here}:{mark}")
+            nest.append(f"{'  ' * depth}for {here}:{mark}")
             depth += 1
             for s in state.stages:
                 if isinstance(s.attach, At) and s.attach.axis is a and s.name != name:
-                    found += lines(s, depth)
+                    nest += lines(s, depth)
         if stage.name in who:
-            found.append(f"{'  ' * depth}{stage.name} reads {name}")
-        return found
+            nest.append(f"{'  ' * depth}{stage.name} reads {name}")
+        return nest
 
     roots = [s for s in state.stages if isinstance(s.attach, AtRoot) and s.name != name]
     return "\n".join([f"where {name} is read:", *(line for s in roots for line in lines(s, 1))])
@@ -267,7 +267,7 @@ def legal_places(state: State, name: str) -> list[str]:
 
 def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
     """Return the (stage, loop) pairs at which the stage `name` could be computed."""
-    found: list[tuple[str, str]] = []
+    legal: list[tuple[str, str]] = []
     who, inner = effective_readers(state)[name], inside_scans(state)
     for target in state.stages if who else ():
         if target.name == name or isinstance(target.attach, Inline):
@@ -278,7 +278,7 @@ def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
             try:
                 here = path(moved, name)[-1]
                 if _in_time(moved, name, inner) and all(_inside(moved, name, r, here) for r in who):
-                    found.append((target.name, names[a]))
+                    legal.append((target.name, names[a]))
             except ScheduleError:
                 continue
-    return found
+    return legal

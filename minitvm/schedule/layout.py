@@ -97,8 +97,8 @@ def _takes_apart(axes: tuple[str, ...], layout: tuple[str, ...]) -> bool:
                 halves.setdefault((name, str(c)), set()).add(type(op))
             case _:
                 return False
-    found = whole + [name for (name, c), ops in halves.items() if len(ops) == 2 and int(c) > 0]
-    return sorted(found) == sorted(axes) and len(layout) == len(whole) + 2 * len(halves)
+    appearing = whole + [name for (name, c), ops in halves.items() if len(ops) == 2 and int(c) > 0]
+    return sorted(appearing) == sorted(axes) and len(layout) == len(whole) + 2 * len(halves)
 
 
 @lru_cache(maxsize=256)  # a search tries the same few layouts many times

@@ -21,15 +21,18 @@ def check_limits(state: State, name: str) -> None:
         needed = {v for n in ends for v in tir.variables(n)}
         for a in (a for a in stage.op.axis if a in needed):
             depth = {a: d for d, a in enumerate(stage.leaves)}
-            own, others = _loops(stage, k), _loops(stage, a)
-            if mixed := own & others:
+            reduce_loops, data_loops = _loops(stage, k), _loops(stage, a)
+            if mixed := reduce_loops & data_loops:
                 raise ScheduleError(
                     f"fuse into {mixed.pop().name!r} in {name}",
                     f"the range of {k.name} depends on {a.name}: the fused loop would have no "
                     "fixed length",
                     "fuse data axes, or split them",
                 )
-            first, last = min(own, key=depth.__getitem__), max(others, key=depth.__getitem__)
+            first, last = (
+                min(reduce_loops, key=depth.__getitem__),
+                max(data_loops, key=depth.__getitem__),
+            )
             if depth[first] < depth[last]:
                 raise ScheduleError(
                     f"order of loops in {name}: {first.name!r} is outside of {last.name!r}",

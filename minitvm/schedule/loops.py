@@ -73,8 +73,8 @@ class Split(Step):
         outer = _new_axis(stage, f"{self.axis}.outer", sizes[0], a.kind)
         inner = _new_axis(stage, f"{self.axis}.inner", sizes[1], a.kind)
         exact = self.disable_predication
-        given = part_size(state, self.factor), part_size(state, self.nparts)
-        relation = SplitRelation(a, outer, inner, *given, exact)
+        factors = part_size(state, self.factor), part_size(state, self.nparts)
+        relation = SplitRelation(a, outer, inner, *factors, exact)
         return _replaced(state, stage, (a,), (outer, inner), relation)
 
 
@@ -163,8 +163,8 @@ def part_sizes(state: State) -> list[tir.Index]:
     Their values are known when the compiled function is called, and must then be >= 1.
     """
     steps = [s for s in state.steps if isinstance(s, Split)]
-    given = [n for s in steps for n in (s.factor, s.nparts) if isinstance(n, str)]
-    return [size for n in given if (size := part_size(state, n)) is not None]
+    formulas = [n for s in steps for n in (s.factor, s.nparts) if isinstance(n, str)]
+    return [size for n in formulas if (size := part_size(state, n)) is not None]
 
 
 def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:
@@ -192,22 +192,22 @@ def _replaced(
     state: State,
     stage: Stage,
     gone: tuple[tensor.Axis, ...],
-    made: tuple[tensor.Axis, ...],
+    new_loops: tuple[tensor.Axis, ...],
     relation: Relation,
 ) -> State:
-    """Replace the neighbouring loops `gone` of `stage` by the loops `made`, and add `relation`.
+    """Replace the neighbouring loops `gone` of `stage` by `new_loops`, and add `relation`.
 
-    Stages attached at the innermost loop of `gone` move to the innermost loop of `made`.
+    Stages attached at the innermost loop of `gone` move to the innermost loop of `new_loops`.
     """
     at = next(d for d, a in enumerate(stage.leaves) if a is gone[0])
-    new = stage.change(
-        leaves=(*stage.leaves[:at], *made, *stage.leaves[at + len(gone) :]),
-        names=stage.names | {a: a.name for a in made},
+    new_stage = stage.change(
+        leaves=(*stage.leaves[:at], *new_loops, *stage.leaves[at + len(gone) :]),
+        names=stage.names | {a: a.name for a in new_loops},
         relations=(*stage.relations, relation),
         notes={a: n for a, n in stage.notes.items() if not any(a is g for g in gone)},
     )
     return state.with_stages(
-        [_moved(new if s is stage else s, gone[-1], made[-1]) for s in state.stages]
+        [_moved(new_stage if s is stage else s, gone[-1], new_loops[-1]) for s in state.stages]
     )
 
 

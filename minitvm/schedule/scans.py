@@ -38,7 +38,7 @@ def check_bodies(ops: Sequence[tensor.Operation], outputs: Sequence[tensor.Opera
 
 def inside_scans(state: State) -> dict[str, str]:
     """Map each stage inside a scan (an update, or a reader of a state) to the name of the scan."""
-    found: dict[str, str] = {}
+    scan_of: dict[str, str] = {}
     for scan in state.stages:
         if not isinstance(scan.op, tensor.ScanOp):
             continue
@@ -48,9 +48,9 @@ def inside_scans(state: State) -> dict[str, str]:
             if isinstance(s.op, tensor.PlaceholderOp | tensor.ScanOp):
                 continue
             if id(s.op) in updates or any(t in inner for t in s.op.input_tensors):
-                found[s.name] = scan.name
+                scan_of[s.name] = scan.name
                 inner |= {s.op.output(i) for i in range(len(s.op.dtypes))}
-    return found
+    return scan_of
 
 
 def within_scans(state: State) -> State:

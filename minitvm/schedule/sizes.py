@@ -20,12 +20,12 @@ def program_sizes(state: State) -> dict[str, tir.Var]:
     """
     ops = [s.op for s in state.stages]
     shapes = [tensor.tensor_of(op, i).shape for op in ops for i in range(len(op.dtypes))]
-    found = dict.fromkeys(
+    sizes = dict.fromkeys(
         v for shape in shapes for n in shape if not isinstance(n, int) for v in tir.variables(n)
     )
-    found |= dict.fromkeys(state.sizes)
-    names = [v.name for v in found]
-    return {v.name: v for v in found if names.count(v.name) == 1}
+    sizes |= dict.fromkeys(state.sizes)
+    names = [v.name for v in sizes]
+    return {v.name: v for v in sizes if names.count(v.name) == 1}
 
 
 def with_sizes(state: State, sizes: Iterable[tir.Var]) -> State:

@@ -232,16 +232,16 @@ def constants(state: State) -> frozenset[tensor.Operation]:
     They are made with te.placeholder(..., constant=True), or a te.compute lists them in its
     attribute "layout_free_placeholders", as in TVM.
     """
-    found = set[tensor.Operation]()
+    operations = set[tensor.Operation]()
     for s in state.stages:
         match s.op:
             case tensor.PlaceholderOp(constant=True):
-                found.add(s.op)
+                operations.add(s.op)
             case tensor.ComputeOp(attrs=attrs) if attrs:
-                found |= {t.op for t in attrs.get(tensor.LAYOUT_FREE, ())}
+                operations |= {t.op for t in attrs.get(tensor.LAYOUT_FREE, ())}
             case _:
                 pass
-    return frozenset(found)
+    return frozenset(operations)
 
 
 def from_constants(state: State) -> frozenset[str]:
@@ -250,29 +250,29 @@ def from_constants(state: State) -> frozenset[str]:
     Outputs, and stages that read nothing, are left out.
     """
     known: set[tensor.Operation] = set(constants(state))
-    found = set[str]()
+    names = set[str]()
     for s in state.stages if known else ():
         read = {t.op for t in inputs(s)}
         if isinstance(s.op, tensor.ComputeOp) and not s.is_output and read and read <= known:
             known.add(s.op)
-            found.add(s.name)
-    return frozenset(found)
+            names.add(s.name)
+    return frozenset(names)
 
 
 def readers(state: State) -> dict[str, list[str]]:
     """Map each stage name to the names of the stages that read it, each once."""
     by_op = {s.op: s.name for s in state.stages}
-    found: dict[str, list[str]] = {s.name: [] for s in state.stages}
+    names: dict[str, list[str]] = {s.name: [] for s in state.stages}
     for s in state.stages:
         for name in {by_op[t.op]: None for t in inputs(s)}:
-            found[name].append(s.name)
-    return found
+            names[name].append(s.name)
+    return names
 
 
 def unique(name: str, taken: set[str]) -> str:
     """Return `name`, with a number added if it is in `taken`; add the result to `taken`."""
-    found, n = name, 1
-    while found in taken:
-        found, n = f"{name}_{n}", n + 1
-    taken.add(found)
-    return found
+    candidate, n = name, 1
+    while candidate in taken:
+        candidate, n = f"{name}_{n}", n + 1
+    taken.add(candidate)
+    return candidate

@@ -36,21 +36,21 @@ def from_json(text: str) -> tuple[Step, ...]:
     """Return the steps that `to_json` wrote; raise ScheduleError if `text` is anything else."""
     try:
         rows = json.loads(text)
-        return tuple(_step(name, given) for name, given in rows)
+        return tuple(_step(name, arguments) for name, arguments in rows)
     except (ValueError, TypeError, RecursionError) as e:
         raise ScheduleError("steps from JSON", f"not a list of steps ({e})") from e
 
 
-def _step(name: str, given: dict[str, Any]) -> Step:
+def _step(name: str, arguments: dict[str, Any]) -> Step:
     if name not in STEPS:
         raise ValueError(f"no step is called {name!r}")
     cls = STEPS[name]
     known = {f.name for f in fields(cls)}
-    for key in given:
+    for key in arguments:
         if key not in known:
             raise ValueError(f"{name} has no {key}")
     values: dict[str, Any] = {
-        k: as_tuple(v) if isinstance(v, list) else v for k, v in given.items()
+        k: as_tuple(v) if isinstance(v, list) else v for k, v in arguments.items()
     }
     step = cls(**values)
     wrong = misfit(step)

@@ -88,8 +88,10 @@ def _defined(f: _Formula, tensors: dict[str, tensor.Tensor]) -> tensor.Tensor:
         return tensor.reduce(REDUCERS[f.op], value, list(axes.values())) if axes else value
 
     names = ", ".join(f.left)  # the axes take the names of the parameters
-    own = "_".join(("body", *f.left))  # no parameter has this name
-    return tensor.compute(shape, eval(f"lambda {names}: {own}({names})", {own: body}), f.name)
+    body_name = "_".join(("body", *f.left))  # no parameter has this name
+    return tensor.compute(
+        shape, eval(f"lambda {names}: {body_name}({names})", {body_name: body}), f.name
+    )
 
 
 def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> Iterator[Reason]:
@@ -110,32 +112,32 @@ def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> It
 
 
 def _parse(line: str) -> _Formula:
-    found = FORM.match(line) if isinstance(line, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-    if found and len(line) > LONGEST:
+    parts = FORM.match(line) if isinstance(line, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if parts and len(line) > LONGEST:
         why = f"it has {len(line)} characters, at most {LONGEST} are read"
         raise ExprError(f"te.define({line[:40]!r}...)", why, "several formulas")
-    names = [n.strip() for n in found[2].split(",")] if found and found[2].strip() else []
-    if not found or not all(map(_is_name, names)) or len(set(names)) < len(names):
+    names = [n.strip() for n in parts[2].split(",")] if parts and parts[2].strip() else []
+    if not parts or not all(map(_is_name, names)) or len(set(names)) < len(names):
         raise ExprError(
             f"te.define({line!r})",
             "not of the form name(i, j, ...) = expression, with =, +=!, *=!, max=! or min=!",
             "C(i, j) +=! A(i, k) * B(k, j)",
         )
     ranges: dict[str, tuple[int, int]] = {}
-    for part in (found[5] or "where").removeprefix("where").split(","):
+    for part in (parts[5] or "where").removeprefix("where").split(","):
         if part.strip():
             one = RANGE.match(part.strip())
             if not one:
                 raise ExprError(f"te.define: {part.strip()!r}", "not a range", "h in 0:56")
             ranges[one[1]] = int(one[2]), int(one[3])
     try:
-        right = ast.parse(found[4].strip(), mode="eval").body
+        right = ast.parse(parts[4].strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         why = e.msg if isinstance(e, SyntaxError) else str(e)
         raise ExprError(
             f"te.define({line!r})", f"the right side is not an expression: {why}"
         ) from e
-    return _Formula(line, found[1], names, found[3], right, ranges)
+    return _Formula(line, parts[1], names, parts[3], right, ranges)
 
 
 def _is_name(word: str) -> bool:
@@ -263,8 +265,8 @@ def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, ten
         case ast.IfExp(test, body, orelse):
             return tir.if_then_else(go(test), go(body), go(orelse))
         case ast.Call(ast.Name(id=name), args, []) if name in tensors or name in FUNCTIONS:
-            if name not in tensors and len(args) != (wanted := OPERANDS.get(name, 1)):
-                raise ExprError(f.what, f"{ast.unparse(e)}: {name} takes {wanted} operands")
+            if name not in tensors and len(args) != (arity := OPERANDS.get(name, 1)):
+                raise ExprError(f.what, f"{ast.unparse(e)}: {name} takes {arity} operands")
             return (tensors.get(name) or FUNCTIONS[name])(*map(go, args))
         case _:
             known = f"one of {', '.join((*tensors, *env, *FUNCTIONS))}"

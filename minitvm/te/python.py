@@ -17,11 +17,11 @@ class _Names:
         self.axes: dict[tensor.Axis, str] = {}
         self.stages: dict[str, str] = {}
 
-    def _free(self, wanted: str) -> str:
-        wanted = wanted.replace(".", "_")
-        name, n = wanted, 1
+    def _free(self, base: str) -> str:
+        base = base.replace(".", "_")
+        name, n = base, 1
         while name in self.taken:
-            name, n = f"{wanted}_{n}", n + 1
+            name, n = f"{base}_{n}", n + 1
         self.taken.add(name)
         return name
 
@@ -67,8 +67,8 @@ def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> st
 def _sizes(steps: tuple[schedule.Step, ...]) -> set[str]:
     """Return the names of the symbolic sizes by which `steps` split loops."""
     splits = [s for s in steps if isinstance(s, schedule.Split)]
-    given = [n for s in splits for n in (s.factor, s.nparts) if isinstance(n, str)]
-    return {name for n in given for name in re.findall(r"[A-Za-z_]\w*", n)}
+    formulas = [n for s in splits for n in (s.factor, s.nparts) if isinstance(n, str)]
+    return {name for n in formulas for name in re.findall(r"[A-Za-z_]\w*", n)}
 
 
 def _host(step: schedule.Step) -> str:
@@ -97,7 +97,7 @@ def _line(before: schedule.State, after: schedule.State, step: schedule.Step, na
 
     def loop(name: str) -> str:
         table = before.stage(_host(step)).names
-        return names.axis(next(a for a, given in table.items() if given == name))
+        return names.axis(next(a for a, printed in table.items() if printed == name))
 
     def argument(kind: str, name: str, v: Any) -> str:
         match kind:

@@ -25,10 +25,10 @@ AutoInlineInjective = auto_inline_injective
 
 def create_schedule(ops: Any) -> Schedule:
     """Create a schedule without steps for one operation or a list of them."""
-    given = as_tuple(ops)
-    if not given:
+    operations = as_tuple(ops)
+    if not operations:
         raise ScheduleError("create_schedule([])", "there is nothing to compute")
-    return Schedule(schedule.initial(tuple(_operation(o) for o in given)))
+    return Schedule(schedule.initial(tuple(_operation(o) for o in operations)))
 
 
 def _operation(o: Any) -> Operation:
@@ -132,8 +132,8 @@ class Schedule:
 
         Given a list of all outputs of one operation, return a list.
         """
-        wanted = [self._now(t) for t in as_tuple(tensor)]
-        names = list(dict.fromkeys(name for name, _ in wanted))
+        outputs = [self._now(t) for t in as_tuple(tensor)]
+        names = list(dict.fromkeys(name for name, _ in outputs))
         if len(names) != 1:
             raise ScheduleError(
                 f"cache_write of {', '.join(names) or 'nothing'}",
@@ -141,8 +141,8 @@ class Schedule:
                 "one cache_write for each",
             )
         op = self._added(schedule.CacheWrite(names[0], scope))
-        made = [tensor_of(op, i) for _, i in wanted]
-        return made if isinstance(tensor, list | tuple) else made[0]
+        copies = [tensor_of(op, i) for _, i in outputs]
+        return copies if isinstance(tensor, list | tuple) else copies[0]
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
         """Compute a reduction as partial results, one for each value of `axis`, and combine them.

@@ -175,8 +175,8 @@ class StageView:
         except TVMError:
             self.schedule.state = before
             raise
-        made = self._stage.relations[-1]
-        return made.outer, made.inner
+        relation = self._stage.relations[-1]
+        return relation.outer, relation.inner
 
     def fuse(self, *axes: Axis) -> Axis:
         """Fuse nested loops, given outermost first, into one; return a single loop as it is.
@@ -211,13 +211,13 @@ class StageView:
         before = len(self.schedule.steps)
         try:
             pairs = [self.split(a, factor=f) for a, f in zip(sizes[:n], sizes[n:], strict=True)]
-            made = (*(o for o, _ in pairs), *(i for _, i in pairs))
-            self.reorder(*made)
+            loops = (*(o for o, _ in pairs), *(i for _, i in pairs))
+            self.reorder(*loops)
         except ScheduleError:  # undo the steps that were taken
             while len(self.schedule.steps) > before:
                 self.schedule.undo()
             raise
-        return made
+        return loops
 
     def vectorize(self, axis: Axis) -> None:
         """Vectorize the loop: compute all its iterations at once, as the lanes of vectors."""

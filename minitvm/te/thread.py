@@ -67,14 +67,14 @@ def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[
     if not all(isinstance(c, tir.Expr) for c in conds):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ScheduleError(what, f"{cond!r} is not made of comparisons", "te.all(i < 4, j >= 1)")
     bound = {stage.note(a).thread: a for a in stage.leaves if stage.note(a).thread}
-    found: dict[Any, tensor.Axis] = {}
+    axis_of: dict[Any, tensor.Axis] = {}
     for v in {id(v): v for c in conds for v in tir.variables(c)}.values():
         a = v if isinstance(v, tensor.Axis) else bound.get(v.name)
         if a is None or a not in names:
             raise ScheduleError(
                 what, f"{v.name!r} is not one of its axes", f"one of {', '.join(names.values())}"
             )
-        found[v] = a
-    plain = {v: tir.Var(names[a].replace(".", "_"), 0) for v, a in found.items()}
+        axis_of[v] = a
+    plain = {v: tir.Var(names[a].replace(".", "_"), 0) for v, a in axis_of.items()}
     texts = tuple(tir.text(tir.substitute(c, plain)) for c in conds)
-    return tuple(dict.fromkeys(names[a] for a in found.values())), texts
+    return tuple(dict.fromkeys(names[a] for a in axis_of.values())), texts

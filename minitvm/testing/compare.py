@@ -41,6 +41,6 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-5, atol: float =
 
     The message names the first index that differs, both values, and how many elements differ.
     """
-    found = difference(actual, desired, rtol, atol)
-    if found:
-        raise AssertionError(f"arrays differ at {found}" if found[0] == "[" else found)
+    message = difference(actual, desired, rtol, atol)
+    if message:
+        raise AssertionError(f"arrays differ at {message}" if message[0] == "[" else message)

@@ -92,7 +92,9 @@ class ComputeAtSlider(Figure):
     def scene(self) -> Scene:
         """Draw the body, with the loops of the producer marked."""
         owners = nest_of(self.schedule).owners.items()
-        return marked(super().scene(), {k: "now" for k, own in owners if own[0] == self._producer})
+        return marked(
+            super().scene(), {k: "now" for k, owner in owners if owner[0] == self._producer}
+        )
 
     def body(self) -> Box:
         """Draw the loops on the left, and the costs of all places as bars on the right."""
@@ -143,7 +145,7 @@ class ComputeAtSlider(Figure):
 
     def layout(self) -> Layout:
         nest = nest_of(self.schedule)
-        own = {  # the lines of the producer: its loops, and its stores without loops
+        producer_lines = {  # the lines of the producer: its loops, and its stores without loops
             n
             for b in nest.all()
             if nest.owners.get(b.key, ("",))[0] == self._producer
@@ -151,7 +153,7 @@ class ComputeAtSlider(Figure):
             for n in range(b.first, b.last + 1)
         }
         lines = tuple(
-            CodeLine(text, f"line:{n}", "now" if n in own else "")
+            CodeLine(text, f"line:{n}", "now" if n in producer_lines else "")
             for n, text in enumerate(nest.lines)
         )
         steps = tuple(map(CodeLine, self.schedule.python().split("\n")))
@@ -278,7 +280,7 @@ def _costs(
 
 def _uses(trace: accesses.AccessTrace, producer: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return a mask of the accesses in which other stages load from the producer's buffer."""
-    own = {p.line for p in trace.sites if p.write and p.buffer.name == producer}
-    loads = np.array([not p.write and p.line not in own for p in trace.sites])
+    producer_lines = {p.line for p in trace.sites if p.write and p.buffer.name == producer}
+    loads = np.array([not p.write and p.line not in producer_lines for p in trace.sites])
     buffers = np.array([b.name == producer for b in trace.buffers])
     return buffers[trace.buffer] & loads[trace.site]

@@ -301,16 +301,16 @@ def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[
     return edits
 
 
-def removed_tokens(given: Look, edited: accel.Program) -> list[Token]:
+def removed_tokens(original: Look, edited: accel.Program) -> list[Token]:
     """Return the tokens of the given program whose push or pop was dropped."""
     dropped = {
         (n, flag)
-        for n, flags in changed(edited, given.program).items()
+        for n, flags in changed(edited, original.program).items()
         for flag in flags
         if not getattr(edited.instructions[n].flags, flag)
     }
     removed: list[Token] = []
-    for queue, tokens in given.tokens.items():
+    for queue, tokens in original.tokens.items():
         pushed, popped = ([n for n, flag in dropped if flag == end] for end in ENDS[queue])
         gone = np.isin(tokens.push, pushed) | np.isin(tokens.pop, popped)
         removed += [tokens.token(number) for number in np.flatnonzero(gone).tolist()]
