@@ -134,8 +134,8 @@ class Allocation:
 
     def objective(self) -> Objective:
         """Return the current objective; f4 changes when tasks have stalled for long."""
-        given, weights = self.settings.objective, self.settings.weights
-        match given:
+        choice, weights = self.settings.objective, self.settings.weights
+        match choice:
             case "sum":
                 return objectives.total(weights)
             case "requirements":
@@ -147,7 +147,7 @@ class Allocation:
                 pairs = zip(self.latencies, stalled, strict=True)
                 return objectives.early_stop(weights, [g if over else 0.0 for g, over in pairs])
             case _:
-                return given
+                return choice
 
     # --- choosing --------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class Allocation:
 
     def outcome(self) -> TasksOutcome:
         """Return the result, and report it."""
-        found = TasksOutcome(
+        outcome = TasksOutcome(
             tuple(s.outcome() for s in self.searches),
             weighted(self.settings.weights),
             self.ended,
@@ -303,5 +303,5 @@ class Allocation:
             self.refused,
         )
         if self.on is not None:
-            self.on(TasksFinished(found))
-        return found
+            self.on(TasksFinished(outcome))
+        return outcome

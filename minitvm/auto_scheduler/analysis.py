@@ -68,10 +68,10 @@ def is_strictly_inlineable(op: tensor.Operation) -> bool:
     for load in tensor.loads(op):
         places = list[int]()
         for index in load.indices:
-            found, _ = tir.split_terms(index)
-            if not found:
+            terms, _ = tir.split_terms(index)
+            if not terms:
                 continue
-            (axis, scale), *others = found
+            (axis, scale), *others = terms
             if others or scale != 1 or axis not in order:
                 return False
             places.append(order[axis])  # pyright: ignore[reportArgumentType]
@@ -135,14 +135,14 @@ def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
     no dimension, so each tile along it reads the input again. Examples: the weights of a product
     and of a convolution in NHWC.
     """
-    found = dict[tensor.Tensor, int]()
+    dimensions = dict[tensor.Tensor, int]()
     last, long = op.axis[-1], {a for a in op.axis if extent(a) > 1}
     for load in tensor.loads(op):
         where = [n for n, i in enumerate(load.indices) if i is last]
-        given = [i for i in load.indices if not isinstance(i, int)]
-        used = {i for i in given if isinstance(i, tensor.Axis)}
-        plain = len(used) == len(given)
+        varying = [i for i in load.indices if not isinstance(i, int)]
+        used = {i for i in varying if isinstance(i, tensor.Axis)}
+        plain = len(used) == len(varying)
         if where and plain and used & {*op.reduce_axis} and not long <= used:
             assert isinstance(load.buffer, tensor.Tensor)
-            found.setdefault(load.buffer, where[0])
-    return [*found.items()]
+            dimensions.setdefault(load.buffer, where[0])
+    return [*dimensions.items()]

@@ -153,20 +153,20 @@ def _locations(state: State) -> Iterator[str]:
     if len(names) > FEW_STAGES:
         yield from (ROOT, *KINDS)
         return
-    found: list[tuple[tuple[str, ...], State]] = [((), state)]
+    choices: list[tuple[tuple[str, ...], State]] = [((), state)]
     for name in names:
-        for places, old in tuple(found):
+        for places, old in tuple(choices):
             steps = _places(old, name)
-            found += [((*places, place), _placed(old, step)) for place, step in steps]
-    for places, _ in found:
+            choices += [((*places, place), _placed(old, step)) for place, step in steps]
+    for places, _ in choices:
         yield ", ".join(places) or ROOT
 
 
-def _locate(state: State, wanted: Sequence[str]) -> None:
-    """Move stages to the places in `wanted`, or all to a place of a kind: ["outer"]."""
-    for name in _movable(state) if wanted != [ROOT] else ():
+def _locate(state: State, destinations: Sequence[str]) -> None:
+    """Move stages to the places in `destinations`, or all to a place of a kind: ["outer"]."""
+    for name in _movable(state) if destinations != [ROOT] else ():
         for place, step in _places(state, name):
-            if place in wanted or place.split()[-1:] == wanted:
+            if place in destinations or place.split()[-1:] == destinations:
                 state.s.apply(step)
                 break
 

@@ -124,14 +124,14 @@ class BeamPolicy:
         """Return up to `count` programs, highest score first."""
         self.searches.append(self.search())
         last = self.searches[-1].decisions[-1]
-        found = list[tune.Candidate]()
+        candidates = list[tune.Candidate]()
         for node in (*last.kept, *last.pruned):
             row = np.array([node.options], np.int32)
             fresh = len(self.seen.fresh(node.sketch, row)) > 0
-            if len(found) < count and fresh and self.spaces[node.sketch].legal(row)[0]:
-                found.append(tune.Candidate(node.sketch, node.options))
-        self.seen.add(found)
-        return found or self.random.propose(1)
+            if len(candidates) < count and fresh and self.spaces[node.sketch].legal(row)[0]:
+                candidates.append(tune.Candidate(node.sketch, node.options))
+        self.seen.add(candidates)
+        return candidates or self.random.propose(1)
 
     def search(self) -> BeamTrace:
         """Build programs decision by decision, and keep the best prefixes after each decision."""
@@ -163,7 +163,7 @@ class BeamPolicy:
 
     def scores(self, nodes: Sequence[Node]) -> tune.Floats:
         """Return the score of each prefix."""
-        found = np.zeros(len(nodes))
+        scores = np.zeros(len(nodes))
         for n in {node.sketch for node in nodes}:
             at = [k for k, node in enumerate(nodes) if node.sketch == n]
             rows = np.repeat(completed(self.task, [nodes[k] for k in at]), max(1, self.draws), 0)
@@ -174,8 +174,8 @@ class BeamPolicy:
                 drawn = tune.Space(knobs).sample(self.rng, len(rows))
                 numbers: tune.Ints = np.arange(len(knobs), dtype=np.int64)
                 rows = np.where(np.less(numbers, known[:, None]), rows, drawn)
-            found[at] = self._predict(self.columns.of(n, rows)).reshape(len(at), -1).mean(axis=1)
-        return found
+            scores[at] = self._predict(self.columns.of(n, rows)).reshape(len(at), -1).mean(axis=1)
+        return scores
 
     def _predict(self, features: tune.Floats) -> tune.Floats:
         if self.fitted:
@@ -224,7 +224,7 @@ def accuracy_by_completeness(
     the pairwise accuracy; guessing has accuracy 0.5.
     """
     columns, labels = tune.columns_of(task), tune.labels_of(trials)
-    found = list[tuple[float, float | None]]()
+    accuracies = list[tuple[float, float | None]]()
     for share in shares:
         cut = list[tune.Candidate]()
         for candidate in (trial.candidate for trial in trials):
@@ -232,5 +232,5 @@ def accuracy_by_completeness(
             rest = (0,) * (len(candidate.row) - known)
             cut.append(tune.Candidate(candidate.sketch, candidate.row[:known] + rest))
         scores = model.predict(columns.of_candidates(cut))
-        found.append((share, tune.pairwise_accuracy(scores, labels)))
-    return found
+        accuracies.append((share, tune.pairwise_accuracy(scores, labels)))
+    return accuracies

@@ -9,9 +9,9 @@ from minitvm import tune
 from minitvm.base import ArgumentError, check_kind
 
 
-def listed(what: str, given: Any, fix: str) -> list[Any]:
+def listed(what: str, values: Any, fix: str) -> list[Any]:
     """Return the elements of a list or a tuple; ArgumentError for anything else."""
-    return [*cast("list[Any]", check_kind(what, given, list, tuple, fix=fix))]
+    return [*cast("list[Any]", check_kind(what, values, list, tuple, fix=fix))]
 
 
 def file_at(what: str, filename: str | Path) -> Path:

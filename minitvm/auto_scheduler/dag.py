@@ -101,10 +101,10 @@ def _tensors(compute: str | Sequence[te.Tensor] | te.Schedule) -> tuple[te.Tenso
             if isinstance(op, te.PlaceholderOp)
         ]
         return (*inputs, *outputs)
-    found = as_tuple(compute)
-    if not found or not all(isinstance(t, te.Tensor) for t in found):  # pyright: ignore[reportUnnecessaryIsInstance]
+    tensors = as_tuple(compute)
+    if not tensors or not all(isinstance(t, te.Tensor) for t in tensors):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"ComputeDAG({compute!r})", "these are no tensors", "[A, B, C]")
-    return found
+    return tensors
 
 
 def _about(outputs: Sequence[tensor.Operation]) -> Iterator[Reason]:

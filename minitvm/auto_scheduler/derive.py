@@ -32,7 +32,7 @@ def derived(
     Raises ArgumentError after 10,000 steps, because then a rule most likely applies forever.
     """
     first = State(initial)
-    waiting, found, steps = [(first, len(first.stages) - 1)], list[State](), 0
+    waiting, derived, steps = [(first, len(first.stages) - 1)], list[State](), 0
     while waiting:
         state, at = waiting.pop()
         steps += 1
@@ -41,17 +41,17 @@ def derived(
             fix = "a rule whose condition does not hold for the states that the rule returns"
             raise ArgumentError(f"sketch rules at stage {state.stages[at]!r}", why, fix)
         if at < 0:
-            found.append(state)
+            derived.append(state)
             continue
         waiting += reversed(_branches(state, at, target, rules, watch))
-    return found
+    return derived
 
 
 def _branches(
     state: State, at: int, target: Target, rules: Sequence[Rule], watch: Watch | None
 ) -> list[tuple[State, int]]:
     """Apply all rules whose condition holds at a stage, up to the first exclusive rule."""
-    found, stage = list[tuple[State, int]](), state.stages[at]
+    branches, stage = list[tuple[State, int]](), state.stages[at]
     if not isinstance(state.s.state.stage(stage).op, tensor.ComputeOp):
         return [(state, at - 1)]
     for rule in rules:
@@ -61,10 +61,10 @@ def _branches(
                     new.rules = (*state.rules, rule.name)
                 if watch is not None:
                     watch(state, stage, rule, new)
-                found.append((new, after))
+                branches.append((new, after))
             if rule.exclusive:
                 break
-    return found
+    return branches
 
 
 def _checked(rule: Rule, branches: object) -> Iterator[tuple[State, int]]:

@@ -57,9 +57,11 @@ class LoopState:
     def __init__(self, state_object: SketchState | LoopState, compute_dag: object = None) -> None:
         """Copy a state. `compute_dag` is accepted as in TVM, but not used."""
         del compute_dag
-        given = state_object.state_object if isinstance(state_object, LoopState) else state_object
+        original = (
+            state_object.state_object if isinstance(state_object, LoopState) else state_object
+        )
         fix = "the state that a rule is given"
-        copied = check_kind("state", given, SketchState, fix=fix).copy()
+        copied = check_kind("state", original, SketchState, fix=fix).copy()
         self.state_object, self.transform_steps = copied, []
 
     @property
@@ -77,14 +79,14 @@ class LoopState:
         for n, s in enumerate(self.state_object.s.state.stages):
             match key:
                 case int() | str():
-                    found = key in (n, s.name)
+                    matches = key in (n, s.name)
                 case Stage():
-                    found = key.name == s.name
+                    matches = key.name == s.name
                 case te.Tensor():
-                    found = key.op is s.op or key.op is s.origin
+                    matches = key.op is s.op or key.op is s.origin
                 case _:
-                    found = key is s.op or key is s.origin
-            if found:
+                    matches = key is s.op or key is s.origin
+            if matches:
                 return self.stages[n]
         names = ", ".join(self.state_object.stages)
         raise ArgumentError(f"stage {key!r}", "the state has no such stage", names)
@@ -108,8 +110,10 @@ class LoopState:
             step = SplitStep(tuple(known))
         else:
             knob = f"split{len(self.state_object.knobs)}_{_label(self.state_object, iterator)}"
-            made = tune.split_knob(knob, int(iterator.extent), len(lengths) + 1, innermost=LONGEST)  # pyright: ignore[reportArgumentType]
-            step = SplitStep((1,) * len(lengths), self.state_object.knob(made))
+            new_knob = tune.split_knob(
+                knob, int(iterator.extent), len(lengths) + 1, innermost=LONGEST
+            )  # pyright: ignore[reportArgumentType]
+            step = SplitStep((1,) * len(lengths), self.state_object.knob(new_knob))
         return self._split(name, iterator, step, len(lengths))
 
     def follow_split(
@@ -131,16 +135,16 @@ class LoopState:
         label = _label(state, axis)
         if step.knob is not None:
             groups = [(n,) for n in range(parts)] + [tuple(range(parts, last + 1))]
-            found = state.split(name, axis, step.knob, groups)
+            loops = state.split(name, axis, step.knob, groups)
             sizes = [" * ".join(f"TILE_{label.upper()}{n}" for n in g) for g in groups]
-            for n, (a, size) in enumerate(zip(found, sizes, strict=True)):
+            for n, (a, size) in enumerate(zip(loops, sizes, strict=True)):
                 state.names[a] = (f"{label}.{n}", size)
-            return found
-        found = list[tensor.Axis]()
+            return loops
+        loops = list[tensor.Axis]()
         for n in range(parts):
             outer, axis = state.s[name].split(axis, factor=math.prod(step.lengths[n:]))
-            found.append(outer)
-        return [*found, axis]
+            loops.append(outer)
+        return [*loops, axis]
 
     def reorder(self, stage_id: StageKey, order: Sequence[tensor.Axis]) -> None:
         """Nest loops in the given order, outermost first."""
@@ -203,8 +207,8 @@ class LoopState:
         self, stage_id: StageKey, iterator: tensor.Axis, factor_iter_id: int
     ) -> tensor.Operation:
         """Compute a partial sum for each iteration of a loop first; return this operation."""
-        made = self.state_object.s.rfactor(self[stage_id].op.output(0), iterator, factor_iter_id)
-        return as_tuple(made)[0].op
+        partial = self.state_object.s.rfactor(self[stage_id].op.output(0), iterator, factor_iter_id)
+        return as_tuple(partial)[0].op
 
     def __str__(self) -> str:
         return str(self.state_object)

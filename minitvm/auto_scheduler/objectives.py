@@ -40,8 +40,8 @@ def requirements(weights: Weights, bounds: Sequence[float]) -> Objective:
     """Return f2, the sum of the latencies of all networks, each raised at least to its bound."""
 
     def objective(latencies: Sequence[float]) -> float:
-        found = network_latencies(weights, latencies)
-        return sum(map(max, found, bounds))
+        seconds = network_latencies(weights, latencies)
+        return sum(map(max, seconds, bounds))
 
     return objective
 
@@ -50,8 +50,8 @@ def geomean(weights: Weights, references: Sequence[float]) -> Objective:
     """Return f3: minus the geometric mean of (reference latency) / (latency) of the networks."""
 
     def objective(latencies: Sequence[float]) -> float:
-        found = network_latencies(weights, latencies)
-        ratios = [b / g for b, g in zip(references, found, strict=True)]
+        seconds = network_latencies(weights, latencies)
+        ratios = [b / g for b, g in zip(references, seconds, strict=True)]
         return -(math.prod(ratios) ** (1 / len(ratios)))
 
     return objective
@@ -100,7 +100,7 @@ def slopes(
     The guess is the lower of two changes: the latency falls to 0 in as many rounds as there were so
     far; or it falls in one round to the latency at the speed that `beta` promises.
     """
-    found = list[float]()
+    slopes = list[float]()
     for now, others in zip(tasks, similar, strict=True):
         backward = 0.0 if now.before is None else (now.latency - now.before) / window
         forward = -now.latency / max(now.rounds, 1)
@@ -108,8 +108,8 @@ def slopes(
             best = max(now.rate, *(tasks[k].rate for k in others))
             if best:
                 forward = min(forward, beta * now.flops / best - now.latency)
-        found.append(alpha * backward + (1 - alpha) * forward)
-    return found
+        slopes.append(alpha * backward + (1 - alpha) * forward)
+    return slopes
 
 
 def derivative(objective: Objective, latencies: Sequence[float], n: int) -> float:

@@ -110,16 +110,16 @@ class PreloadCustomSketchRule:
     def rules(self, policy: SketchPolicy) -> tuple[Rule, Rule]:
         """Return two rules: one for APPLY_AND_SKIP_REST, which is exclusive, and one for APPLY."""
 
-        def meets(wanted: int) -> Callable[[State, str, Target], bool]:
+        def meets(value: int) -> Callable[[State, str, Target], bool]:
             def check(state: State, stage: str, target: Target) -> bool:
                 n = state.stages.index(stage)
-                return self.meet_condition_func(policy, LoopState(state), n) == wanted
+                return self.meet_condition_func(policy, LoopState(state), n) == value
 
             return check
 
         def apply(state: State, stage: str, target: Target) -> Iterator[Branch]:
-            made = self.apply_func(policy, LoopState(state), state.stages.index(stage))
-            for branch in made if isinstance(made, list | tuple) else [made]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            branches = self.apply_func(policy, LoopState(state), state.stages.index(stage))
+            for branch in branches if isinstance(branches, list | tuple) else [branches]:  # pyright: ignore[reportUnnecessaryIsInstance]
                 match branch:
                     case [LoopState(new) | (State() as new), int(after)] if after in range(
                         -1, len(new.stages)
@@ -157,17 +157,21 @@ class SketchPolicy:
         """Set the cost model, by default XGBModel(), and the callbacks to run before the search."""
         model = XGBModel() if program_cost_model is None else program_cost_model
         callbacks = listed("init_search_callbacks", init_search_callbacks, "a list")
-        for kind, given in ((CostModel, [model]), (SearchCallback, callbacks)):
-            for one in given:
+        for kind, objects in ((CostModel, [model]), (SearchCallback, callbacks)):
+            for one in objects:
                 if not isinstance(one, kind):
                     names = " or ".join(k.__name__ for k in kind.__args__)
                     raise ArgumentError(f"SketchPolicy: {one!r}", f"expected {names}")
         self.search_task = task
         self.model, self.seed, self.verbose = model, seed, verbose
         self.logs = [Path(c.filename) for c in callbacks if isinstance(c, PreloadMeasuredStates)]
-        own = [c.rules(self) for c in callbacks if isinstance(c, PreloadCustomSketchRule)]
-        if own:
-            added = [rule for rules in own for rule in rules]
+        added = [
+            rule
+            for c in callbacks
+            if isinstance(c, PreloadCustomSketchRule)
+            for rule in c.rules(self)
+        ]
+        if added:
             self.search_task = task.with_rules((*added, *task.rules))
 
     def policy(self, log: str | Path | None) -> tuple[tune.Policy, np.random.Generator, int]:
@@ -182,10 +186,10 @@ class SketchPolicy:
         else:
             policy = self.model.policy(task, rng)
             logs = [*self.logs, *self.model.logs]
-        own = None if log is None else Path(log).absolute()
-        others = {path.absolute() for path in logs} - {own}
+        search_log = None if log is None else Path(log).absolute()
+        others = {path.absolute() for path in logs} - {search_log}
         trials = [t for path in sorted(others) for t in tune.Log(path).read(task).trials]
         if trials:
             policy.learn(trials)
-        known = any(path.absolute() == own for path in self.logs) and own is not None
-        return policy, rng, len(tune.Log(own).read(task).trials) if known and own else 0
+        preloaded = search_log if search_log in {path.absolute() for path in self.logs} else None
+        return policy, rng, len(tune.Log(preloaded).read(task).trials) if preloaded else 0

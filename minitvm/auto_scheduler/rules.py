@@ -130,8 +130,8 @@ def _knob(state: State, stage: str, a: tensor.Axis, lanes: int = 1) -> int | Non
         return None
     if any(g.name == name for g in state.knobs):
         name = f"tile_{stage}_{_label(a)}"
-    made = sum_knob(name, length) if a.kind == "reduce" else data_knob(name, length, lanes)
-    return state.knob(made)
+    new_knob = sum_knob(name, length) if a.kind == "reduce" else data_knob(name, length, lanes)
+    return state.knob(new_knob)
 
 
 def _tile(
@@ -151,13 +151,13 @@ def _tile(
         state.s[consumer].reorder(*chain(*outer))
         place = next(x[-1] for x in reversed(outer[:-1]) if x)
         state.s[stage].compute_at(state.s[consumer], place)
-    own = _levels(state, stage, op.axis, knobs, [(n,) for n in range(level, LEVELS)])
+    spatial = _levels(state, stage, op.axis, knobs, [(n,) for n in range(level, LEVELS)])
     reduce = _levels(state, stage, op.reduce_axis, sums, [(0,), (1,)])
-    order = [*own[:-2], reduce[0], own[-2], reduce[1], own[-1]]
+    order = [*spatial[:-2], reduce[0], spatial[-2], reduce[1], spatial[-1]]
     state.s[stage].reorder(*chain(*order))
-    levels = tuple(map(tuple, (*outer[:-1], *own)))
+    tile_levels = tuple(map(tuple, (*outer[:-1], *spatial)))
     copied = tuple(outer[-1]) if outer else ()
-    state.tiles[stage] = Tiles(tuple(knobs), levels, host, level, tuple(own[-1]), copied)
+    state.tiles[stage] = Tiles(tuple(knobs), tile_levels, host, level, tuple(spatial[-1]), copied)
 
 
 def _levels(
@@ -172,19 +172,19 @@ def _levels(
 
     number   how sketches number the loops of the last level, if it has several parts: "i.4"
     """
-    found: list[list[tensor.Axis]] = [[] for _ in parts]
+    levels: list[list[tensor.Axis]] = [[] for _ in parts]
     for a, knob in zip(axes, knobs, strict=True):
         if knob is None:
-            found[0].append(a)
+            levels[0].append(a)
             state.names[a] = (_label(a), "1")
             continue
-        made = state.split(stage, a, knob, parts)
-        for n, (loop, several) in enumerate(zip(made, parts, strict=True)):
+        loops = state.split(stage, a, knob, parts)
+        for n, (loop, several) in enumerate(zip(loops, parts, strict=True)):
             shown = number if len(several) > 1 and number is not None else several[0]
             size = " * ".join(f"TILE_{_label(a).upper()}{p}" for p in several)
             state.names[loop] = (f"{_label(a)}.{shown}", size)
-            found[n].append(loop)
-    return found
+            levels[n].append(loop)
+    return levels
 
 
 # --- cache write ---------------------------------------------------------------------------------
@@ -202,8 +202,8 @@ def cache_write(state: State, stage: str, target: Target) -> Iterator[Branch]:
                                     for i, j: C[i, j] = C.local[i, j]
     """
     new = state.copy()
-    made = new.s.cache_write(new.op(stage).output(0), "local")
-    yield new, _index(new, made.op.name)
+    local = new.s.cache_write(new.op(stage).output(0), "local")
+    yield new, _index(new, local.op.name)
 
 
 # --- rfactor -------------------------------------------------------------------------------------
@@ -233,24 +233,24 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
         parts = new.split(stage, whole, knob, [(0,), (1,)])
         label, size = "@".join(_label(a) for a in state.op(stage).reduce_axis), new.knobs[knob].name
         shown = {a.name: (f"{label}.{n}", f"{size}{n}".upper()) for n, a in enumerate(parts)}
-        made = new.s.rfactor(new.op(stage).output(0), parts[which], len(new.op(stage).axis))
-        for op in (made.op, new.op(stage)):
+        partial = new.s.rfactor(new.op(stage).output(0), parts[which], len(new.op(stage).axis))
+        for op in (partial.op, new.op(stage)):
             for a in (*op.axis, *op.reduce_axis):
                 if a.name.removesuffix(".v") in shown:
                     new.names[a] = shown[a.name.removesuffix(".v")]
         new.choices = (*new.choices, ("outer", "inner")[which] + " parts")
         new.shaping |= {knob}
-        yield new, _index(new, made.op.name) - 1
+        yield new, _index(new, partial.op.name) - 1
 
 
 def _knob_of_parts(state: State, stage: str) -> int:
     """Return the number of the knob that splits a sum; sums with equally many terms share one."""
-    made = sum_knob(f"tile_{stage}_sum", analysis.terms(state.op(stage)))
+    new_knob = sum_knob(f"tile_{stage}_sum", analysis.terms(state.op(stage)))
     others = {f"tile_{s.removesuffix('.rf')}_sum" for s in state.stages if s.endswith(".rf")}
     for n, knob in enumerate(state.knobs):
-        if knob.name in others and knob.options == made.options:
+        if knob.name in others and knob.options == new_knob.options:
             return n
-    return state.knob(made)
+    return state.knob(new_knob)
 
 
 # --- the list ------------------------------------------------------------------------------------

@@ -163,14 +163,14 @@ class TaskScheduler:
         if trials is not None:
             batch = max(1, min(batch, trials // len(tasks)))
         limits = Limits(trials, seconds, early_stopping)
-        own = None if self.settings.objective == "early-stop" else early_stopping_task
+        patience_of_task = None if self.settings.objective == "early-stop" else early_stopping_task
         stop, watch = stop or threading.Event(), Stopwatch(timer)
         rng, *rngs = self.rng.spawn(1 + len(tasks))
         searches = [
             Searching(
                 task,
                 self.policy(task, each),
-                Limits(trials, seconds, own),
+                Limits(trials, seconds, patience_of_task),
                 batch,
                 log,
                 stop=stop,
@@ -181,14 +181,14 @@ class TaskScheduler:
             for task, each in zip(tasks, rngs, strict=True)
         ]
         patience = early_stopping_task or STALLED
-        found = Allocation(self.settings, searches, limits, batch, patience, rng, watch, on)
+        allocation = Allocation(self.settings, searches, limits, batch, patience, rng, watch, on)
         with interruptible(stop):
-            found.start()
-            if log is not None and found.over() is None:
+            allocation.start()
+            if log is not None and allocation.over() is None:
                 log.check_writable()
             with suppress(KeyboardInterrupt), ExitStack() as opened:
-                found.run(self.measurers or _Machines(measure, opened).measurer)
-        return found.outcome()
+                allocation.run(self.measurers or _Machines(measure, opened).measurer)
+        return allocation.outcome()
 
     def _loaded(self, task: Task, log: Log | None) -> list[Trial]:
         """Return the trials of a task in load_log_file; none if `log` is the same file."""
@@ -197,9 +197,9 @@ class TaskScheduler:
         return [*self.loaded.read(task).trials]
 
 
-def _networks(given: Sequence[float] | Weights | None, count: int) -> Weights:
+def _networks(weights: Sequence[float] | Weights | None, count: int) -> Weights:
     """Return the weights of each network."""
-    rows = [1.0] * count if given is None else [*given]
+    rows = [1.0] * count if weights is None else [*weights]
     if rows and all(isinstance(row, Sequence) for row in rows):
         return tuple(tuple(map(float, row)) for row in cast("Weights", rows))
     return (tuple(map(float, cast("list[float]", rows))),)

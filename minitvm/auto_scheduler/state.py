@@ -119,16 +119,16 @@ class State:
 
         state.split("C", i, 0, [(0,), (1,), (2, 3)])    three loops, the last one of size 2 x 3
         """
-        found, rest = list[tensor.Axis](), axis
+        loops, rest = list[tensor.Axis](), axis
         values = self.knobs[knob].values[0]
         for n in range(1, len(parts)):
             inner = [p for several in parts[n:] for p in several]
             factor = math.prod(int(values[p]) for p in inner)
             outer, rest = self.s[stage].split(rest, factor=factor)
             self.open("factor", *((knob, p) for p in inner))
-            found.append(outer)
-        found.append(rest)
-        return found
+            loops.append(outer)
+        loops.append(rest)
+        return loops
 
     def split_inner(self, stage: str, axis: tensor.Axis, part: tuple[int, int]) -> tensor.Axis:
         """Split a loop by one factor, part[1] of the knob part[0]; return the inner loop."""
@@ -196,7 +196,7 @@ class State:
 
     def _factors(self) -> dict[tuple[str, str], str]:
         """Return how to print the open fields of steps, by stage and loop or pragma."""
-        found = dict[tuple[str, str], str]()
+        factors = dict[tuple[str, str], str]()
         steps = self.s.steps[len(self.initial.steps) :]
         for parameter in self.parameters:
             step, shown = steps[parameter.step], list[str]()
@@ -204,8 +204,8 @@ class State:
                 number = part if self.knobs[n].kind == "split" else ""
                 shown.append(f"{self.knobs[n].name}{number}".upper())
             key = step.key if isinstance(step, schedule.Pragma) else getattr(step, "axis", "")
-            found[step.stage, key] = " * ".join(shown)
-        return found
+            factors[step.stage, key] = " * ".join(shown)
+        return factors
 
     def __str__(self) -> str:
         return text.program(self.s.state, self.names, self._factors() if self.knobs else None)

@@ -229,7 +229,7 @@ def _about(
     func: object, compute_dag: ComputeDAG | None, workload_key: str | None
 ) -> Iterator[Reason]:
     fix = "SearchTask(func, args, target=target)"
-    if sum(given is not None for given in (func, compute_dag, workload_key)) != 1:
+    if sum(source is not None for source in (func, compute_dag, workload_key)) != 1:
         yield "either a function, a compute_dag or a workload_key says what is computed", fix
     if compute_dag is not None and not isinstance(compute_dag, ComputeDAG):  # pyright: ignore[reportUnnecessaryIsInstance]
         yield f"{compute_dag!r} is no ComputeDAG", "auto_scheduler.ComputeDAG([A, B, C])"

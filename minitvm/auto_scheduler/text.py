@@ -70,15 +70,15 @@ def _bracketed(body: tir.Expr) -> str:
 
 def _elided(text: str) -> str:
     """Replace the indices of each load by "..."."""
-    found, depth = list[str](), 0
+    pieces, depth = list[str](), 0
     for c in text:
         if c == "[":
-            found += ["[..."] if depth == 0 else []
+            pieces += ["[..."] if depth == 0 else []
             depth += 1
         elif c == "]":
             depth -= 1
-        found += [c] if depth == 0 else []
-    return "".join(found)
+        pieces += [c] if depth == 0 else []
+    return "".join(pieces)
 
 
 # --- programs ------------------------------------------------------------------------------------
@@ -141,9 +141,9 @@ class _Printed:
 
     def pragmas(self, stage: schedule.Stage) -> list[str]:
         """Return a line for each pragma that limits unrolling, as in TVM: "C auto_unroll: 16"."""
-        found = [v for a in stage.leaves for k, v in stage.note(a).pragmas if k == UNROLL]
+        limits = [v for a in stage.leaves for k, v in stage.note(a).pragmas if k == UNROLL]
         limit = (self.factors or {}).get((stage.name, UNROLL))
-        return [f"{stage.name} auto_unroll: {limit or value}" for value in found if limit or value]
+        return [f"{stage.name} auto_unroll: {limit or value}" for value in limits if limit or value]
 
     def label(self, a: tensor.Axis) -> str:
         """Return the name of a loop: "i.0", for fused loops "i.0@j.0"."""

@@ -62,8 +62,8 @@ def known() -> dict[str, Workload]:
 
 def make_workload_key(func: str | Workload, args: Sequence[Any]) -> str:
     """Return the key of a computation, given a registered function (or its name) and `args`."""
-    given = func if isinstance(func, str) else None
-    names = [name for name, f in known().items() if name == given or f is func]
+    func_name = func if isinstance(func, str) else None
+    names = [name for name, f in known().items() if name == func_name or f is func]
     if not names:
         fix = f"@auto_scheduler.register_workload before it, or one of {', '.join(known())}"
         shown = func if isinstance(func, str) else getattr(func, "__name__", repr(func))
@@ -86,8 +86,8 @@ def tensors_of(workload_key: str) -> tuple[te.Tensor, ...]:
         fix = "auto_scheduler.make_workload_key(func, args)"
         raise ArgumentError(f"workload key {workload_key!r}", "not a list in JSON", fix) from e
     make_workload_key(name, args)
-    made = known()[name](*args)
-    if not isinstance(made, Sequence) or not made:  # pyright: ignore[reportUnnecessaryIsInstance]
-        why = f"it must return a list of tensors, not {made!r}"
+    tensors = known()[name](*args)
+    if not isinstance(tensors, Sequence) or not tensors:  # pyright: ignore[reportUnnecessaryIsInstance]
+        why = f"it must return a list of tensors, not {tensors!r}"
         raise ArgumentError(f"workload {name!r}", why, "return [A, B, C]")
-    return tuple(made)
+    return tuple(tensors)

@@ -52,8 +52,8 @@ class Task(tune.Task):
         sketch = self.sketches[candidate.sketch]
         if not isinstance(sketch, tune.CalledSketch):  # all candidates have the same tensors
             return driver.lower(sketch.scheduled(candidate.row), sketch.args, target=self.target)
-        made = sketch.make(candidate.row)
-        return driver.lower(made.taken, made.args, target=self.target)
+        instance = sketch.make(candidate.row)
+        return driver.lower(instance.taken, instance.args, target=self.target)
 
 
 def create(
@@ -127,7 +127,7 @@ def instance(
         raise ArgumentError("configuration", why, "tune again")
     config.errors.clear()
     with target:
-        made = template.instantiate(config, args)
+        new = template.instantiate(config, args)
     if not config.valid():
         raise InstantiationError(f"template {template.name!r}", "; ".join(config.errors))
-    return made
+    return new

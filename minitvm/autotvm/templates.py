@@ -47,12 +47,14 @@ class Template:
     def instantiate(self, cfg: Config, args: Sequence[Any]) -> Instance:
         """Call the function with the configuration `cfg`; check what it returns."""
         with ApplyConfig(cfg):
-            made = self.make(*(tensor_of(a) for a in args))
-        match made:
+            returned = self.make(*(tensor_of(a) for a in args))
+        match returned:
             case (te.Schedule() as s, [*tensors]):
                 return s, tensors
             case _:
-                why = f"it must return a schedule and the arguments of the program, not {made!r}"
+                why = (
+                    f"it must return a schedule and the arguments of the program, not {returned!r}"
+                )
                 raise ArgumentError(f"template {self.name!r}", why, "return s, [A, B, C]")
 
     def __repr__(self) -> str:

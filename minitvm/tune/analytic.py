@@ -83,7 +83,7 @@ class Core:
     """The work of one iteration of a statement's innermost reduce loop, and its register tile.
 
     rows, columns   the size of the register tile; vectors: registers that hold one of its rows
-    registers       registers that the tile needs; held: whether unrolling keeps the tile in them
+    registers       registers that the tile needs; in_registers: whether unrolling keeps it there
     loads           vector loads; operations: vector instructions; strip: iterations until the tile
                     is stored; times: how many iterations a call has
     """
@@ -92,7 +92,7 @@ class Core:
     columns: Num | Floats
     vectors: Num | Floats
     registers: Num | Floats
-    held: Mask
+    in_registers: Mask
     loads: Floats
     operations: Floats
     strip: Floats
@@ -154,13 +154,13 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
         return float(np.broadcast_to(x, 1)[0])
 
     fits = one(core.registers) <= target.vector_registers
-    held = bool(np.broadcast_to(core.held, 1)[0]) and fits
+    in_registers = bool(np.broadcast_to(core.in_registers, 1)[0]) and fits
     loads = one(core.loads) / max(1.0, one(core.operations))
     return (
         f"{s.stage} is limited by {limit} ({share:.0%} of its time): "
         f"{loads:.2f} loads per instruction; "
         f"tile {one(core.rows):.0f}x{one(core.columns):.0f} needs {one(core.registers):.0f} of "
-        f"{target.vector_registers} registers{'' if held else ' and stays in memory'}; "
+        f"{target.vector_registers} registers{'' if in_registers else ' and stays in memory'}; "
         f"it is stored every {one(core.strip):.0f} iterations"
     )
 
@@ -183,7 +183,7 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
     sums = any(x.reduce for x in s.loops)
     instructions = core.strip * (fma + core.loads + 2) + 2 * core.rows * core.vectors
     waits = LATENCY * np.minimum(1.0, instructions / WINDOW)
-    latency = np.where(core.held, waits, SPILLED) if sums else 0.0
+    latency = np.where(core.in_registers, waits, SPILLED) if sums else 0.0
     over = np.maximum(0.0, core.registers - target.vector_registers)
     cycles: dict[str, Floats] = {
         "arithmetic": fma / 2,
@@ -191,7 +191,7 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
         "issue": (fma + core.loads + 2) / ISSUE,
         "latency": np.broadcast_to(latency, arrays.extent.shape[1]),
         "spills": np.where(
-            core.held, np.where(over > 0, fma / 2 + over, 0.0), THROUGH_MEMORY * fma
+            core.in_registers, np.where(over > 0, fma / 2 + over, 0.0), THROUGH_MEMORY * fma
         ),
         "tile": (core.rows * core.vectors / 2 + 1) / core.strip,
     }
@@ -207,11 +207,11 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
     vector = np.array([x.kind == "vectorize" for x in s.loops])
     inside, copies = {n: m for n, m in tile(s).items() if not vector[n]}, unrolled(s)
     wide = registers_per_store(s, target) * np.ones(count)
-    rows, held = np.ones(count), np.ones(count, np.bool_)
+    rows, in_registers = np.ones(count), np.ones(count, np.bool_)
     for n, here in inside.items():
         rows *= np.where(here, extent[n], 1.0)
-        held &= ~here | (copies[n] == s.loops[n].extent)
-    held |= target.unroll & (rows <= LLVM_UNROLLS)
+        in_registers &= ~here | (copies[n] == s.loops[n].extent)
+    in_registers |= target.unroll & (rows <= LLVM_UNROLLS)
     registers = rows * wide + wide + 1
     loads = np.zeros(count)
     for b, a in enumerate(s.accesses):
@@ -223,7 +223,7 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
     kinds = dict(zip(OPERATIONS, s.operations, strict=True))
     once = sum(s.operations) + (MATH - 1) * (kinds["math"] + kinds["div"])
     fma = np.maximum(once, 0.5) * rows * wide
-    loads = np.where(held, loads, np.maximum(loads, 2 * rows * wide))
+    loads = np.where(in_registers, loads, np.maximum(loads, 2 * rows * wide))
     strip, open_ = np.ones(count), np.ones(count, np.bool_)
     for n, x in reversed(list(enumerate(s.loops))):
         if x.reduce:
@@ -232,7 +232,7 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
             open_ = open_ & (inside.get(n, False) | (extent[n] == 1))
     lanes = np.where(vector[:, None], extent, 1.0).prod(axis=0)
     times = extent.prod(axis=0) / (rows * lanes)
-    return Core(rows, lanes, wide, registers, held, loads, fma, strip, times)
+    return Core(rows, lanes, wide, registers, in_registers, loads, fma, strip, times)
 
 
 def _per_vector(

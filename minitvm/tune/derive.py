@@ -182,16 +182,18 @@ def _classes(space: Space, knob: int, base: Row, make: Make) -> tuple[tuple[int,
 def _grouped(knob: int, options: Sequence[int], base: Row, make: Make) -> list[tuple[int, ...]]:
     groups: dict[Skeleton | None, list[int]] = {}
     for option in options:
-        made = _try(make, (*base[:knob], option, *base[knob + 1 :]))
-        groups.setdefault(None if made is None else skeleton(made), []).append(option)
+        instance = _try(make, (*base[:knob], option, *base[knob + 1 :]))
+        groups.setdefault(None if instance is None else skeleton(instance), []).append(option)
     return [tuple(options) for options in groups.values()]
 
 
-def skeleton(made: Made) -> Skeleton:
+def skeleton(instance: Made) -> Skeleton:
     """Return the formulas and the steps of a template, without the numbers in the steps."""
-    formulas = tuple(map(_formula, made.taken.initial.stages))
-    steps = ((s.primitive, *(_blank(getattr(s, f.name)) for f in fields(s))) for s in made.steps)
-    return formulas, tuple(steps), tuple(a.name for a in made.args)
+    formulas = tuple(map(_formula, instance.taken.initial.stages))
+    steps = (
+        (s.primitive, *(_blank(getattr(s, f.name)) for f in fields(s))) for s in instance.steps
+    )
+    return formulas, tuple(steps), tuple(a.name for a in instance.args)
 
 
 def _formula(stage: schedule.Stage) -> tuple[Any, ...]:
@@ -272,13 +274,13 @@ def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Ske
 
     The steps of a few rows are compared. Rows may change the numbers in the steps, not the steps.
     """
-    made, rows = list[Made](), _samples(space, space.sample(rng, DRAWN))
+    instances, rows = list[Made](), _samples(space, space.sample(rng, DRAWN))
     try:
         for _ in range(ROUNDS):
             rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
-            made += [make(r) for r in rows[len(made) :]]
-            sketch = _with_parameters(name, space, rows[:-CHECKS], made[:-CHECKS])
-            checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
+            instances += [make(r) for r in rows[len(instances) :]]
+            sketch = _with_parameters(name, space, rows[:-CHECKS], instances[:-CHECKS])
+            checks = zip(rows[-CHECKS:], instances[-CHECKS:], strict=True)
             if all(sketch.filled(row) == m.steps for row, m in checks):
                 return sketch
     except TVMError:
@@ -286,13 +288,13 @@ def traced(name: str, space: Space, make: Make, rng: np.random.Generator) -> Ske
     return None
 
 
-def _with_parameters(name: str, space: Space, rows: list[Row], made: list[Made]) -> Sketch:
+def _with_parameters(name: str, space: Space, rows: list[Row], instances: list[Made]) -> Sketch:
     """Return the sketch with a parameter for each number that differs; TraceError if that fails."""
-    if len({skeleton(m) for m in made}) != 1:  # no skeleton, or several
+    if len({skeleton(m) for m in instances}) != 1:  # no skeleton, or several
         raise TraceError("sketch")
     known = list(_products(space, np.array(rows, np.int32)))
-    steps, parameters = list(made[0].steps), list[Parameter]()
-    for at, same in enumerate(zip(*(m.steps for m in made), strict=True)):
+    steps, parameters = list(instances[0].steps), list[Parameter]()
+    for at, same in enumerate(zip(*(m.steps for m in instances), strict=True)):
         fields_of = [numbers(s) for s in same]
         for field in fields_of[0]:
             columns = list(zip(*(n[field] for n in fields_of), strict=True))
@@ -305,7 +307,9 @@ def _with_parameters(name: str, space: Space, rows: list[Row], made: list[Made])
             parameters.append(Parameter(at, field, _explained(values, known)))
             marks = [c == values for c in columns]
             steps[at] = replace(steps[at], **{field: _marked(getattr(steps[at], field), marks)})
-    return Sketch(name, made[0].args, made[0].taken.initial, tuple(steps), tuple(parameters), space)
+    return Sketch(
+        name, instances[0].args, instances[0].taken.initial, tuple(steps), tuple(parameters), space
+    )
 
 
 def _marked(value: Any, marks: list[bool]) -> Any:
