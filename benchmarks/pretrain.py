@@ -44,7 +44,7 @@ from minitvm.base import Target, TVMError
 
 TARGET = Target("llvm -num-cores=1")
 LIKELY = 4  # programs drawn uniformly for each one that the analytic model ranks highest
-FEWEST = 24  # programs of a task that is judged
+MIN_PROGRAMS = 24  # programs of a task that is judged
 PICKED = 8  # programs that would be measured
 MARGIN = 0.02  # of pairs, by which trees of other tasks must beat the analytic model
 FIRST = (4, 8, 16)  # the same among all programs
@@ -136,7 +136,7 @@ def pipeline(seed: int) -> te.Tensor:
 
 
 def random_tasks(count: int) -> list[tune.Task]:
-    """Return tasks with formulas drawn at random, with at least FEWEST programs."""
+    """Return tasks with formulas drawn at random, with at least MIN_PROGRAMS programs."""
     found = list[tune.Task]()
     for seed in range(20 * count):
         if len(found) < count:
@@ -144,7 +144,7 @@ def random_tasks(count: int) -> list[tune.Task]:
                 task = task_of(f"random {seed}", pipeline(seed))
             except TVMError:
                 continue
-            if task.size >= FEWEST and tune.columns_of(task).analytic is not None:
+            if task.size >= MIN_PROGRAMS and tune.columns_of(task).analytic is not None:
                 found.append(task)
     return found
 
@@ -277,7 +277,7 @@ def report(
     print(f"{'task':28}  " + "  ".join([" pairs  best"] * len(models)))
     for n, task in enumerate(tasks):
         x, y = random[n]
-        if len(y) < FEWEST:
+        if len(y) < MIN_PROGRAMS:
             print(f"{task.name:28}  only {len(y)} programs: not judged")
             continue
         others = [s for m, s in enumerate(every) if m != n]

@@ -77,7 +77,7 @@ class Config:
         """Raise ArgumentError for parameters that no machine can have."""
         check_text("name of an accelerator", self.name, 'name="mine"')
         for name in (f.name for f in fields(self) if f.name != "name"):
-            kind, kinds, most = "an int", (int,), MOST
+            kind, kinds, most = "an int", (int,), MAX_SIZE
             if name == "clock_hz":
                 kind, kinds, most = "a number", (int, float), 1e12
             value, least = getattr(self, name), 0 if name in MAY_BE_ZERO else 1
@@ -137,7 +137,7 @@ class Config:
 
 
 MAY_BE_ZERO = {"dma_latency", "dma_row", "issue", "fill", "token_latency"}
-MOST = 1 << 28  # limit of any size or time; the simulator needs three times the bytes for uops
+MAX_SIZE = 1 << 28  # limit of any size or time; the simulator needs three times the bytes for uops
 
 
 def check_config(config: object) -> None:

@@ -97,15 +97,15 @@ class Trace(Sequence[Event]):
         fetch, tokens, channel and room are the cycles of each wait; queue is the position in Queue
         of the token that arrived last.
         """
-        m, ran = self._machine, np.array(self._ran, np.int64)
+        m, trace_order = self._machine, np.array(self._ran, np.int64)
 
         def column(values: Sequence[int]) -> Ints:
-            return np.array(values, np.int64)[ran]
+            return np.array(values, np.int64)[trace_order]
 
         start, end, ready = column(m.start), column(m.end), column(m.ready)
         fetch = column(m.fetch)
         return {
-            "index": ran,
+            "index": trace_order,
             "unit": column([wire.unit for wire in m.wires]),
             "start": start,
             "end": end,

@@ -45,8 +45,8 @@ def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
     if isinstance(line, int) and line < widest:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"line={line}", f"shorter than an element of {widest} bytes", "line=64")
     seen = cachesim.previous(trace, line), cachesim.previous(trace, 1)
-    every, start = np.ones(len(trace.sites), np.bool_), np.zeros(1, np.int64)
-    prints = [_footprint(trace, Iterations("", 0, (), start, start), every, seen)]
+    everywhere, first = np.ones(len(trace.sites), np.bool_), np.zeros(1, np.int64)
+    prints = [_footprint(trace, Iterations("", 0, (), first, first), everywhere, seen)]
     for k, loop in enumerate(trace.loops):
         inside = np.array([k in site.loops for site in trace.sites], np.bool_)
         prints.append(_footprint(trace, loop, inside, seen))

@@ -21,7 +21,7 @@ import numpy as np
 
 from minitvm import tune
 
-FEWEST = 8  # measured programs that are needed to train the model
+MIN_PROGRAMS = 8  # measured programs that are needed to train the model
 SHOWN = 3  # prefixes of a decision that are printed
 
 
@@ -194,7 +194,7 @@ class BeamPolicy:
         self.features.append(new)
         self.seen.add([trial.candidate for trial in trials])
         labels = tune.labels_of(self.trials)
-        self.fitted = len(labels) >= FEWEST and bool(labels.any())
+        self.fitted = len(labels) >= MIN_PROGRAMS and bool(labels.any())
         if self.fitted:
             self.model.fit(np.concatenate(self.features), labels)
         return None if scores is None else tune.pairwise_accuracy(scores, labels[-len(new) :])

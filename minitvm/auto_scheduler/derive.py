@@ -14,7 +14,9 @@ from .rules import RULES, Rule
 from .state import State
 
 OTHER = "formula"  # names of sketches of other formulas begin with it
-MOST = 10_000  # the most steps of a derivation; the largest known derivation takes some hundreds
+MAX_STEPS = (
+    10_000  # the most steps of a derivation; the largest known derivation takes some hundreds
+)
 
 # watch(state, stage, rule, new) is called for each state that a rule returns; `new` may be `state`
 Watch: TypeAlias = Callable[[State, str, Rule, State], None]
@@ -36,8 +38,8 @@ def derived(
     while waiting:
         state, at = waiting.pop()
         steps += 1
-        if steps > MOST:
-            why = f"the derivation has not ended after {MOST:,} steps"
+        if steps > MAX_STEPS:
+            why = f"the derivation has not ended after {MAX_STEPS:,} steps"
             fix = "a rule whose condition does not hold for the states that the rule returns"
             raise ArgumentError(f"sketch rules at stage {state.stages[at]!r}", why, fix)
         if at < 0:

@@ -34,7 +34,7 @@ def recognised(outs: Sequence[te.Tensor]) -> Workload | None:
 
 
 def _heavy(ops: Sequence[tensor.Operation]) -> te.ComputeOp | None:
-    """Return the only reduction, or the last stage of a softmax, which reads two; or None."""
+    """Return the stage to tune: the only reduction, or the last stage of a softmax; else None."""
     computed = [o for o in ops if isinstance(o, te.ComputeOp)]
     sums = [o for o in computed if o.reduction is not None]
     rows = [o for o in computed if o.tag == topi.norm.ROW]

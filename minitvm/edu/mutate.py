@@ -74,7 +74,7 @@ def changes(text: str) -> list[tuple[str, str]]:
     nodes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr))
     for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset)):
         if any(start < node.lineno <= start + count for start, count in regions):
-            results += [_replaced(text, node, new) for new in instead_of(node)]
+            results += [replaced(text, node, new) for new in instead_of(node)]
     return results
 
 
@@ -108,7 +108,7 @@ def instead_of(node: ast.expr) -> Iterator[str]:
             pass
 
 
-def _replaced(text: str, node: ast.expr, new: str) -> tuple[str, str]:
+def replaced(text: str, node: ast.expr, new: str) -> tuple[str, str]:
     """Return the text with `new` in place of a node, as (the lines that differ, the whole text)."""
     assert node.end_lineno is not None
     lines = [line.encode() for line in text.splitlines()]  # columns of nodes count bytes

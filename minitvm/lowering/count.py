@@ -148,10 +148,10 @@ def distinct(
     points = [*(e for e in values if isinstance(e, tir.Expr)), *conditions]
     total = 1
     for group in _groups(points):
-        names = {v for e in group for v in tir.variables(e)}
-        sizes = {v: n for v, n in extents.items() if v in names}
+        variables = {v for e in group for v in tir.variables(e)}
+        sizes = {v: n for v, n in extents.items() if v in variables}
         points = _points([e for e in group if not tir.is_index(e)], sizes)
-        if points is None or len(sizes) < len(names):
+        if points is None or len(sizes) < len(variables):
             return None
         mask, grid = points
         seen = [
@@ -170,9 +170,9 @@ def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
         variables = set(tir.variables(c))
         joined = [g for g in groups if g[0] & variables]
         apart = [g for g in groups if not g[0] & variables]
-        names = variables.union(*(g[0] for g in joined))
+        joined_variables = variables.union(*(g[0] for g in joined))
         members = [e for g in joined for e in g[1]] + [c]
-        groups = [*apart, (names, members)]
+        groups = [*apart, (joined_variables, members)]
     return [members for _, members in groups]
 
 

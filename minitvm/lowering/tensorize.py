@@ -245,8 +245,8 @@ def _folding(r: tensor.Reducer, kinds: list[DType]) -> list[tir.Expr]:
 
     `kinds` are the types of the values. Two reducers are the same if these formulas are equal.
     """
-    old, new = (
+    accumulated, added = (
         tuple(tir.Load(tir.Buffer(f"{name}{n}", (), t), (), t) for n, t in enumerate(kinds))
         for name in ("x", "y")
     )
-    return [*r.combine(old, new), *r.identity(tuple(kinds))]
+    return [*r.combine(accumulated, added), *r.identity(tuple(kinds))]

@@ -18,7 +18,7 @@ from .formula import arithmetic, parsed
 from .state import State, readers
 from .step import Checks, Step, is_inner
 
-MOST_POINTS = 1 << 20  # elements of a tensor whose layout is checked element by element
+MAX_POINTS = 1 << 20  # elements of a tensor whose layout is checked element by element
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TransformLayout(Step):
         if _takes_apart(self.axes, self.layout):
             return
         sizes = tuple(n for n in shape if isinstance(n, int))
-        if len(sizes) < len(shape) or math.prod(sizes) > MOST_POINTS:
+        if len(sizes) < len(shape) or math.prod(sizes) > MAX_POINTS:
             yield (
                 "it cannot be shown that no two elements get the same index",
                 "use each axis as a whole, or as axis // c and axis % c",

@@ -43,11 +43,11 @@ def _plan_of(
 ) -> Plan:
     """Return the plan for rows of length `row`; `choose` may choose these fields of it."""
     lanes = target.lanes(stage.op.output(0).dtype)
-    known = Plan(_width(row, lanes), _width(row, lanes))
+    default = Plan(_width(row, lanes), _width(row, lanes))
     if choose is None:
-        return known
-    several = [n * lanes for n in FEW if isinstance(row, int) and n * lanes <= row]
-    return choose(options_of(stage.name, known, **dict.fromkeys(fields, several)))
+        return default
+    widths = [n * lanes for n in FEW if isinstance(row, int) and n * lanes <= row]
+    return choose(options_of(stage.name, default, **dict.fromkeys(fields, widths)))
 
 
 def schedule_plain(

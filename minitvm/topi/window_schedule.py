@@ -30,7 +30,7 @@ from .tile import (
 
 MAX_RESULTS = 8  # more would load less, but from more cache lines at a time
 IN_FLIGHT = 4  # operations that hide the latency of one another; the next tile's help to hide it
-MOST_WEIGHTS = 6  # those of a longer row are operands in memory
+MAX_WEIGHTS = 6  # those of a longer row are operands in memory
 LOAD = 1 / 2  # the time to load a vector from the first cache, in operations on a vector
 FETCH = 3 / 4  # the time to bring a vector to the first cache from the second
 WORTH_THREADS = 1 << 18  # operations; fewer are finished before a second thread starts
@@ -86,7 +86,7 @@ def _registers(z: Sizes, tile: Tile) -> int:
     """
     kernel, stride = z.windows[1]
     pixels = (tile.high - 1) * _covered(tile.wide, kernel, stride) + 2
-    return tile.high * tile.wide * tile.vectors + min(kernel, MOST_WEIGHTS) + pixels
+    return tile.high * tile.wide * tile.vectors + min(kernel, MAX_WEIGHTS) + pixels
 
 
 def cost(z: Sizes, tile: Tile) -> float:

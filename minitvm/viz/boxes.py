@@ -305,22 +305,22 @@ FORMS = {  # the width and height of a sample
 
 def icon(kind: str, form: str = "box", letters: str = "", key: str = "") -> Box:
     """Return a sample of a kind, of a form in FORMS; a box may contain letters."""
-    wide, tall = FORMS[form]
-    wide = max(wide, text_width(letters, SIZE) + 6 if letters else 0)
+    width, height = FORMS[form]
+    width = max(width, text_width(letters, SIZE) + 6 if letters else 0)
 
     def draw(x: float, y: float) -> Iterator[Shape]:
         if form in ("disc", "dot", "ring"):
-            yield Circle(x + wide / 2, y + tall / 2, wide / 2, kind, key)
+            yield Circle(x + width / 2, y + height / 2, width / 2, kind, key)
         elif form in CORNERS:
-            yield outline(form, x + wide / 2, y + tall / 2, wide / 3, kind, key)
+            yield outline(form, x + width / 2, y + height / 2, width / 3, kind, key)
         elif form in ("line", "arrow"):
-            yield Line(((x, y), (x + wide, y)), kind, key, arrow=form == "arrow")
+            yield Line(((x, y), (x + width, y)), kind, key, arrow=form == "arrow")
         else:
-            yield Rect(x, y, wide, tall, kind, key)
+            yield Rect(x, y, width, height, kind, key)
         if letters:
-            yield Text(x + wide / 2, y + 12, letters, ink(kind), SIZE, "middle")
+            yield Text(x + width / 2, y + 12, letters, ink(kind), SIZE, "middle")
 
-    return sized(Box(wide, tall, draw), 0, 15, down=0.5)
+    return sized(Box(width, height, draw), 0, 15, down=0.5)
 
 
 def outline(

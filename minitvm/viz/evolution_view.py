@@ -204,23 +204,23 @@ def _evenly(numbers: Sequence[int], most: int) -> list[int]:
 
 def members(generations: Sequence[tune.Generation]) -> list[Member]:
     """Return all rows of a round of search by generation, each with its score and first parent."""
-    lineage, number = list[Member](), dict[tune.Candidate, int]()
+    lineage, number_of = list[Member](), dict[tune.Candidate, int]()
     known = [0] * len(generations[0].populations)  # rows of each sketch in the generation before
     for g in generations:
         parents = dict[tune.Candidate, tune.Candidate]()
         for offspring in g.offspring:
             rows = zip(offspring.parents.tolist(), offspring.children.tolist(), strict=True)
             for where, (parent, child) in zip(offspring.where.tolist(), rows, strict=True):
-                one = tune.Candidate(offspring.sketch, tuple(parent))
-                parents.setdefault(tune.Candidate(where, tuple(child)), one)
+                first_parent = tune.Candidate(offspring.sketch, tuple(parent))
+                parents.setdefault(tune.Candidate(where, tuple(child)), first_parent)
         for n, population in enumerate(g.populations):
             rows, scores = population.rows[known[n] :], population.scores[known[n] :]
             new = zip(rows.tolist(), scores.tolist(), strict=True)
             for row, score in new:
                 candidate = tune.Candidate(n, tuple(row))
                 parent = parents.get(candidate)
-                number[candidate] = len(lineage)
-                before = None if parent is None else number[parent]
+                number_of[candidate] = len(lineage)
+                before = None if parent is None else number_of[parent]
                 lineage.append(Member(candidate, score, g.number, before))
             known[n] = len(population.rows)
     return lineage

@@ -31,10 +31,10 @@ from .gantt_run import (
     ENDS,
     FLAGS,
     ZOOM,
-    Look,
+    SimulatedRun,
     changed,
-    look,
     removed_tokens,
+    simulated,
     toggled,
     virtual_threads,
 )
@@ -74,8 +74,8 @@ class TokenGantt(Visual):
         check_program("TokenGantt", program)
         self.config = check_config(config)
         self._hiding, self._by_thread, self._zoom, self._cut = True, False, 0, 0
-        self._given = self._edited = look(program, self.config)
-        self._serial = look(accel.serial(program), self.config)
+        self._original = self._edited = simulated(program, self.config)
+        self._serial = simulated(accel.serial(program), self.config)
         self._threads = virtual_threads(uses(program, self.config))
         super().__init__()
 
@@ -89,19 +89,19 @@ class TokenGantt(Visual):
         return virtual_threads(uses(self._serial.program, self.config))
 
     @property
-    def _look(self) -> Look:
+    def _simulated(self) -> SimulatedRun:
         return self._edited if self._hiding else self._serial
 
     # --- what is shown ---
 
     def _view(self) -> ProgramWindow:
-        edits = changed(self.program, self._given.program) if self._hiding else {}
-        removed = removed_tokens(self._given, self.program) if edits else ()
+        edits = changed(self.program, self._original.program) if self._hiding else {}
+        removed = removed_tokens(self._original, self.program) if edits else ()
         threads = self._threads if self._hiding else self._serial_threads
-        zoom = min(self._zoom, self._look.steps)
-        window = self._cut // ZOOM ** (self._look.steps - zoom)
-        window = min(window, len(self._look.spans(zoom)) - 1)
-        shown = self._look, zoom, window, threads, edits, self._note()
+        zoom = min(self._zoom, self._simulated.steps)
+        window = self._cut // ZOOM ** (self._simulated.steps - zoom)
+        window = min(window, len(self._simulated.spans(zoom)) - 1)
+        shown = self._simulated, zoom, window, threads, edits, self._note()
         return ProgramWindow(*shown, tuple(removed), self._by_thread)
 
     def _note(self) -> str:
@@ -123,7 +123,7 @@ class TokenGantt(Visual):
     def scene(self) -> Scene:
         """Draw the lanes, queues and legend of the shown part of the run, and the verdict."""
         view = self._view()
-        about = [view.note, *removed_text(view), *view.look.sentences]
+        about = [view.note, *removed_text(view), *view.simulated.sentences]
         return picture(gantt_box(view), title(view), "\n".join(about))
 
     def ascii(self) -> str:
@@ -131,7 +131,7 @@ class TokenGantt(Visual):
         view = self._view()
         lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in accel.Unit]
         keys = "  ".join(f"{letter} {name}" for _, letter, name in names_of(view) if letter != "n")
-        verdict = [part for line in self._look.sentences for part in wrap(line, 96)]
+        verdict = [part for line in self._simulated.sentences for part in wrap(line, 96)]
         below = [*removed_text(view), *verdict[:10]]
         return "\n".join([title(view), view.note, "", *lanes, "", keys, "", *below])
 
@@ -139,7 +139,7 @@ class TokenGantt(Visual):
         view = self._view()
         shown = self._shown(view)
         links = both_ways((f"line:{n}", f"i:{n}") for n in shown)
-        parts = [p for line in self._look.sentences for p in wrap(line, COLUMNS)]
+        parts = [p for line in self._simulated.sentences for p in wrap(line, COLUMNS)]
         return Layout(
             controls=tuple(self._controls(view)),
             frames=gantt_frames(view) if view.exact else column_frames(view),
@@ -155,14 +155,14 @@ class TokenGantt(Visual):
         controls: list[Control] = [Toggle("hiding", "latency hiding", self._hiding)]
         if max(self._threads) >= 0:
             controls.append(Select("colour", "colour", COLOURS, COLOURS[self._by_thread]))
-        if self._look.steps:
-            controls.append(Slider("zoom", "zoom", 0, self._look.steps, view.zoom))
+        if self._simulated.steps:
+            controls.append(Slider("zoom", "zoom", 0, self._simulated.steps, view.zoom))
         if len(view.spans) > 1:
             controls.append(Slider("window", "window", 0, len(view.spans) - 1, view.window))
         for flag, name in FLAGS.items():
             tip = f"drop or add {flag} of the selected instruction"
             controls.append(Button(flag, name, self._hiding, tip))
-        edited = self.program != self._given.program
+        edited = self.program != self._original.program
         return [
             *controls,
             Button("restore", "restore all", edited, "the tokens as they were given"),
@@ -174,7 +174,7 @@ class TokenGantt(Visual):
         if view.exact:
             within |= {e.index for e in view.events}
         if view.span.last:
-            within |= {b.index for b in self._look.run.blocked}
+            within |= {b.index for b in self._simulated.run.blocked}
         return sorted(within)
 
     def _lines(self, view: ProgramWindow, shown: list[int]) -> tuple[CodeLine, ...]:
@@ -182,10 +182,11 @@ class TokenGantt(Visual):
         if not shown:
             return (CodeLine("zoom in, or click a column, to see them", note="later"),)
         notes = (
-            "removed" if n in view.changed else "" if view.look.event(n) else "later" for n in shown
+            "removed" if n in view.changed else "" if view.simulated.event(n) else "later"
+            for n in shown
         )
         return tuple(
-            CodeLine(f"{n:4}  {view.look.lines[n]}", f"line:{n}", note)
+            CodeLine(f"{n:4}  {view.simulated.lines[n]}", f"line:{n}", note)
             for n, note in zip(shown, notes, strict=True)
         )
 
@@ -199,11 +200,11 @@ class TokenGantt(Visual):
             case "colour":
                 self._by_thread = value == COLOURS[1]
             case "window":
-                self._cut = value * ZOOM ** (self._look.steps - self._view().zoom)
+                self._cut = value * ZOOM ** (self._simulated.steps - self._view().zoom)
             case "zoom":
                 self._zoom = value
             case "restore":
-                self._edited = self._given
+                self._edited = self._original
                 return "the tokens are as they were given"
             case "click":
                 return self._click(value)
@@ -233,12 +234,12 @@ class TokenGantt(Visual):
 
         removed   only return those that were dropped, of a removed token
         """
-        tokens = removed_tokens(self._given, self.program) if removed else [
+        tokens = removed_tokens(self._original, self.program) if removed else [
             tokens.token(number)
             for tokens in self._edited.tokens.values()
             if number < len(tokens)
         ]  # fmt: skip
-        edits = changed(self.program, self._given.program)
+        edits = changed(self.program, self._original.program)
         for t in tokens:
             if (t.queue.value, t.number) == (queue, number):
                 ends = zip((t.push, t.pop), ENDS[t.queue], strict=True)
@@ -255,7 +256,10 @@ class TokenGantt(Visual):
         if view.exact or column >= len(view.columns.started):
             raise ArgumentError(f"column {column}", "the picture has no such column")
         middle = float(view.columns.edges[column : column + 2].mean())
-        self._zoom, self._cut = self._look.steps, bisect_right(self._look.cuts, middle) - 1
+        self._zoom, self._cut = (
+            self._simulated.steps,
+            bisect_right(self._simulated.cuts, middle) - 1,
+        )
         self.selected = ""
         return ""
 
@@ -273,17 +277,17 @@ class TokenGantt(Visual):
             program = toggled(program, n, flag)
             there = getattr(program.instructions[n].flags, flag)
             edits.append(f"{'added' if there else 'dropped'} {flag} of {accel.label(program, n)}")
-        self._edited = look(program, self.config)
+        self._edited = simulated(program, self.config)
         self.selected = f"i:{flags[0][0]}"
         return "\n".join([*edits, *self._edited.sentences[:3]])
 
     def _describe(self, n: int) -> str:
         """Describe an instruction: when it ran, and what it waited for."""
-        run, program = self._look.run, self._look.program
+        run, program = self._simulated.run, self._simulated.program
         if n >= len(program.instructions):
             why = f"the last one is {len(self.program.instructions) - 1}"
             raise ArgumentError(f"instruction {n}", why)
-        name, event = accel.label(program, n), self._look.event(n)
+        name, event = accel.label(program, n), self._simulated.event(n)
         if event is None:
             return next((str(b) for b in run.blocked if b.index == n), f"{name} never runs")
         waits = ", ".join(f"{cycles:,} for {stall.value}" for stall, cycles in event.stalls)
@@ -311,11 +315,11 @@ def lane_text(view: ProgramWindow, unit: accel.Unit) -> str:
     Each character stands for an equal part of the time and shows what takes longest in that part;
     a blank is idle time. A final "!" means that the unit waits for ever.
     """
-    letters = [appearance(name)[1] for name in view.look.names]
-    columns = columns_of(view.look, view.span, ACROSS, letters)
+    letters = [appearance(name)[1] for name in view.simulated.names]
+    columns = columns_of(view.simulated, view.span, ACROSS, letters)
     shares = {" ": np.zeros(ACROSS), **columns.work[unit]}
     shares[WAITING] = np.sum([*columns.waits[unit].values()], axis=0)
     longest: list[int] = np.argmax([*shares.values()], axis=0).tolist()
     lane = "".join(list(shares)[n] for n in longest)
-    stuck = view.span.last and any(b.unit is unit for b in view.look.run.blocked)
+    stuck = view.span.last and any(b.unit is unit for b in view.simulated.run.blocked)
     return (f"{lane}{STUCK}" if stuck else lane).rstrip()

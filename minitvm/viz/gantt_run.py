@@ -99,7 +99,7 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class SimulatedRun:
     """A program, its simulated run, and its verdict."""
 
     program: accel.Program
@@ -211,9 +211,9 @@ class Look:
         )
 
 
-def look(program: accel.Program, config: accel.Config) -> Look:
+def simulated(program: accel.Program, config: accel.Config) -> SimulatedRun:
     """Return a program with its simulated run; raise ArgumentError for addresses out of bounds."""
-    return Look(program, config, accel.simulate(program, config))
+    return SimulatedRun(program, config, accel.simulate(program, config))
 
 
 def _segments(event: accel.Event) -> Iterator[Segment]:
@@ -301,7 +301,7 @@ def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[
     return edits
 
 
-def removed_tokens(original: Look, edited: accel.Program) -> list[Token]:
+def removed_tokens(original: SimulatedRun, edited: accel.Program) -> list[Token]:
     """Return the tokens of the given program whose push or pop was dropped."""
     dropped = {
         (n, flag)

@@ -58,7 +58,7 @@ def gantt_box(view: ProgramWindow) -> Box:
     parts = _exact(view) if view.exact else _zoomed_out(view)
     lanes = (*_lanes(view), *parts)
     note = None if view.exact else paragraph(zoomed_out_note(view), WIDTH, "soft")
-    verdict = (paragraph(line, WIDTH - TOKENS_WIDE) for line in view.look.sentences)
+    verdict = (paragraph(line, WIDTH - TOKENS_WIDE) for line in view.simulated.sentences)
     return column(
         column(text(title(view), size=13, bold=True), text(view.note, "soft"), gap=3),
         column(drawn(lanes, WIDTH, BOTTOM + EDGE), _axis(view), gap=0),
@@ -85,7 +85,7 @@ def _zoomed_out(view: ProgramWindow) -> Iterator[Shape]:
     yield from column_shapes(view)
     boxes: dict[int, tuple[float, float]] = {}
     for n in view.changed:
-        event = view.look.event(n)
+        event = view.simulated.event(n)
         if event is not None and view.span.begin <= event.start <= view.span.end:
             boxes[n] = view.x(event.start), view.x(event.end)
     yield from _stuck(view, boxes)
@@ -105,7 +105,7 @@ def _edited(view: ProgramWindow, boxes: Mapping[int, tuple[float, float]]) -> It
 
 def _lanes(view: ProgramWindow) -> Iterator[Shape]:
     """Draw the empty lane of each unit, with the unit's name and how busy it is."""
-    run = view.look.run
+    run = view.simulated.run
     for unit in UNITS:
         y = lane(unit)
         share = run.busy[unit] / run.cycles if run.cycles else 0.0
@@ -169,17 +169,17 @@ def _waits(view: ProgramWindow, boxes: Mapping[int, tuple[float, float]]) -> Ite
         kind = WAITS.get(s.stall, WAITS[TOKENS])[0]
         tip = f"{s.unit.value} waits for {s.stall.value} before {s.index}, {s.end - s.begin} cycles"
         yield Rect(left, lane(s.unit) + 6, right - left, LANE - 12, kind, f"w:{s.index}", tip)
-        look = ink(kind) if kind != "faint" else "soft"
+        colour = ink(kind) if kind != "faint" else "soft"
         if text_width(s.stall.value, 12) < right - left - 4:
             at = (left + right) / 2, lane(s.unit) + 25
-            yield Text(*at, s.stall.value, look, 12, "middle")
+            yield Text(*at, s.stall.value, colour, 12, "middle")
 
 
 def _stuck(view: ProgramWindow, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
     """Draw the instructions that wait for ever, and add their edges to `boxes`."""
     if not view.span.last:
         return
-    for b in view.look.run.blocked:
+    for b in view.simulated.run.blocked:
         left, y = view.right + 16, lane(b.unit)
         if b.index not in boxes:  # an instruction blocked by a full queue has run
             boxes[b.index] = left, left + STUCK - 16
@@ -247,7 +247,7 @@ def _entries(view: ProgramWindow) -> Iterator[tuple[Box, str]]:
     if view.removed:
         crossed = drawn(cross(11, 8), 26, 15)
         yield over((icon("removed", "arrow"), 0, 0), (crossed, 0, 0)), "removed"
-    instructions = view.look.program.instructions
+    instructions = view.simulated.program.instructions
     if any(getattr(instructions[n].flags, f) for n, edit in view.changed.items() for f in edit):
         yield drawn(disc(5, 8, "push", "added"), 10, 15), "added"
     if view.exact:

@@ -11,7 +11,7 @@ import numpy as np
 from minitvm import accel
 
 from .accelerator_use import Ints
-from .gantt_run import UNITS, Look, Span
+from .gantt_run import UNITS, SimulatedRun, Span
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -34,14 +34,14 @@ class Columns:
     started: Ints
 
 
-def columns_of(look: Look, span: Span, count: int, names: Sequence[str]) -> Columns:
+def columns_of(simulated: SimulatedRun, span: Span, count: int, names: Sequence[str]) -> Columns:
     """Divide a window into `count` columns; names[n] is the activity of instruction n."""
     edges = np.linspace(span.begin, max(span.end, span.begin + 1), count + 1)
     work: dict[accel.Unit, dict[str, Floats]] = {}
     waits: dict[accel.Unit, dict[str | accel.Stall, Floats]] = {}
     for number, unit in enumerate(UNITS):
-        of_unit = look.table["unit"] == number
-        t = {name: column[of_unit] for name, column in look.table.items()}
+        of_unit = simulated.table["unit"] == number
+        t = {name: column[of_unit] for name, column in simulated.table.items()}
         activity = np.array(names)[t["index"]]
         work[unit] = {
             name: covered(t["start"][activity == name], t["end"][activity == name], edges)
@@ -55,11 +55,11 @@ def columns_of(look: Look, span: Span, count: int, names: Sequence[str]) -> Colu
             accel.Stall.FETCH: covered(fetched - t["fetch"], fetched, edges),
             accel.Stall.ROOM: covered(t["end"], t["end"] + t["room"], edges),
         }
-    for b in look.run.blocked:
+    for b in simulated.run.blocked:
         reason = b.waits_for if b.waits_for in waits[b.unit] else TOKENS
-        since, until = np.array([look.done(b.unit)]), np.array([look.run.cycles])
+        since, until = np.array([simulated.done(b.unit)]), np.array([simulated.run.cycles])
         waits[b.unit][reason] = waits[b.unit][reason] + covered(since, until, edges)
-    return Columns(edges, work, waits, np.histogram(look.table["start"], edges)[0])
+    return Columns(edges, work, waits, np.histogram(simulated.table["start"], edges)[0])
 
 
 def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:

@@ -28,7 +28,7 @@ def corner(view: ProgramWindow, n: int, flag: str, boxes: Boxes) -> Point:
     left, right = boxes[n]
     inset = min(FLAG + 1, (right - left) / 4)
     x = right - inset if at_end else left + inset
-    return x, lane(UNITS[view.look.program.wires[n].unit]) + LANE * below
+    return x, lane(UNITS[view.simulated.program.wires[n].unit]) + LANE * below
 
 
 def arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
@@ -36,7 +36,7 @@ def arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     shown = np.array([*boxes], np.int64)
     seen = [
         tokens.token(number)
-        for tokens in view.look.tokens.values()
+        for tokens in view.simulated.tokens.values()
         for number in np.flatnonzero(
             np.isin(tokens.push, shown) & np.isin(tokens.pop, shown) & (tokens.sent >= 0)
         ).tolist()
@@ -100,7 +100,7 @@ def cross(x: float, y: float, size: float = CROSS, kind: str = "red") -> tuple[S
 
 def flags(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     """Draw a disc or ring for each push and pop of the instructions, including dropped ones."""
-    instructions = view.look.program.instructions
+    instructions = view.simulated.program.instructions
     for n in boxes:
         for flag in CORNERS:
             there = getattr(instructions[n].flags, flag)

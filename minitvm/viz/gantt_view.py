@@ -12,7 +12,7 @@ from minitvm import accel
 
 from .chart import Scale
 from .controls import Frame
-from .gantt_run import UNITS, Look, Segment, Span, Token
+from .gantt_run import UNITS, Segment, SimulatedRun, Span, Token
 from .gantt_shares import TOKENS, Columns, columns_of
 
 WIDTH, LEFT, RIGHT = 840, 92, 12  # pixels: the picture, and the margins of the time axis
@@ -52,7 +52,7 @@ def lane(unit: accel.Unit) -> float:
 class ProgramWindow:
     """A window of a program's run, with everything that is needed to draw it.
 
-    zoom      0 shows the whole program, look.steps shows single instructions
+    zoom      0 shows the whole program, simulated.steps shows single instructions
     window    the number of the window at this zoom
     threads   the virtual thread of each instruction, -1 for none
     changed   instruction -> its flags that were dropped or added
@@ -61,7 +61,7 @@ class ProgramWindow:
     by_thread   whether the colours show virtual threads
     """
 
-    look: Look
+    simulated: SimulatedRun
     zoom: int
     window: int
     threads: tuple[int, ...]
@@ -73,12 +73,12 @@ class ProgramWindow:
     @property
     def exact(self) -> bool:
         """Whether single instructions are drawn, instead of shares of the time."""
-        return self.zoom == self.look.steps
+        return self.zoom == self.simulated.steps
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """The windows at this zoom."""
-        return self.look.spans(self.zoom)
+        return self.simulated.spans(self.zoom)
 
     @property
     def span(self) -> Span:
@@ -88,27 +88,27 @@ class ProgramWindow:
     @cached_property
     def events(self) -> list[accel.Event]:
         """The instructions that run in the window."""
-        return self.look.events(self.span)
+        return self.simulated.events(self.span)
 
     @cached_property
     def segments(self) -> list[Segment]:
         """The periods of work and waiting in the window."""
-        return self.look.segments(self.span)
+        return self.simulated.segments(self.span)
 
     @cached_property
     def columns(self) -> Columns:
         """The window divided into columns of a few pixels, each at least one cycle long."""
         cycles = max(1, self.span.end - self.span.begin)
         count = min(cycles, int(self.right - LEFT) // COLUMN)
-        counted = [operation(name) for name in self.look.names]
+        counted = [operation(name) for name in self.simulated.names]
         if self.by_thread:
             counted = [str(t) if t >= 0 else "" for t in self.threads]
-        return columns_of(self.look, self.span, count, counted)
+        return columns_of(self.simulated, self.span, count, counted)
 
     @property
     def right(self) -> float:
         """The x coordinate of the end of the window."""
-        return WIDTH - RIGHT - (STUCK if self.span.last and self.look.run.blocked else 0)
+        return WIDTH - RIGHT - (STUCK if self.span.last and self.simulated.run.blocked else 0)
 
     @cached_property
     def scale(self) -> Scale:
@@ -133,18 +133,18 @@ def appearance(name: str) -> tuple[str, str]:
 
 def names_of(view: ProgramWindow) -> list[tuple[str, str, str]]:
     """Return the legend of the boxes in the window: (kind, letter, text) for each colour."""
-    table = view.look.table
+    table = view.simulated.table
     ran: list[int] = table["index"][view.span.meets(table["start"], table["end"])].tolist()
     if view.by_thread:
         used = sorted({view.threads[n] for n in ran})
         return [(THREADS[t], str(t), f"virtual thread {t}") for t in used if t >= 0]
-    present = {operation(view.look.names[n]) for n in ran}
+    present = {operation(view.simulated.names[n]) for n in ran}
     return [(*LOOKS[name], name) for name in LOOKS if name in present]
 
 
 def title(view: ProgramWindow) -> str:
     """Return the title, such as "515 cycles, ...; window 2 of 5: cycles 100 to 203"."""
-    run, span = view.look.run, view.span
+    run, span = view.simulated.run, view.span
     text = f"{run.cycles:,} cycles, the matrix unit is used {run.utilisation:.1%}"
     if run.blocked:
         text = f"deadlock after {run.cycles:,} cycles"
@@ -164,7 +164,7 @@ def removed_text(view: ProgramWindow) -> list[str]:
 
 def queue_depth(view: ProgramWindow, queue: accel.Queue) -> list[tuple[int, int]]:
     """Return (cycle, new number of tokens) for each change within the window."""
-    begin, end, t = view.span.begin, view.span.end, view.look.tokens[queue]
+    begin, end, t = view.span.begin, view.span.end, view.simulated.tokens[queue]
     sent, taken = t.sent[t.sent >= 0], t.taken[(t.sent >= 0) & (t.taken >= 0)]
     change = np.repeat([1, -1], [len(sent), len(taken)])
     times, at = np.unique(np.maximum(begin, np.concatenate([sent, taken])), return_inverse=True)
@@ -210,7 +210,7 @@ def _doing(view: ProgramWindow, unit: accel.Unit, t: int) -> Segment | None:
 def _doing_text(view: ProgramWindow, s: Segment | None) -> str:
     if s is None:
         return "has nothing to do"
-    name = f"{s.index} ({view.look.names[s.index]})"
+    name = f"{s.index} ({view.simulated.names[s.index]})"
     if s.stall is None:
         return f"runs {name} until {s.end:,}"
     return f"waits for {s.stall.value} before {name} since {s.begin:,}"

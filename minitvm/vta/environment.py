@@ -92,18 +92,18 @@ class Environment:
         return self.inp_scope, self.wgt_scope, self.acc_scope
 
     def __enter__(self) -> Environment:
-        chosen = ExitStack()
-        chosen.enter_context(lowering.using(self.config))
-        _entered.set((*_entered.get(), (self, chosen)))
+        opened = ExitStack()
+        opened.enter_context(lowering.using(self.config))
+        _entered.set((*_entered.get(), (self, opened)))
         return self
 
     def __exit__(self, *error: object) -> None:
-        *around, (last, chosen) = _entered.get() or ((None, ExitStack()),)
+        *outer, (last, opened) = _entered.get() or ((None, ExitStack()),)
         if last is not self:
             why = "it is not the innermost environment in use"
             raise ArgumentError(f"end of {self!r}", why, "with env: ...")
-        _entered.set(tuple(around))
-        chosen.close()
+        _entered.set(tuple(outer))
+        opened.close()
 
     def __repr__(self) -> str:
         size = f"{self.BATCH} x {self.BLOCK_IN} x {self.BLOCK_OUT}"

@@ -11,7 +11,7 @@ from minitvm.base import ArgumentError, ExprError, check_count, check_kind, is_c
 
 from .environment import Environment, get_env
 
-MOST = 1 << 16  # most numbers in a block: more than any machine needs
+MAX_NUMBERS = 1 << 16  # most numbers in a block: more than any machine needs
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -26,7 +26,7 @@ def pack(a: Array, *blocks: int) -> Array:
     Raises ArgumentError for more blocks than dimensions, and for blocks that are not ints >= 1.
     """
     a = np.asarray(a)
-    if len(blocks) > a.ndim or not all(is_count(b) and b <= MOST for b in blocks):
+    if len(blocks) > a.ndim or not all(is_count(b) and b <= MAX_NUMBERS for b in blocks):
         what = f"pack(array of shape {a.shape}, {', '.join(map(repr, blocks))})"
         why = "expected at most one block size, an int of at least 1, per dimension"
         raise ArgumentError(what, why, "pack(data, env.BATCH, env.BLOCK_IN)")

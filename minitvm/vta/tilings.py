@@ -291,17 +291,17 @@ def best_tiling(
         fix = "fewer threads, or a Config with larger memories"
         raise ScheduleError(what, "no tiling fits into the memories", fix)
     best: tuple[int, Tiling] | None = None
-    tried = 0
+    simulated = 0
     for bound, n in order:
-        if tried == most or (best is not None and bound >= best[0]):
+        if simulated == most or (best is not None and bound >= best[0]):
             break
         cycles = accel.measure(program(layer, tilings[n], config), config).cycles
-        tried += 1
+        simulated += 1
         if best is None or cycles < best[0]:
             best = cycles, tilings[n]
     assert best is not None
-    proven = tried == len(order) or order[tried][0] >= best[0]
-    return Best(best[1], best[0], tried, len(order), proven)
+    proven = simulated == len(order) or order[simulated][0] >= best[0]
+    return Best(best[1], best[0], simulated, len(order), proven)
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:

@@ -11,7 +11,7 @@ from minitvm.base import ArgumentError, check_flag, check_text, is_count
 from .environment import get_env
 from .top import Tiling, conv2d, dense, requantize, schedule
 
-MOST = 1 << 16  # limit of rows, channels, ...: more than any layer needs
+MAX_DIMENSION = 1 << 16  # limit of rows, channels, ...: more than any layer needs
 Box = tuple[codegen.Dim, ...]  # dimensions of an array in main memory, in elements, outermost first
 
 
@@ -106,7 +106,9 @@ class Convolution(Layer):
         counts = (*self.size, *self.channels, self.kernel, self.stride)
         whole = all(map(_is_size, counts)) and _is_size(self.pad, 0)
         if not whole or min(self.out) < 1:
-            why = f"expected ints up to {MOST}, and a kernel that fits into the padded data"
+            why = (
+                f"expected ints up to {MAX_DIMENSION}, and a kernel that fits into the padded data"
+            )
             raise ArgumentError(f"{self}", why, "pad=1")
         _check_options(self)
 
@@ -185,7 +187,7 @@ class Dense(Layer):
         if not isinstance(pair, tuple) or len(pair) != 2:  # pyright: ignore
             raise ArgumentError(f"{self}", "channels must be a pair", "channels=(512, 1024)")
         if not all(map(_is_size, (*self.channels, self.batch))):
-            raise ArgumentError(f"{self}", f"expected ints from 1 to {MOST}", "batch=1")
+            raise ArgumentError(f"{self}", f"expected ints from 1 to {MAX_DIMENSION}", "batch=1")
         _check_options(self)
 
     @property
@@ -226,7 +228,7 @@ class Dense(Layer):
 
 
 def _is_size(n: object, least: int = 1) -> bool:
-    return type(n) is int and least <= n <= MOST
+    return type(n) is int and least <= n <= MAX_DIMENSION
 
 
 def _check_options(layer: Layer) -> None:

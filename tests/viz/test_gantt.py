@@ -12,10 +12,10 @@ from minitvm.base import ArgumentError
 from minitvm.viz.accelerator_use import uses
 from minitvm.viz.chart import Scale
 from minitvm.viz.gantt_run import (
-    Look,
     Segment,
+    SimulatedRun,
     Span,
-    look,
+    simulated,
     toggled,
     virtual_threads,
 )
@@ -42,7 +42,7 @@ def button(gantt: viz.TokenGantt, name: str) -> dict:
     return found
 
 
-def whole(seen: Look) -> Span:
+def whole(seen: SimulatedRun) -> Span:
     """All of the time."""
     return Span(0, seen.run.cycles, True)
 
@@ -66,7 +66,7 @@ def boxes_of(gantt: viz.TokenGantt) -> dict[int, Group]:
 
 
 def test_an_instruction_begins_at_its_cycle_in_the_lane_of_its_unit(gantt) -> None:
-    seen = look(talk(), vta_pynq)
+    seen = simulated(talk(), vta_pynq)
     events = [e for e in seen.events(whole(seen)) if e.start < e.end]
     boxes = {n: group.shapes[0] for n, group in boxes_of(gantt).items()}
     first, last = events[0], max(events, key=lambda e: e.start)
@@ -92,7 +92,7 @@ def test_a_token_is_an_arrow_from_the_lane_of_its_push_to_that_of_its_pop(gantt)
         assert push.x <= x0 <= push.x + push.width
         assert y0 in (push.y, push.y + push.height)
         assert pop.x - 5 <= x1 <= pop.x + pop.width + 5
-    taken = sum(int((t.taken >= 0).sum()) for t in look(talk(), vta_pynq).tokens.values())
+    taken = sum(int((t.taken >= 0).sum()) for t in simulated(talk(), vta_pynq).tokens.values())
     assert len(arrows) == taken
 
 
@@ -137,7 +137,7 @@ def test_every_instruction_that_ran_is_a_box(gantt) -> None:
 
 
 def test_every_token_leads_from_its_push_to_its_pop() -> None:
-    seen = look(talk(), vta_pynq)
+    seen = simulated(talk(), vta_pynq)
     tokens = seen.tokens[Queue.L2G]
     loads, gemms = numbers(seen.program, "load inp"), numbers(seen.program, "gemm")
     assert (tokens.push[:6].tolist(), tokens.pop[:6].tolist()) == (loads, gemms)
@@ -145,7 +145,7 @@ def test_every_token_leads_from_its_push_to_its_pop() -> None:
 
 
 def test_work_and_waiting_fill_the_time_of_a_unit_without_a_gap() -> None:
-    seen = look(talk(), vta_pynq)
+    seen = simulated(talk(), vta_pynq)
     for unit in Unit:
         mine = [s for s in seen.segments(whole(seen)) if s.unit is unit]
         assert mine[0].begin == 0
@@ -153,7 +153,7 @@ def test_work_and_waiting_fill_the_time_of_a_unit_without_a_gap() -> None:
 
 
 def test_waiting_adds_up_to_what_the_simulator_counts() -> None:
-    seen = look(talk(), vta_pynq)
+    seen = simulated(talk(), vta_pynq)
     compute = [s for s in seen.segments(whole(seen)) if s.unit is Unit.COMPUTE]
     waits = [s for s in compute if s.stall is Stall.L2G]
     assert sum(s.end - s.begin for s in waits) == seen.run.stalls[Unit.COMPUTE][Stall.L2G]
@@ -264,7 +264,7 @@ def test_at_the_last_zoom_all_instructions_are_drawn_in_some_window() -> None:
 @pytest.mark.parametrize("count", [1, 7, 100])
 def test_shares_of_columns_are_those_of_the_single_stretches(hiding: bool, count: int) -> None:
     program = talk(20)
-    seen = look(program if hiding else serial(program), vta_pynq)
+    seen = simulated(program if hiding else serial(program), vta_pynq)
     found = columns_of(seen, whole(seen), count, seen.names)
     for unit in Unit:
         mine = [s for s in seen.segments(whole(seen)) if s.unit is unit]
@@ -286,7 +286,7 @@ def shared(segments: list[Segment], edges: np.ndarray) -> list[float]:
 def test_a_unit_that_waits_for_ever_waits_to_the_end_of_the_picture() -> None:
     gantt = viz.TokenGantt(talk(60))
     gantt.event("click", f"f:{numbers(gantt.program, 'load inp')[0]}:push_next")
-    seen = look(gantt.program, vta_pynq)
+    seen = simulated(gantt.program, vta_pynq)
     assert Unit.STORE in [b.unit for b in seen.run.blocked]
     assert columns_of(seen, whole(seen), 50, seen.names).waits[Unit.STORE]["tokens"][-1] == 1
 
@@ -350,7 +350,7 @@ def test_a_pop_that_is_dropped_makes_a_race_with_a_witness(gantt) -> None:
 def test_the_witness_is_an_order_in_which_the_second_comes_first() -> None:
     program = talk()
     gemm = numbers(program, "gemm")[0]
-    lines = look(toggled(program, gemm, "pop_prev"), vta_pynq).sentences
+    lines = simulated(toggled(program, gemm, "pop_prev"), vta_pynq).sentences
     at = next(n for n, line in enumerate(lines) if line.startswith("race"))
     order = lines[at + 1].removeprefix("an order that the tokens allow: ").split(",")[0].split()
     first, second = numbers(program, "load inp")[0], gemm

@@ -109,10 +109,10 @@ def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
 
 def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Value:
     """Emit a // b or a % b for a >= 0, in 32 bits (far cheaper) if `narrow`."""
-    to = INT32 if narrow else INT64
-    divisor = cast(c, b, to) if b.text.startswith("%") else Value(b.text, to)
-    x, y = c.broadcast(cast(c, a, to), divisor)
-    result = c.op(f"{'udiv' if op == 'floordiv' else 'urem'} {x}, {y.text}", to, x.lanes)
+    dtype = INT32 if narrow else INT64
+    divisor = cast(c, b, dtype) if b.text.startswith("%") else Value(b.text, dtype)
+    x, y = c.broadcast(cast(c, a, dtype), divisor)
+    result = c.op(f"{'udiv' if op == 'floordiv' else 'urem'} {x}, {y.text}", dtype, x.lanes)
     return cast(c, result, INT64)
 
 

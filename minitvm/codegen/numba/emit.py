@@ -112,8 +112,8 @@ def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
     head, text = NumbaPrinter(loops).function(f)
     helpers = "".join(
         f'\n\n@numba.njit(error_model="numpy"){code}'
-        for word, code in HELPERS.items()
-        if f"{word}(" in text
+        for name, code in HELPERS.items()
+        if f"{name}(" in text
     )
     head = f"{_decorator(f, bool(loops))}\n{head}"
     return f"{imports(text)}import numba\nimport numpy as np\n{helpers}\n\n{head}\n{text}\n"

@@ -54,7 +54,7 @@ def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
 
 
 def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:
-    """Return the kind of elements in main memory that a transfer moves; a store moves OUT."""
+    """Return the memory whose element type a transfer has in main memory: OUT for a store."""
     memory = lowering.memory_of(to)
     if memory is None:
         return accel.Memory.OUT

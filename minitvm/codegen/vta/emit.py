@@ -139,8 +139,8 @@ class _Emitter:
             pairs = zip(padding[::2], padding[1::2], strict=True)
             self.boxes[id(call)] = tuple(zip(remote.shape, remote.strides, pairs, strict=True))
         dims = tuple(
-            Dim(self.now.value(n), self.now.value(step), *map(self.now.value, around))
-            for n, step, around in self.boxes[id(call)]
+            Dim(self.now.value(n), self.now.value(step), *map(self.now.value, pair))
+            for n, step, pair in self.boxes[id(call)]
         )
         sram = self.now.element(local, kind.on_chip)
         dram = self.areas[b].base if is_zeros(dims) else self.address(what, remote, kind)

@@ -215,7 +215,7 @@ def range_(at: Place, start: Value, limit: Value, delta: Value) -> Value:
 
 
 def identity(at: Place, x: Value, *rest: Value | None) -> Value:
-    """Return x, as Identity does, and Dropout in inference."""
+    """Return x: the operators Identity and, in inference, Dropout."""
     if len(rest) == 2 and rest[1] is not None and at.constant(rest[1], "training_mode").any():
         raise at.refusal("it trains: its training_mode is true", "export the model for inference")
     return x

@@ -41,7 +41,7 @@ def fuse(graph: Graph, level: int = 1, depth: int = DEPTH) -> Graph:
             path = _path(node, by.node, readers)
             merged = {groups[n].whole for n in (node, *path, by.node)}
             fits = sum(group.size for group in merged) <= depth
-            if fits and _passes(node, path, by.node, groups, phase):
+            if fits and _may_merge(node, path, by.node, groups, phase):
                 for each in (node, *path):
                     groups[each].merge_into(groups[by.node])
     members: dict[Node, list[Node]] = {}
@@ -174,8 +174,8 @@ def _allowed(node: Node, by: Dominator, groups: Groups, phase: int) -> bool:
             return False
 
 
-def _passes(node: Node, path: list[Node], sink: Node, groups: Groups, phase: int) -> bool:
-    """Return whether the kinds of the operators on the path and of the sink allow a merge."""
+def _may_merge(node: Node, path: list[Node], sink: Node, groups: Groups, phase: int) -> bool:
+    """Return whether the operators on the path and the sink are of kinds that may merge."""
     kind, last = groups[node].kind, groups[sink].whole.kind
     if phase < 2 and any(map(joins, path)):
         return False
