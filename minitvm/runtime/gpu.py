@@ -47,7 +47,7 @@ class GpuFunction(Function):
         Outputs are written. The report has all races, not only the first one, and counts for each
         access: sectors of global memory, passes over the banks of shared memory.
         """
-        return simt.run(self.func, self._arguments.checked(args))
+        return self._simulated(self._arguments.checked(args))
 
     def resources(self) -> Resources:
         """Compile the kernels, and return what each needs: registers, shared memory, and so on.
@@ -83,9 +83,12 @@ class GpuFunction(Function):
     def _launch(self, args: Sequence[Any]) -> None:
         if not self.target.sim:
             return self._device(args)
+        simt.raise_faults(self.name, self._simulated(args, counters=False).faults)
+
+    def _simulated(self, args: Sequence[Any], *, counters: bool = True) -> simt.Report:
+        """Run the program on the simulated GPU; `args` may have symbolic sizes at the end."""
         arrays = [_shaped(p, a) for p, a in zip(self.func.params, args, strict=False)]
-        report = simt.run(self.func, arrays, counters=False)
-        simt.raise_faults(self.name, report.faults)
+        return simt.run(self.func, arrays, counters=counters)
 
     def time_evaluator(
         self,

@@ -72,7 +72,10 @@ def emit_cuda(f: tir.PrimFunc) -> str:
             kernel = f"{name}_kernel" + (f"_{len(parts)}" if parts else "")
             parts.append(printer.kernel(kernel, params, root))
             arguments = ", ".join(map(printer.name, params))
-            host.append(f"{TAB}{kernel}[{_launch(printer, root)}]({arguments})")
+            grid, block, condition = _launch(printer, root)
+            host += [f"{TAB}if {condition}:"] if condition else []
+            tab = TAB * (2 if condition else 1)
+            host.append(f"{tab}{kernel}[{grid}, {block}]({arguments})")
     signature = ", ".join(CudaPrinter(name).name(p) for p in parameters(f))
     launch = "\n".join([f"def {name}({signature}):", *(host or [f"{TAB}pass"])])
     text = "\n\n\n".join(parts)
@@ -80,19 +83,24 @@ def emit_cuda(f: tir.PrimFunc) -> str:
     return f"{HEAD}{helpers}\n\n{text}\n\n\n{launch}\n"
 
 
-def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> str:
-    """Return the grid and the block: (8, 8), (16, 16)."""
-    extents: dict[str, str] = {}
+def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> tuple[str, str, str]:
+    """Return the grid, the block, and a condition: no GPU launches a grid without blocks.
+
+    For example: ("(8, 8)", "(16, 16)", ""), or with a symbolic size ("n", "32", "n > 0").
+    """
+    extents: dict[str, tir.Index] = {}
     for s in tir.every(kernel):
         if isinstance(s, tir.For) and is_hardware(s):
-            extents[s.thread] = printer.expr(s.extent)
+            extents[s.thread] = s.extent
     sizes: list[str] = []
     for tags in (schedule.BLOCKS, schedule.THREADS):
-        used = [extents.get(tag, "1") for tag in tags]
+        used = [printer.expr(extents.get(tag, 1)) for tag in tags]
         while len(used) > 1 and used[-1] == "1":
             used.pop()
         sizes.append(used[0] if len(used) == 1 else f"({', '.join(used)})")
-    return ", ".join(sizes)
+    symbolic = (n for n in extents.values() if not isinstance(n, int))
+    grid, block = sizes
+    return grid, block, " and ".join(f"{printer.expr(n)} > 0" for n in symbolic)
 
 
 def _type(dtype: DType) -> str:

@@ -49,7 +49,7 @@ s = te.create_schedule(B.op)
 outer, inner = s[B].split(B.op.axis[0], 32)
 bind(s, B, bx=outer, tx=inner)
 f = tvm.build(s, [A, B], target="cuda")
-for size in (1, 77):
+for size in (0, 1, 77):
     a, b = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
     f(a, b)
     np.testing.assert_array_equal(b, 2 * a)

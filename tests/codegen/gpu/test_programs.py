@@ -86,10 +86,13 @@ def test_the_number_of_blocks_may_be_symbolic() -> None:
     outer, inner = s[B].split(B.op.axis[0], 32)
     bind(s, B, bx=outer, tx=inner)
     f = tvm.build(s, [A, B], target=SIMULATED)
-    for size in (1, 32, 77):
+    assert "    if (n + 31) // 32 > 0:\n        main_kernel[" in f.source("cuda")
+    for size in (0, 1, 32, 77):
         a, b = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
         f(a, b)
         np.testing.assert_array_equal(b, 2 * a)
+        (kernel,) = f.check(a, b).kernels
+        assert kernel.launch.blocks == -(-size // 32)
 
 
 IN_NUMBAS_SIMULATOR = """
