@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from minitvm import lowering, schedule, simt, tir
@@ -157,10 +157,22 @@ def _split(pair: tir.Stmt, count: int) -> tuple[list[tir.Store], tir.Stmt]:
 def _by_shuffles(
     mark: lowering.CrossThread, parts: Sequence[tir.Buffer], mine: Values, size: int
 ) -> Iterator[tir.Stmt]:
-    """Combine the parts of neighbouring lanes; in the end, each lane has the whole."""
+    """Combine the parts of neighbouring lanes; in the end, each lane has the whole.
+
+    All lanes take part in a shuffle, so it must not be in an arm of a choice such as argmax makes.
+    """
     for distance in _halves(size):
         theirs = tuple(tir.Call("shfl_xor", (e, tir.Const(distance, INT32)), e.dtype) for e in mine)
-        yield _assign(parts, mark.reducer.combine(mine, theirs))
+        combined = mark.reducer.combine(mine, theirs)
+        if len(combined) == 1 and isinstance(combined[0], tir.Binary):
+            yield _assign(parts, combined)
+            continue
+        yield _with_values(
+            parts,
+            "other",
+            theirs,
+            lambda values: _assign(parts, mark.reducer.combine(mine, values)),
+        )
 
 
 def _in_shared_memory(
@@ -189,15 +201,22 @@ def _in_shared_memory(
 
 def _assign(parts: Sequence[tir.Buffer], values: Values) -> tir.Stmt:
     """Return the statement that stores all values at once: none may be lost before it is read."""
-    if len(parts) == 1:
-        return tir.Store(parts[0], (0,), values[0])
-    new = [tir.Buffer(f"{p.name}.new", (1,), p.dtype, "local") for p in parts]
-    body = tir.seq(
-        *(tir.Store(n, (0,), e) for n, e in zip(new, values, strict=True)),
-        *(tir.Store(p, (0,), tir.Load(n, (0,), n.dtype)) for p, n in zip(parts, new, strict=True)),
-    )
-    for n in new:
-        body = tir.Allocate(n, body)
+
+    def stored(values: Values) -> tir.Stmt:
+        return tir.seq(*(tir.Store(p, (0,), e) for p, e in zip(parts, values, strict=True)))
+
+    return stored(values) if len(parts) == 1 else _with_values(parts, "new", values, stored)
+
+
+def _with_values(
+    parts: Sequence[tir.Buffer], name: str, values: Values, use: Callable[[Values], tir.Stmt]
+) -> tir.Stmt:
+    """Return use(values), with the values computed first and kept in registers."""
+    kept = [tir.Buffer(f"{p.name}.{name}", (1,), p.dtype, "local") for p in parts]
+    stores = (tir.Store(k, (0,), e) for k, e in zip(kept, values, strict=True))
+    body = tir.seq(*stores, use(tuple(tir.Load(k, (0,), k.dtype) for k in kept)))
+    for k in kept:
+        body = tir.Allocate(k, body)
     return body
 
 

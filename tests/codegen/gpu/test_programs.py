@@ -54,7 +54,8 @@ def test_every_barrier_is_needed(name: str) -> None:
         assert simt.run(without(f, number), [*arrays, out]).races, f"barrier {number}"
 
 
-def test_threads_find_the_position_of_the_largest_element() -> None:
+@pytest.mark.parametrize("threads", [20, 32])  # in shared memory, and by shuffles
+def test_threads_find_the_position_of_the_largest_element(threads: int) -> None:
     def combine(x: tuple[tir.Expr, ...], y: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
         first = te.any(x[1] > y[1], te.all(x[1].equal(y[1]), x[0] < y[0]))
         return te.if_then_else(first, x[0], y[0]), te.if_then_else(x[1] >= y[1], x[1], y[1])
@@ -68,7 +69,7 @@ def test_threads_find_the_position_of_the_largest_element() -> None:
     k = te.reduce_axis((0, 50), name="k")
     place, largest = te.compute((6,), lambda i: argmax((number[i, k], value[i, k]), axis=k))
     s = te.create_schedule(place.op)
-    bind(s, place, bx=place.op.axis[0], tx=s[place].split(k, 20)[1])
+    bind(s, place, bx=place.op.axis[0], tx=s[place].split(k, threads)[1])
     f = tvm.build(s, [number, value, place, largest], target=SIMULATED)
     numbers = np.tile(np.arange(50, dtype=np.int32), (6, 1))
     values = np.random.default_rng(0).integers(0, 30, (6, 50)).astype(np.float32)
