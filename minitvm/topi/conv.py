@@ -12,6 +12,7 @@ cost more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +23,9 @@ from .convolution import CONVOLUTION, Convolution, described, direct, reduce_axe
 from .depthwise import depthwise
 from .formulas import Formula, all_formulas, best_formula, best_tile, block_of, default_formula
 from .layout_transform import transformed
-from .layouts import NCHW, layout_of
+from .layouts import NCHW, NHWC, layout_of
 from .operands import checks_arguments
+from .shape import INJECTIVE
 from .window import padded_pixel
 from .winograd import winograd
 
@@ -55,11 +57,11 @@ def conv2d(
     [N, C/16, H, W, 16] and [N, O/16, OH, OW, 16], and the kernel is as in NCHW.
 
     method: the formula. "direct" is the textbook one; "rows" and "blocks", in NCHW, give the same
-    result and are faster on a CPU; "winograd", for 3x3 kernels, multiplies less, with larger
-    rounding errors; "best" chooses the fastest of these for this machine, by an estimate.
-    `topi.formulas` compares them. The default is the faster of "rows" and "blocks" in NCHW, and
-    "direct" otherwise. With one channel in each group, the default of the other layouts is the
-    formula of `depthwise_conv2d`.
+    result and are faster on a CPU; "gemm", a matrix product, is faster on a GPU; "winograd", for
+    3x3 kernels, multiplies less, with larger rounding errors; "best" chooses the fastest of these
+    for the current target, by an estimate. `topi.formulas` compares them. The default is "gemm" for
+    target "cuda"; otherwise the faster of "rows" and "blocks" in NCHW, and "direct". With one
+    channel in each group, the default of the other layouts is the formula of `depthwise_conv2d`.
     """
     conv = described("conv2d", data, kernel, strides, padding, dilation, groups, layout)
     one_channel = conv.groups > 1 and tir.prove_equal(conv.groups, conv.inputs)
@@ -73,6 +75,8 @@ def conv2d(
             return _rows(data, kernel, conv)
         case "blocks":
             return _blocks(data, kernel, conv)
+        case "gemm":
+            return _gemm(data, kernel, conv)
         case _:
             return direct(data, kernel, conv)
 
@@ -149,3 +153,64 @@ def _blocks(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     image = transformed(data, NCHW, layout)
     out = direct(image, kernel, replace(conv, layout=layout))
     return transformed(out, layout, NCHW, {CONVOLUTION: conv})
+
+
+def _gemm(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
+    """Define conv2d as a product of two matrices, of the pixels that outputs read and of weights.
+
+    In NHWC, with p = (n, y, x) and k = (ky, kx, c):
+
+    pixels[p, k]    = padded[n, y*stride + ky*dilation, x*stride + kx*dilation, c]
+    products[p, o]  = sum of pixels[p, k] * weights[k, o]
+    out[n, y, x, o] = products[(n, y, x), o]
+
+    In NCHW k is (c, ky, kx), and all three matrices are transposed. No matrix of pixels is stored
+    if a schedule computes tiles of it (implicit GEMM), as the default one for a GPU does.
+    """
+    layout, high, wide = conv.layout, conv.high, conv.wide
+    area, taps = high.out * wide.out, high.kernel * wide.kernel
+    count, depth = tir.mul(conv.batch, area), tir.mul(conv.inputs, taps)
+    padded, first = padded_pixel(data, layout, high, wide), layout == NHWC
+
+    def parts(k: Any) -> tuple[Any, Any, Any]:
+        """Return (c, ky, kx)."""
+        c, tap = (k % conv.inputs, k // conv.inputs) if first else (k // taps, k % taps)
+        return c, tap // wide.kernel, tap % wide.kernel
+
+    def pixel(p: Any, k: Any) -> Any:
+        c, ky, kx = parts(k)
+        y, x = p % area // wide.out, p % wide.out
+        row, column = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
+        return padded(p // area, c, row, column)
+
+    def weight(k: Any, o: Any) -> Any:
+        c, ky, kx = parts(k)
+        return kernel(*layout.weight(o, c, ky, kx))
+
+    pixels = _matrix((count, depth), pixel, "T_pixels", not first)
+    weights = _matrix((depth, conv.outputs), weight, "T_weights", not first)
+    k = te.reduce_axis((0, depth), "k")
+
+    def product(a: Any, b: Any) -> Any:
+        left, right = (pixels, weights) if first else (weights, pixels)
+        return te.sum(left(a, k) * right(k, b), axis=k)
+
+    shape = (count, conv.outputs) if first else (conv.outputs, count)
+    products = te.compute(shape, product, name="T_products")
+
+    def place(n: Any, o: Any, y: Any, x: Any) -> Any:
+        p = (n * high.out + y) * wide.out + x
+        return products(p, o) if first else products(o, p)
+
+    out = layout.shape(conv.batch, conv.outputs, high.out, wide.out)
+    attrs = {CONVOLUTION: conv}
+    return te.compute(out, layout.indexed(place), name="T_conv2d", tag=INJECTIVE, attrs=attrs)
+
+
+def _matrix(
+    shape: tuple[tir.Index, tir.Index], element: Callable[[Any, Any], Any], name: str, swap: bool
+) -> te.Tensor:
+    """Define a matrix, or its transpose with `swap`."""
+    if swap:
+        return te.compute(shape[::-1], lambda a, b: element(b, a), name=name, tag=INJECTIVE)
+    return te.compute(shape, element, name=name, tag=INJECTIVE)

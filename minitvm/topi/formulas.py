@@ -8,6 +8,7 @@ m + 2 and p = n * ceil(h / m) * ceil(w / m) tiles.
 direct     n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     input + output
 rows       n*h*w' * o * c/g * kh*kw     o * c/g * kh*kw     input + 2 * rows + output
 blocks     n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     3 * (input + output) + 2 * padded
+gemm       n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     input + output
 winograd   a*a * p * c * o              a*a * c * o         input + 2 * (V + M) + output
 
 w' is w and the unused columns of a row. Intermediate tensors (rows, V, M) are written and read.
@@ -46,7 +47,7 @@ BLOCKS = (16, 8)  # numbers of channels that "blocks" makes adjacent, if they di
 class Formula:
     """One way to compute a convolution, and what it costs.
 
-    name              "direct", "rows", "blocks" or "winograd": the `method` of topi.conv2d
+    name              "direct", "rows", "blocks", "gemm" or "winograd": the `method` of topi.conv2d
     tile              2 or 4 for Winograd's F(tile x tile, 3x3), otherwise 0
     multiplications   the number, without multiplications by constants of the transforms
     weight_bytes      the size of the kernel in the form that the products read
@@ -133,7 +134,9 @@ def best_formula(
 
     op: as for `formulas`, or a Convolution. methods: the names of the formulas among which to
     choose; by default all. "rows" does the multiplications of "direct" in an order that suits
-    vectors, so "direct" is considered only where "rows" is not. Errors are not considered.
+    vectors, so "direct" is considered only where "rows" is not. Errors are not considered. For a
+    GPU the answer is "gemm" where it applies, and otherwise "direct"; for other targets "gemm" is
+    considered only if it is named, since a CPU would copy each pixel kh * kw times.
     """
     conv = op if isinstance(op, Convolution) else _convolution_of(op)
     every = all_formulas(conv)
@@ -143,13 +146,22 @@ def best_formula(
         why = "no such formula can compute this convolution"
         fix = f"some of {', '.join(sorted({f.name for f in every if f.applies}))}"
         raise ExprError(f"topi.best_formula(methods={methods!r})", why, fix)
+    to = Target(target)
+    if not names:
+        usable = _usual(usable, to)
     if any(f.name == "rows" for f in usable):
         usable = [f for f in usable if f.name != "direct"]
-    to = Target(target)
     if any(f.tile for f in usable):
         tile = best_tile(conv, to)
         usable = [f for f in usable if f.tile in (0, tile)]
     return _fastest(conv, usable, to, to.num_cores)
+
+
+def _usual(usable: list[Formula], target: Target) -> list[Formula]:
+    """Return the formulas that a target chooses among if none is named."""
+    if target.kind != "cuda":
+        return [f for f in usable if f.name != "gemm"]
+    return [next((f for f in usable if f.name == "gemm"), usable[0])]
 
 
 def best_tile(conv: Convolution, target: str | Target | None = None) -> int:
@@ -186,8 +198,9 @@ def all_formulas(conv: Convolution) -> Formulas:
     roundoff = {8: 2.0**-53, 2: 2.0**-11}.get(size, 2.0**-24)  # of one operation
     direct = _direct_formula(conv, ends, roundoff)
     rows, blocks = _rows_formula(conv, direct), _blocks_formula(conv, direct)
+    gemm = replace(direct, name="gemm", why_not=next((r[0] for r in gemm_reasons(conv)), ""))
     winograd = (_winograd_formula(conv, t, ends, roundoff) for t in GROWTH)
-    return Formulas((direct, rows, blocks, *winograd))
+    return Formulas((direct, rows, blocks, gemm, *winograd))
 
 
 def _direct_formula(conv: Convolution, ends: int, roundoff: float) -> Formula:
@@ -234,6 +247,14 @@ def _blocks_formula(conv: Convolution, direct: Formula) -> Formula:
     )
 
 
+def gemm_reasons(conv: Convolution) -> Iterator[Reason]:
+    """Yield each reason why the formula "gemm" cannot compute `conv`."""
+    if conv.groups != 1:
+        yield (f"there are {conv.groups} groups, but its products sum over all channels",)
+    if conv.layout not in (NCHW, NHWC):
+        yield (f"it is not defined in {conv.layout}",)
+
+
 def block_of(conv: Convolution) -> int:
     """Return how many channels "blocks" makes adjacent; 0 if no number in BLOCKS fits."""
     if not isinstance(conv.inputs, int) or not isinstance(conv.outputs, int):
@@ -244,6 +265,8 @@ def block_of(conv: Convolution) -> int:
 
 def default_formula(conv: Convolution) -> Formula:
     """Return the formula that conv2d uses without a method; its rounding errors are the least."""
+    if Target.current().kind == "cuda":
+        return best_formula(conv)
     if conv.layout != NCHW:
         return all_formulas(conv)[0]
     return best_formula(conv, methods=("rows", "blocks"))

@@ -2,120 +2,149 @@
 
 from __future__ import annotations
 
-from minitvm import te
+import math
 
-from .stages import is_product
+from minitvm import te, tensor, tir
+
+from .gpu_tiles import schedule_tiles, tile_of
+from .loops import row_members
+from .norm import ROW
+from .stages import axes_of, epilogue_through, reduce_axes_of
 
 THREADS = 256  # of a block, where nothing else decides
 MANY = 4096  # results that keep a GPU busy with one thread each
 WARP = 32
-DEPTH = 8  # the depth of a tile of a product in shared memory
-TILE, EACH = 32, 4  # a block computes TILE x TILE results, a thread EACH x EACH of them
-LARGE_TILE, LARGE_EACH = 128, 8
+FAST_BYTES = 32 << 10  # shared memory that the rows of a block may take
 
 
 def schedule_gpu(s: te.Schedule) -> None:
     """Bind the loops of all stages to blocks and threads.
 
-    A matrix product is computed in tiles: a block fetches tiles of both operands into shared
-    memory, its threads multiply them in registers. A reduction with few results is computed by a
-    warp each. All other stages have one thread for each element.
+    A matrix product is computed in tiles, with the elementwise stage after it. A row that is
+    normalised, as by softmax, stays in the shared memory of a block. Threads reduce long rows
+    together, and columns too if there are few. All other stages have a thread for each element.
     """
     done: set[str] = set()
-    for stage in reversed(s.stages):
-        op = stage.op
-        if not isinstance(op, te.ComputeOp) or stage.is_inlined or stage.name in done:
-            continue
-        if is_product(op) and _tile(op) is not None:
-            done |= schedule_tiles(s, op)
-        elif op.reduction is not None and _results(op) < MANY:
-            schedule_reduction(s, op)
-        else:
-            _bind_elements(s, op)
+    for rule, stages in ((_product, s.stages), (_rows, s.stages[::-1]), (_other, s.stages)):
+        for stage in stages:
+            op = stage.op
+            if isinstance(op, te.ComputeOp) and not stage.is_inlined and stage.name not in done:
+                done |= rule(s, stage, op, done)
 
 
-def schedule_tiles(s: te.Schedule, op: te.ComputeOp) -> set[str]:
-    """Compute a matrix product in tiles; return the names of its stages."""
-    tile, each = _tile(op) or (TILE, EACH)
-    out = op.output(0)
-    local = s.cache_write(out, "local")
-    inputs = list(dict.fromkeys(s[local].op.input_tensors))
-    shared = [s.cache_read(t, "shared", [local]) for t in inputs]
-    *batch, i, j = s[out].op.axis
-    (by, y), (bx, x) = s[out].split(i, tile), s[out].split(j, tile)
-    (ty, y), (tx, x) = s[out].split(y, each), s[out].split(x, each)
-    s[out].reorder(*batch, by, bx, ty, tx, y, x)
-    if batch:
-        s[out].bind(s[out].fuse(*batch), te.thread_axis("blockIdx.z"))
-    for loop, tag in (
-        (by, "blockIdx.y"),
-        (bx, "blockIdx.x"),
-        (ty, "threadIdx.y"),
-        (tx, "threadIdx.x"),
-    ):
-        s[out].bind(loop, te.thread_axis(tag))
-    s[local].compute_at(s[out], tx)
-    k = s[local].op.reduce_axis[0]
-    ko, ki = s[local].split(k, DEPTH)
-    s[local].reorder(ko, ki, *s[local].op.axis)
-    s[local].unroll(ki)
-    for t in shared:
-        s[t].compute_at(s[local], ko)
-        rest, tx = s[t].split(s[t].fuse(*s[t].op.axis), tile // each)
-        _, ty = s[t].split(rest, tile // each)
-        s[t].bind(ty, te.thread_axis("threadIdx.y"))
-        s[t].bind(tx, te.thread_axis("threadIdx.x"))
-    return {s[t].name for t in (out, local, *shared)}
+def _product(s: te.Schedule, _: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:
+    tile = tile_of(op)
+    return set() if tile is None else schedule_tiles(s, op, tile, done)
 
 
-def schedule_reduction(s: te.Schedule, op: te.ComputeOp) -> None:
-    """Let the threads of a warp compute each result together."""
-    stage = s[op.output(0)]
-    length = 1
-    for a in op.reduce_axis:
-        length *= int(a.extent) if isinstance(a.extent, int) else WARP
-    threads = min(WARP, 1 << (length - 1).bit_length())
-    if not all(isinstance(a.extent, int) for a in op.reduce_axis) or length < 2:
-        _bind_elements(s, op)
-        return
-    inner = stage.split(stage.fuse(*op.reduce_axis), threads)[1]
+def _rows(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:
+    members = _members(s, stage, op, done) if op.tag == ROW else []
+    return schedule_rows(stage, members) if members else set()
+
+
+def _other(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:
+    if op.reduction is not None and _length(op) >= WARP:
+        if _folds_rows(op):
+            schedule_sums_of_rows(stage, op)
+            return {stage.name}
+        if op.axis and _results(op) < MANY:
+            schedule_sums_of_columns(stage)
+            return {stage.name}
+    return schedule_elements(s, stage, op, done)
+
+
+def schedule_elements(
+    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str]
+) -> set[str]:
+    """Let each thread compute one element, with its reduction in registers; return the names."""
+    out, registers = stage, None
+    if op.reduction is not None and len(op.body) == 1:
+        out = epilogue_through(s, stage, done)
+        registers = s[s.cache_write(op.output(0), "local")] if out.name == stage.name else stage
+    axes = [a for a in axes_of(out) if a.extent != 1] or axes_of(out)[:1]
+    loop = out.fuse(*axes)
+    if axes:
+        block, loop = out.split(loop, THREADS)
+        out.bind(block, te.thread_axis("blockIdx.x"))
+    out.bind(loop, te.thread_axis("threadIdx.x"))
+    if registers is None:
+        return {out.name}
+    registers.set_scope("local")
+    registers.compute_at(out, loop)
+    return {out.name, registers.name}
+
+
+def schedule_sums_of_rows(stage: te.StageView, op: te.ComputeOp) -> None:
+    """Let the threads of a warp reduce a row together; those of a block if there are few rows."""
+    few = _length(op) >= THREADS * 8 and _results(op) <= MANY // WARP
+    threads = THREADS if few else WARP
+    inner = stage.split(stage.fuse(*reduce_axes_of(stage)), threads)[1]
     stage.bind(inner, te.thread_axis("threadIdx.x"))
-    if not op.axis:
-        return
-    rows = max(1, THREADS // threads)
-    block, row = stage.split(stage.fuse(*op.axis), min(rows, _results(op)))
-    stage.bind(block, te.thread_axis("blockIdx.x"))
-    stage.bind(row, te.thread_axis("threadIdx.y"))
+    if op.axis:
+        rows = min(THREADS // threads, _results(op))
+        block, row = stage.split(stage.fuse(*axes_of(stage)), rows)
+        stage.bind(block, te.thread_axis("blockIdx.x"))
+        stage.bind(row, te.thread_axis("threadIdx.y"))
 
 
-def _bind_elements(s: te.Schedule, op: te.ComputeOp) -> None:
-    """Let each thread compute one element."""
-    stage = s[op.output(0)]
-    if not op.axis:
-        stage.bind(stage.fuse(), te.thread_axis("threadIdx.x"))
-        return
-    block, thread = stage.split(stage.fuse(*op.axis), THREADS)
+def schedule_sums_of_columns(stage: te.StageView) -> None:
+    """Let a warp read neighbouring columns, and several warps reduce parts of them."""
+    part = stage.split(stage.fuse(*reduce_axes_of(stage)), THREADS // WARP)[1]
+    stage.bind(part, te.thread_axis("threadIdx.y"))
+    block, column = stage.split(stage.fuse(*axes_of(stage)), WARP)
     stage.bind(block, te.thread_axis("blockIdx.x"))
-    stage.bind(thread, te.thread_axis("threadIdx.x"))
+    stage.bind(column, te.thread_axis("threadIdx.x"))
+
+
+def schedule_rows(out: te.StageView, members: list[te.StageView]) -> set[str]:
+    """Let a block compute a row of `out` with all that the row needs; return the stages' names."""
+    *outer, last = axes_of(out)
+    assert isinstance(last.extent, int)
+    threads = min(THREADS, WARP << (last.extent // (4 * WARP)).bit_length())
+    row = out.fuse(*outer)
+    out.bind(row, te.thread_axis("blockIdx.x"))
+    out.bind(out.split(last, threads)[1], te.thread_axis("threadIdx.x"))
+    for stage in members:  # readers first
+        stage.set_scope("shared")
+        stage.compute_at(out, row)
+        along = reduce_axes_of(stage) or axes_of(stage)[len(outer) :]
+        if along:
+            inner = stage.split(stage.fuse(*along), threads)[1]
+            stage.bind(inner, te.thread_axis("threadIdx.x"))
+    return {out.name, *(stage.name for stage in members)}
+
+
+def _members(
+    s: te.Schedule, out: te.StageView, op: te.ComputeOp, done: set[str]
+) -> list[te.StageView]:
+    """Return the stages that a block computes with a row of `out`, or [] if it cannot."""
+    *outer, last = (a.extent for a in op.axis)
+    members = row_members(s, out, op, done) if outer and isinstance(last, int) else []
+    size = 0
+    for stage in members:
+        assert isinstance(stage.op, te.ComputeOp)
+        if stage.op.reduction is not None and not _folds_rows(stage.op):
+            return []
+        size += last * stage.op.dtypes[0].bytes if len(stage.op.axis) > len(outer) else 0
+    return members if size <= FAST_BYTES else []
+
+
+def _folds_rows(op: te.ComputeOp) -> bool:
+    """Return whether only neighbours in memory are reduced: each last index is a reduce axis."""
+    data = [a for a in op.axis if a.extent != 1]
+    folded = [
+        e.indices[-1]
+        for e in tensor.loads(op)
+        if any(not tir.free_of(i, op.reduce_axis) for i in e.indices)
+    ]
+    return all(tir.free_of(i, data) and not tir.free_of(i, op.reduce_axis) for i in folded)
+
+
+def _length(op: te.ComputeOp) -> int:
+    """Return how many values are reduced to one; 0 if the number is symbolic."""
+    return math.prod(a.extent if isinstance(a.extent, int) else 0 for a in op.reduce_axis)
 
 
 def _results(op: te.ComputeOp) -> int:
     """Return the number of elements; MANY if it is symbolic."""
-    count = 1
-    for a in op.axis:
-        count *= a.extent if isinstance(a.extent, int) else MANY
-    return count
-
-
-def _tile(op: te.ComputeOp) -> tuple[int, int] | None:
-    """Return (rows and columns of a block's tile, of a thread's); None for small products."""
-    sizes = [a.extent for a in (*op.axis[-2:], *op.reduce_axis)]
-    if len(op.axis) < 2 or len(op.reduce_axis) != 1:
-        return None
-    if not all(isinstance(n, int) for n in sizes):
-        return None
-    *rows_columns, depth = (int(n) for n in sizes if isinstance(n, int))
-    if min(rows_columns) < TILE or depth < DEPTH:
-        return None
-    large = min(rows_columns) >= 8 * LARGE_TILE
-    return (LARGE_TILE, LARGE_EACH) if large else (TILE, EACH)
+    return math.prod(a.extent if isinstance(a.extent, int) else MANY for a in op.axis)

@@ -180,7 +180,7 @@ def schedule_row_by_row(
     *outer, last = op.axis
     if not outer:
         return set()
-    members = _row_members(s, out, op, done)
+    members = row_members(s, out, op, done)
     row = out.fuse(*outer) if len(outer) > 1 else outer[0]
     p = _plan_of(out, last.extent, target, choose, "partials", "vector")
     partials = {m.name: _reduce_member(s, m, target, p) for m in members}
@@ -203,7 +203,7 @@ def _reduce_member(s: te.Schedule, stage: te.StageView, target: Target, p: Plan)
     return [] if folded is None else _reduce_in_vectors(s, stage, stage.op, folded, target, p)
 
 
-def _row_members(
+def row_members(
     s: te.Schedule, out: te.StageView, op: te.ComputeOp, done: Collection[str]
 ) -> list[te.StageView]:
     """Return the stages to compute in the loop over rows of `out`, readers first.

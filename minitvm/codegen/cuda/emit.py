@@ -66,8 +66,8 @@ def emit_cuda(f: tir.PrimFunc) -> str:
             printer.name(p)
         if isinstance(root, tir.Allocate) and root.buffer.scope == "global":
             size, dtype = printer.expr(tir.elements(root.buffer)), _type(root.buffer.dtype)
-            host.append(f"{TAB}{clean(root.buffer.name)} = cuda.device_array({size}, {dtype})")
             params = (*params, root.buffer)
+            host.append(f"{TAB}{printer.name(root.buffer)} = cuda.device_array({size}, {dtype})")
         elif is_kernel(root):
             kernel = f"{name}_kernel" + (f"_{len(parts)}" if parts else "")
             parts.append(printer.kernel(kernel, params, root))

@@ -23,8 +23,9 @@ def choose_formulas(graph: Graph, target: Target, winograd: bool = True) -> Grap
     def change(node: Node, _: Node) -> Node:
         if node.op != "conv2d" or node.attrs.get("method"):
             return node
-        best = best_formula(node, target, () if winograd else ("direct", "rows", "blocks"))
-        return node if best.name != "winograd" else _with_method(node, best.name)
+        plain = ("direct", "rows", "blocks")
+        best = best_formula(node, target, () if winograd or target.kind == "cuda" else plain)
+        return node if best.name in plain else _with_method(node, best.name)
 
     return rewritten(graph, change)
 
@@ -39,7 +40,8 @@ def other_formulas(graph: Graph) -> list[Graph]:
     if len(convolutions) != 1:
         return []
     (conv,) = convolutions
-    names = list(dict.fromkeys(f.name for f in topi.formulas(_tensor(conv)) if f.applies))
+    usable = [f for f in topi.formulas(_tensor(conv)) if f.applies and f.name != "gemm"]
+    names = list(dict.fromkeys(f.name for f in usable))
     default = names[0]
     if "rows" in names:  # of those with the same multiplications, only the default
         default = topi.best_formula(_tensor(conv), methods=("rows", "blocks")).name
