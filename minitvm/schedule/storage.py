@@ -57,6 +57,8 @@ class StorageAlign(Step):
     This is the stride of the dimension `axis`, in elements.
 
     storage_align(i, 32, 1)       B[i, j] at i*32 + j   ->   B[i, j] at i*33 + j
+
+    The stage may have a layout that permutes its dimensions, such as lambda i, j: (j, i).
     """
 
     axis: LoopName
@@ -83,8 +85,8 @@ class StorageAlign(Step):
                 f"{tir.ADDRESSABLE} bytes that can be addressed",
                 "a factor of a few cache lines",
             )
-        if stage.layout is not None:
-            yield "it has a layout of its own", "pad in transform_layout"
+        if stage.layout is not None and sorted(stage.layout[0]) != sorted(stage.layout[1]):
+            yield "it has a layout that does more than permute", "pad in transform_layout"
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)

@@ -15,6 +15,7 @@ from minitvm import schedule, te, tensor, tir
 
 from .stages import axes_of, epilogue_through, is_product, reduce_axes_of
 
+WARP = 32
 WIDE = 4  # elements that a thread loads or stores at once
 Axes: TypeAlias = Sequence[te.Axis]
 K_FIRST: Mapping[int, Callable[..., tuple[tir.Index, ...]]] = {  # by the number of dimensions
@@ -57,8 +58,8 @@ def tile_of(op: te.ComputeOp) -> Tile | None:
     if min(rows, columns) < SMALL.block // 2 or depth < SMALL.depth:
         return None
     batch = math.prod(n for a in op.axis[:-2] if isinstance(n := a.extent, int))
-    large = batch * (rows // LARGE.block) * (columns // LARGE.block) >= BLOCKS
-    return LARGE if large else SMALL
+    blocks = batch * -(-rows // LARGE.block) * -(-columns // LARGE.block)
+    return LARGE if blocks >= BLOCKS and min(rows, columns) >= LARGE.block else SMALL
 
 
 def schedule_tiles(s: te.Schedule, op: te.ComputeOp, tile: Tile, done: set[str]) -> set[str]:
@@ -170,6 +171,7 @@ def _fetch(
         together = WIDE if _is_multiple(operand.shape[-1]) else 1
     if k_last and operand.ndim in K_FIRST:  # neighbours along the other index are loaded at once
         shared.transform_layout(K_FIRST[operand.ndim])
+        shared.storage_align(axes_of(shared)[-1], WARP, WIDE)  # neighbours along k in other banks
     near = s[s.cache_read(shared.op.output(0), "local", [registers])]
     near.compute_at(registers, loops[1])
     if wide > 1:

@@ -163,6 +163,16 @@ def test_rows_are_padded(axis: str, factor: int, offset: int, strides: tuple[int
     assert f'B = allocate((8, 6), "float32", "global", strides={strides})' in str(f)
 
 
+def test_rows_of_a_transposed_stage_are_padded() -> None:
+    s = chain()
+    A, B, C = (v.op.output(0) for v in s.stages)
+    s[B].transform_layout(lambda i, j: (j, i))
+    s[B].storage_align(B.op.axis[1], 16, 1)
+    f = tvm.lower(s, [A, C], until="flatten")
+    assert "B[j*17 + i] = " in str(f)
+    assert 'B = allocate((6, 8), "float32", "global", strides=(17, 1))' in str(f)
+
+
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
@@ -173,8 +183,9 @@ def test_rows_are_padded(axis: str, factor: int, offset: int, strides: tuple[int
          "  try: strides are offset, offset + factor, offset + 2*factor, ..."),
         ([StorageAlign("B", "i", 0)],
          "storage_align of 'i' in B: factor 0 is not >= 1"),
-        ([TransformLayout("B", ("i", "j"), ("j", "i")), StorageAlign("B", "i", 8)],
-         "storage_align of 'i' in B: it has a layout of its own\n  try: pad in transform_layout"),
+        ([TransformLayout("B", ("i", "j"), ("i // 2", "j", "i % 2")), StorageAlign("B", "i", 8)],
+         "storage_align of 'i' in B: it has a layout that does more than permute\n"
+         "  try: pad in transform_layout"),
         ([StorageAlign("B", "i", 8), TransformLayout("B", ("i", "j"), ("j", "i"))],
          "transform_layout of B: storage_align has set its strides already\n"
          "  try: pad in the layout: lambda i, j: (i*33 + j,)"),

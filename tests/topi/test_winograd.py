@@ -282,6 +282,7 @@ def test_formulas_are_listed_as_a_table() -> None:
         "direct                    115,605,504       589,824     802,816  8.3e-07\n"
         "rows                      123,863,040       589,824   1,726,464  8.3e-07\n"
         "blocks                    115,605,504       589,824   3,330,048  8.3e-07\n"
+        "gemm                      115,605,504       589,824     802,816  8.3e-07\n"
         "winograd F(2x2, 3x3)       51,380,224     1,048,576   7,225,344  4.6e-07\n"
         "winograd F(4x4, 3x3)       28,901,376     2,359,296   4,415,488  8.7e-06"
     )
@@ -291,6 +292,7 @@ def test_formulas_that_do_not_apply_say_why() -> None:
     table = topi.formulas(topi.conv2d(place(1, 8, 9, 9), place(8, 4, 3, 3, name="W"), 2, groups=2))
     assert [(f.name, f.why_not) for f in table if not f.applies] == [
         ("blocks", "there are 2 groups, but its products sum over all channels"),
+        ("gemm", "there are 2 groups, but its products sum over all channels"),
         ("winograd", "the strides are (2, 2), but the transforms are for 1"),
         ("winograd", "the strides are (2, 2), but the transforms are for 1"),
     ]

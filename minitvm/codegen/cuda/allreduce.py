@@ -40,13 +40,15 @@ class _Group:
 
     tags    their hardware indices, and `sizes` the number of threads along each
     rank    the position of a thread in its group, 0 .. size - 1
-    base    the position of its group's first thread in an array with one element a thread
+    base    where its group's first thread is in an array with one element a thread, and step the
+            distance from there to the next one; neighbours along threadIdx.x are adjacent
     """
 
     tags: tuple[str, ...]
     size: int
     rank: tir.Index
     base: tir.Index
+    step: int
     threads: int
 
 
@@ -127,7 +129,9 @@ class _Lowering:
         size, rank = self._numbered(ordered)
         others = [tag for tag in schedule.THREADS if tag not in tags]
         count, group = self._numbered(others)
-        return _Group(tuple(ordered), size, rank, tir.mul(group, size), size * count)
+        along_x = schedule.THREADS[0] in tags
+        base, step = (tir.mul(group, size), 1) if along_x else (group, count)
+        return _Group(tuple(ordered), size, rank, base, step, size * count)
 
     def _numbered(self, tags: Sequence[str]) -> tuple[int, tir.Index]:
         """Return how many threads there are along `tags`, and the number of a thread among them."""
@@ -183,12 +187,12 @@ def _in_shared_memory(
     The pass thread_sync adds the barriers.
     """
     copies = [tir.Buffer(f"{p.name}s", (group.threads,), p.dtype, "shared", ()) for p in parts]
-    place = tir.add(group.base, group.rank)
+    place = tir.add(group.base, tir.mul(group.rank, group.step))
     stmts: list[tir.Stmt] = [tir.Store(c, (place,), e) for c, e in zip(copies, mine, strict=True)]
     size = group.size
     while size > 1:
         half = -(-size // 2)
-        theirs = tuple(tir.Load(c, (tir.add(place, half),), c.dtype) for c in copies)
+        theirs = tuple(tir.Load(c, (tir.add(place, half * group.step),), c.dtype) for c in copies)
         take = tir.seq(
             _assign(parts, mark.reducer.combine(mine, theirs)),
             *(tir.Store(c, (place,), e) for c, e in zip(copies, mine, strict=True)),

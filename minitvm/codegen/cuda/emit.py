@@ -22,6 +22,7 @@ from .kernels import is_hardware, is_kernel, shared_elements
 
 SHORT = {tag: tag[0] + tag[-1] for tag in (*schedule.BLOCKS, *schedule.THREADS)}  # tx, by, ...
 WARP = "warp"
+WIDE = 4  # elements that cp4 copies
 IN_MATH = {  # intrinsics of the module math, which numba.cuda compiles
     *("exp", "exp2", "log", "log2", "log10", "sqrt", "sin", "cos", "tan", "atan", "asin", "acos"),
     *("log1p", "atan2", "hypot", "copysign", "sinh", "cosh", "tanh", "erf", "floor", "ceil"),
@@ -232,24 +233,57 @@ class CudaPrinter(NumbaPrinter):
             for part in s.body.body:
                 yield from self._vector(tir.For(s.var, s.extent, part, s.kind), depth)
             return
-        store, tab = s.body, TAB * depth
-        if s.extent == 4 and isinstance(store, tir.Store) and isinstance(store.value, tir.Load):
-            source = store.value
-            to, start = self._adjacent(s, store), self._adjacent(s, source)
-            if to is not None and start is not None:
-                names = self.name(store.buffer), self.name(source.buffer)
-                yield f"{tab}cp4({names[0]}, {to}, {names[1]}, {start})"
-                return
-            if start is not None and source.buffer.scope == "global":
-                wide = f"wide{self.vectors}"
-                self.vectors += 1
-                yield f"{tab}{wide} = cuda.local.array(4, {_type(source.dtype)})"
-                yield f"{tab}cp4({wide}, 0, {self.name(source.buffer)}, {start})"
-                v, place = self.name(s.var), self.offset(store.buffer, store.indices)
-                yield f"{tab}for {v} in range(4):"
-                yield f"{tab}{TAB}st({self.name(store.buffer)}, {place}, {wide}[{v}])"
-                return
+        if s.extent == WIDE and isinstance(s.body, tir.Store):
+            value, condition = s.body.value, None
+            match value:
+                case tir.IfThenElse(cond, tir.Load() as load, tir.Const(0)):
+                    value, condition = load, _condition_of_all(cond, s.var)
+                case _:
+                    pass
+            if isinstance(value, tir.Load) and (value is s.body.value or condition is not None):
+                lines = self._wide_copy(s, s.body, value, condition, depth)
+                if lines is not None:
+                    yield from lines
+                    return
         yield from self._statement(tir.For(s.var, s.extent, s.body), depth)
+
+    def _wide_copy(
+        self,
+        s: tir.For,
+        store: tir.Store,
+        source: tir.Load,
+        condition: tir.Expr | None,
+        depth: int,
+    ) -> list[str] | None:
+        """Print a copy of four elements, of zeros if `condition` fails; None if it is not wide.
+
+        The elements are in registers, in an array `wide0`, on their way to scattered places.
+        """
+        tab, to, start = TAB * depth, self._adjacent(s, store), self._adjacent(s, source)
+        names = self.name(store.buffer), self.name(source.buffer)
+        if start is None or (to is None and source.buffer.scope != "global"):
+            return None
+        if to is not None and condition is None:
+            return [f"{tab}cp4({names[0]}, {to}, {names[1]}, {start})"]
+        wide, v = f"wide{self.vectors}", self.name(s.var)
+        self.vectors += 1
+        lines = [f"{tab}{wide} = cuda.local.array({WIDE}, {_type(source.dtype)})"]
+        if condition is not None:
+            lines += [
+                f"{tab}for {v} in range({WIDE}):",
+                f"{tab}{TAB}{wide}[{v}] = {self._literal(tir.Const(0, source.dtype))}",
+                f"{tab}if {self.expr(condition)}:",
+            ]
+        inner = tab + TAB * (condition is not None)
+        lines.append(f"{inner}cp4({wide}, 0, {names[1]}, {start})")
+        if to is not None:
+            return [*lines, f"{tab}cp4({names[0]}, {to}, {wide}, 0)"]
+        place = self.offset(store.buffer, store.indices)
+        return [
+            *lines,
+            f"{tab}for {v} in range({WIDE}):",
+            f"{tab}{TAB}st({names[0]}, {place}, {wide}[{v}])",
+        ]
 
     def _adjacent(self, s: tir.For, access: tir.Store | tir.Load) -> str | None:
         """Print where the elements of a vectorized access begin; None if they are not adjacent."""
@@ -258,8 +292,8 @@ class CudaPrinter(NumbaPrinter):
         if b.scope == WARP or b.dtype.bytes != 4 or linear is None:
             return None
         stride, start = linear
-        aligned = all(c % 4 == 0 for _, c in tir.split_terms(start)[0])
-        aligned = aligned and tir.split_terms(start)[1] % 4 == 0
+        aligned = all(c % WIDE == 0 for _, c in tir.split_terms(start)[0])
+        aligned = aligned and tir.split_terms(start)[1] % WIDE == 0
         return self.expr(start) if tir.prove_equal(stride, 1) and aligned else None
 
     def _calls(self, s: tir.For, depth: int) -> Iterator[str]:
@@ -283,6 +317,25 @@ class CudaPrinter(NumbaPrinter):
         assert isinstance(s.extent, int)
         for n in range(s.extent):
             yield f"{TAB * depth}{step}({', '.join([str(n), *names])})"
+
+
+def _condition_of_all(cond: tir.Expr, v: tir.Var) -> tir.Expr | None:
+    """Return a condition equal to `cond` for v = 0 .. WIDE - 1, if there is one; otherwise None.
+
+    All four elements, or none, are inside an array whose edge is a multiple of four.
+    """
+    parts: list[tir.Expr] = []
+    for part in lowering.conjuncts(cond):
+        if not tir.free_of(part, (v,)):
+            match part:
+                case tir.Compare("<", a, b):
+                    terms, const = tir.split_terms(tir.sub(tir.sub(b, a), tir.mul(v, -1)))
+                case _:
+                    return None
+            if const % WIDE or any(c % WIDE or atom is v for atom, c in terms):
+                return None
+        parts.append(tir.substitute(part, {v: 0}))
+    return tir.all_of(*parts)
 
 
 def _is_power(n: int) -> bool:

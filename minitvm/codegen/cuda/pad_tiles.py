@@ -33,7 +33,8 @@ def _unguarded(s: tir.Stmt) -> tir.Stmt:
     loads = [n for x in stores for n in tir.walk(x.value) if isinstance(n, tir.Load)]
     if all(_fits(n.buffer, n.indices) for n in loads):
         return s.body  # it computes numbers that no one reads
-    if all(_scope(x.buffer) == "shared" for x in stores):
+    stored = {x.buffer for x in stores}
+    if not any(n.buffer in stored for n in loads):  # an update keeps its result, a copy may be zero
         return tir.rewrite(s.body, lambda x: _or_zero(s.cond, x) if isinstance(x, tir.Store) else x)
     return s
 

@@ -91,9 +91,13 @@ def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
 def _strides(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
     """Return the strides that storage_align asks for, or () without it.
 
-    A row of 16 elements with factor 2 and offset 1 becomes 17: strides (17, 1).
+    A row of 16 elements with factor 2 and offset 1 becomes 17: strides (17, 1). A layout permutes
+    the dimensions first.
     """
-    aligned = {d: (factor, offset) for d, factor, offset in stage.aligns}
+    axes, layout = stage.layout or ((), ())
+    aligned = {
+        layout.index(axes[d]) if axes else d: (factor, offset) for d, factor, offset in stage.aligns
+    }
     strides: list[tir.Index] = []
     step: tir.Index = 1
     for d in reversed(range(len(shape))):
