@@ -18,6 +18,7 @@ KINDS: tuple[Kind, ...] = ("vectorize", "unroll", "parallel")
 SET_BY_STEPS = ("double_buffer", "prefetch", *KINDS)  # keys that steps of their own set
 PRAGMAS = (  # the keys that passes act on; their values are a limit, or 0 or 1
     *("auto_unroll_max_step", "unroll_explicit"),
+    "async_copy",
     *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
 )
 REDUCES = "it is a reduce axis: its iterations all write the same element"

@@ -2,7 +2,7 @@
 
 # pyright: reportUnusedImport=false
 
-from .kernel import BARRIER, WARP_BARRIER
+from .kernel import ASYNC, ASYNC_WAIT, BARRIER, WARP_BARRIER
 from .report import AccessCounts, Fault, KernelError, KernelReport, Report, raise_faults
 from .run import run
 from .threads import Batch, Launch, launch_of, roots

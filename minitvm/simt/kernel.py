@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from . import report as faults
 from .memory import Memory
 from .report import AccessCounts, Fault, KernelReport
 from .shadow import MANY, Race, same
-from .threads import BATCH, Batch, Launch
+from .threads import BATCH, Batch, Lanes, Launch
 from .traffic import BANKS, SECTOR, WORD, Cost, cost
 from .values import Frame, Run, Values
 
 BARRIER = "syncthreads"
 WARP_BARRIER = "syncwarp"
+ASYNC = "async_copy"  # the pragma around copies that arrive when async_wait() is called
+ASYNC_WAIT = "async_wait"
 WIDE = (8, 16)  # the bytes of a vectorized access that a thread does at once
 
 
@@ -60,6 +62,8 @@ class Kernel(Values):
         self.stopped = False  # by a fault, before the end
         self._around: list[str] = []  # conditions and loops around that may split the threads
         self._vector: tir.For | None = None  # the innermost vectorized loop
+        self._late = False  # whether the copies being compiled are asynchronous
+        self._under_way: list[_Copy] = []
         self._reported: set[tuple[str, str, str]] = set()
         self._run = self.stmt(body)
 
@@ -198,6 +202,7 @@ class Kernel(Values):
 
     def start(self, batch: Batch) -> None:
         super().start(batch)
+        self._under_way.clear()
         self._costs.clear()  # the thread parts of indices differ between batches
 
     def width(self, index: tir.Index, element: int) -> tuple[int, int | None]:
@@ -219,7 +224,9 @@ class Kernel(Values):
             if memory.written is not None:
                 known = memory.written[at]
                 if not known.all():
-                    self.fault(faults.UNINITIALISED, text, ~known)
+                    copies = (c.at for c in self._under_way if c.memory is memory)
+                    late = any(np.isin(at, to).any() for to in copies)
+                    self.fault(faults.UNDER_WAY if late else faults.UNINITIALISED, text, ~known)
             if memory.shadow is not None:
                 for race in memory.shadow.read(at, self.batch, number):
                     self.race(memory, number, race)
@@ -254,8 +261,13 @@ class Kernel(Values):
             case tir.Allocate(buffer):
                 memory = self.memory(buffer)
                 return lambda _: memory.begin(self.batch, self.races)
-            case tir.Pragma(_, _, body):
-                return self.stmt(body)
+            case tir.Pragma(key, _, body):
+                outer, self._late = self._late, self._late or key == ASYNC
+                run = self.stmt(body)
+                self._late = outer
+                return run
+            case tir.Evaluate(tir.Call(name)) if name == ASYNC_WAIT:
+                return lambda _: self.arrive()
             case tir.Evaluate(tir.Call(name)) if name in (BARRIER, WARP_BARRIER):
                 return self.barrier(name)
             case tir.Evaluate(value):
@@ -362,22 +374,46 @@ class Kernel(Values):
     def store(self, s: tir.Store) -> Run:
         value, text = self.value(s.value), "\n".join(self.printer.lines(s)).strip()
         memory, index, number = self.access(s, text)
+        late = self._late
 
         def run(frame: Frame) -> None:
             new, at = value(frame), memory.at(self.batch, index(frame))
-            shadow = memory.shadow
-            if shadow is not None:
-                for race in shadow.write(at, self.batch, number, memory.data[at], new):
-                    self.race(memory, number, race)
-            memory.data[at] = new
-            if memory.written is not None:
-                memory.written[at] = True
-            if shadow is not None:
-                lost = shadow.lost(at, self.batch)
-                if lost.any():
-                    self.overwritten(memory, text, at, new, lost)
+            self.write(memory, number, text, at, new)
+            if late and memory.written is not None:
+                memory.poison_at(at)
+                lanes = self.batch.lanes()
+                new = np.broadcast_to(new, lanes.shape)
+                self._under_way.append(_Copy(memory, number, text, lanes, at, new))
 
         return run
+
+    def write(self, memory: Memory, number: int, text: str, at: Any, new: Any) -> None:
+        """Store the values of the active lanes, and report races."""
+        shadow = memory.shadow
+        if shadow is not None:
+            for race in shadow.write(at, self.batch, number, memory.data[at], new):
+                self.race(memory, number, race)
+        memory.data[at] = new
+        if memory.written is not None:
+            memory.written[at] = True
+        if shadow is not None:
+            lost = shadow.lost(at, self.batch)
+            if lost.any():
+                self.overwritten(memory, text, at, new, lost)
+
+    def arrive(self) -> None:
+        """Let the asynchronous copies of the active lanes arrive; each is a write at this time."""
+        batch, active, copies = self.batch, self.batch.active, self._under_way
+        self._under_way = []
+        for c in copies:
+            mine = np.isin(c.lanes, batch.of(batch.lane))
+            batch.active = c.lanes[mine]
+            self.write(c.memory, c.number, c.text, c.at[mine], c.new[mine])
+            batch.active = active
+            if not mine.all():
+                left = ~mine
+                rest = c._replace(lanes=c.lanes[left], at=c.at[left], new=c.new[left])
+                self._under_way.append(rest)
 
     def overwritten(self, memory: Memory, text: str, at: Any, new: Any, lost: Any) -> None:
         """Report that several lanes have stored to one element in one statement."""
@@ -389,6 +425,17 @@ class Kernel(Values):
         element = int(at[np.argmax(mask)]) % memory.size
         detail = f"other threads store to {where}[{element}] at the same time"
         self.fault(kind, text, mask, detail=detail)
+
+
+class _Copy(NamedTuple):
+    """An asynchronous copy that has not arrived: its access, and for each lane place and value."""
+
+    memory: Memory
+    number: int
+    text: str
+    lanes: Lanes
+    at: Any
+    new: Any
 
 
 def _is_hardware(s: tir.For) -> bool:

@@ -48,12 +48,17 @@ class Memory:
 
     def poison(self, shape: tuple[int, ...]) -> None:
         """Fill the memory so that no value of it is right by chance, and mark it as not written."""
-        dtype = self.buffer.dtype
         if self.written is None or self.data.shape != shape:
-            self.data = np.empty(shape, dtype.numpy)
+            self.data = np.empty(shape, self.buffer.dtype.numpy)
             self.written = np.empty(shape, np.bool_)
-        self.data.fill(np.nan if dtype.is_float else True if dtype.kind == "bool" else dtype.high)
-        self.written.fill(False)
+        self.poison_at(...)
+
+    def poison_at(self, at: Any) -> None:
+        """Do the same with some elements."""
+        dtype = self.buffer.dtype
+        assert self.written is not None
+        self.data[at] = np.nan if dtype.is_float else True if dtype.kind == "bool" else dtype.high
+        self.written[at] = False
 
     def watch(self, races: bool, copies: int = 1) -> None:
         """Forget all earlier accesses, and look for races of the following ones, or do not."""

@@ -11,6 +11,7 @@ from .threads import Launch, plural
 
 OUT_OF_BOUNDS = "out of bounds"
 UNINITIALISED = "read before it is written"
+UNDER_WAY = "read before it arrives"
 DIVERGENT = "divergent barrier"
 INACTIVE = "shuffle from an inactive lane"
 EXTENT = "wrong number of threads"
@@ -149,6 +150,7 @@ def raise_faults(name: str, faults: Sequence[Fault]) -> None:
 ADVICE = {
     OUT_OF_BOUNDS: "check the indices of the formula and the shapes of the arguments",
     UNINITIALISED: "let a thread write the element, and put a barrier after it",
+    UNDER_WAY: "wait for the asynchronous copy, and put a barrier after it",
     DIVERGENT: "move the barrier out of the condition, so that all threads of a block reach it",
     INACTIVE: "move the shuffle out of the condition, so that all lanes of a warp reach it",
     EXTENT: "launch as many threads as the loops have iterations",

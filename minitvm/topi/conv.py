@@ -211,6 +211,10 @@ def _matrix(
     shape: tuple[tir.Index, tir.Index], element: Callable[[Any, Any], Any], name: str, swap: bool
 ) -> te.Tensor:
     """Define a matrix, or its transpose with `swap`."""
+
+    def transposed(a: Any, b: Any) -> Any:
+        return element(b, a)
+
     if swap:
-        return te.compute(shape[::-1], lambda a, b: element(b, a), name=name, tag=INJECTIVE)
+        return te.compute(shape[::-1], transposed, name=name, tag=INJECTIVE)
     return te.compute(shape, element, name=name, tag=INJECTIVE)

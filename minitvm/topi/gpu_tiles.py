@@ -7,7 +7,7 @@ read as a matrix. This schedule computes tiles of it only, in shared memory (imp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,11 +18,6 @@ from .stages import axes_of, epilogue_through, is_product, reduce_axes_of
 WARP = 32
 WIDE = 4  # elements that a thread loads or stores at once
 Axes: TypeAlias = Sequence[te.Axis]
-K_FIRST: Mapping[int, Callable[..., tuple[tir.Index, ...]]] = {  # by the number of dimensions
-    2: lambda i, k: (k, i),
-    3: lambda b, i, k: (b, k, i),
-    4: lambda a, b, i, k: (a, b, k, i),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +164,10 @@ def _fetch(
     else:
         shared = s[s.cache_read(operand, "shared", [registers])]
         together = WIDE if _is_multiple(operand.shape[-1]) else 1
-    if k_last and operand.ndim in K_FIRST:  # neighbours along the other index are loaded at once
-        shared.transform_layout(K_FIRST[operand.ndim])
+    if k_last:  # store k first, since neighbours along the other index are loaded at once
+        axes = tuple(a.name for a in axes_of(shared))
+        layout = (*axes[:-2], axes[-1], axes[-2])
+        s.apply(schedule.TransformLayout(shared.name, axes, layout))
         shared.storage_align(axes_of(shared)[-1], WARP, WIDE)  # neighbours along k in other banks
     near = s[s.cache_read(shared.op.output(0), "local", [registers])]
     near.compute_at(registers, loops[1])

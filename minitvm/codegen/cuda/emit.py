@@ -3,7 +3,7 @@
 Rules that decide the quality of the code (measured on SASS for sm_90):
 - ld(A, i) and st(A, i, v) access shared and global memory. A signed index on [] costs a test for
   negative values that keeps NVVM from joining loads; local arrays, which become registers, use [].
-- cp4 copies four elements at once, in 16 bytes.
+- cp16 copies 16 bytes at once; cp_async16 does not wait for them (copies.py).
 - Loops of known length are not written out: NVVM unrolls them, and numba's own passes are slow on
   long sources. An unrolled loop that contains loops calls a device function once per iteration.
 """
@@ -13,16 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minitvm import schedule, simt, tir
-from minitvm.base import BOOL, BuildError, DType
+from minitvm.base import BuildError, DType
 
-from ..common import clean, flat, parameters
-from ..numba import NumbaPrinter
+from ..common import clean, parameters
 from ..python import ATOM, INTRINSICS, TAB
+from .copies import ACCESSES, WARP, CopyPrinter, type_name
 from .kernels import is_hardware, is_kernel, shared_elements
 
 SHORT = {tag: tag[0] + tag[-1] for tag in (*schedule.BLOCKS, *schedule.THREADS)}  # tx, by, ...
-WARP = "warp"
-WIDE = 4  # elements that cp4 copies
 IN_MATH = {  # intrinsics of the module math, which numba.cuda compiles
     *("exp", "exp2", "log", "log2", "log10", "sqrt", "sin", "cos", "tan", "atan", "asin", "acos"),
     *("log1p", "atan2", "hypot", "copysign", "sinh", "cosh", "tanh", "erf", "floor", "ceil"),
@@ -49,7 +47,7 @@ import math
 import numpy as np
 from numba import cuda
 
-from minitvm.runtime.gpu_access import cp4, ld, st
+from minitvm.runtime.gpu_access import {}
 """
 
 
@@ -66,7 +64,7 @@ def emit_cuda(f: tir.PrimFunc) -> str:
         for p in params:
             printer.name(p)
         if isinstance(root, tir.Allocate) and root.buffer.scope == "global":
-            size, dtype = printer.expr(tir.elements(root.buffer)), _type(root.buffer.dtype)
+            size, dtype = printer.expr(tir.elements(root.buffer)), type_name(root.buffer.dtype)
             params = (*params, root.buffer)
             host.append(f"{TAB}{printer.name(root.buffer)} = cuda.device_array({size}, {dtype})")
         elif is_kernel(root):
@@ -81,7 +79,8 @@ def emit_cuda(f: tir.PrimFunc) -> str:
     launch = "\n".join([f"def {name}({signature}):", *(host or [f"{TAB}pass"])])
     text = "\n\n\n".join(parts)
     helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
-    return f"{HEAD}{helpers}\n\n{text}\n\n\n{launch}\n"
+    used = ", ".join(name for name in ACCESSES if f"{name}(" in text)
+    return f"{HEAD.format(used)}{helpers}\n\n{text}\n\n\n{launch}\n"
 
 
 def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> tuple[str, str, str]:
@@ -104,19 +103,14 @@ def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> tuple[str, str, str]:
     return grid, block, " and ".join(f"{printer.expr(n)} > 0" for n in symbolic)
 
 
-def _type(dtype: DType) -> str:
-    return f"np.{'bool_' if dtype is BOOL else dtype}"
-
-
-class CudaPrinter(NumbaPrinter):
+class CudaPrinter(CopyPrinter):
     """A printer of one kernel. Loops over hardware threads are variables: tx, ty, bx, ..."""
 
     def __init__(self, function: str) -> None:
-        super().__init__(())
-        self.used |= {*SHORT.values(), WARP, "ld", "st", "cp4", "cuda", function}
+        super().__init__()
+        self.used |= {*SHORT.values(), WARP, *ACCESSES, "cuda", function}
         self.devices: list[str] = []
         self.warps = 1
-        self.vectors = 0
 
     def kernel(self, name: str, params: tuple[tir.Buffer | tir.Var, ...], body: tir.Stmt) -> str:
         """Return the source of a kernel, after the device functions that it calls."""
@@ -135,7 +129,7 @@ class CudaPrinter(NumbaPrinter):
             elements, copies = tir.elements(b), self.warps if b.scope == WARP else 1
             assert isinstance(elements, int)  # check_launch refuses other sizes
             size = shared_elements(b, elements * copies)
-            lines.append(f"{TAB}{self.name(b)} = cuda.shared.array({size}, {_type(b.dtype)})")
+            lines.append(f"{TAB}{self.name(b)} = cuda.shared.array({size}, {type_name(b.dtype)})")
         if any(b.scope == WARP for b in shared):
             x, y = launch.block[:2]
             lines.append(f"{TAB}{WARP} = {self._thread_number(x, y)} // {schedule.WARP}")
@@ -148,11 +142,6 @@ class CudaPrinter(NumbaPrinter):
         return f"(cuda.threadIdx.x + {x} * (cuda.threadIdx.y + {y} * cuda.threadIdx.z))"
 
     # expressions
-
-    def offset(self, b: tir.Buffer, indices: tuple[tir.Index, ...]) -> str:
-        """Print the offset of an element; each warp has a part of the memory of scope "warp"."""
-        i = self.expr(flat(b, indices))
-        return f"{WARP} * {self.expr(tir.elements(b), 7)} + {i}" if b.scope == WARP else i
 
     def element(self, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> str:
         i = self.offset(buffer, indices)
@@ -213,88 +202,27 @@ class CudaPrinter(NumbaPrinter):
             case tir.For() if is_hardware(s):
                 yield from self.lines(s.body, depth)
             case tir.For(kind="vectorize"):
-                yield from self._vector(s, depth)
+                yield from self.vector(s, depth)
             case tir.For(kind="unroll") if _contains_loops(s.body):
                 yield from self._calls(s, depth)
             case tir.Allocate(b):
                 if b.scope.partition(".")[0] == "local":
                     size = self.expr(tir.elements(b))
-                    yield f"{tab}{self.name(b)} = cuda.local.array({size}, {_type(b.dtype)})"
+                    yield f"{tab}{self.name(b)} = cuda.local.array({size}, {type_name(b.dtype)})"
             case tir.Store(b, indices, value) if b.scope.partition(".")[0] != "local":
-                yield f"{tab}st({self.name(b)}, {self.offset(b, indices)}, {self._stored(value)})"
+                late = self.late_copy(s) if self.asynchronous else None
+                stored = f"st({self.name(b)}, {self.offset(b, indices)}, {self._stored(value)})"
+                yield f"{tab}{late or stored}"
+            case tir.Pragma(simt.ASYNC, _, body):
+                self.asynchronous = True
+                yield from self.lines(body, depth)
+                self.asynchronous = False
+            case tir.Evaluate(tir.Call(simt.ASYNC_WAIT)):
+                yield f"{tab}cp_async_wait()"
             case tir.Evaluate(tir.Call(name)) if name in (simt.BARRIER, simt.WARP_BARRIER):
                 yield f"{tab}cuda.{name}()"
             case _:
                 yield from super()._statement(s, depth)
-
-    def _vector(self, s: tir.For, depth: int) -> Iterator[str]:
-        """Print a vectorized loop: for v: A[i + v] = B[j + v]  ->  cp4(A, i, B, j)."""
-        if isinstance(s.body, tir.Seq):
-            for part in s.body.body:
-                yield from self._vector(tir.For(s.var, s.extent, part, s.kind), depth)
-            return
-        if s.extent == WIDE and isinstance(s.body, tir.Store):
-            value, condition = s.body.value, None
-            match value:
-                case tir.IfThenElse(cond, tir.Load() as load, tir.Const(0)):
-                    value, condition = load, _condition_of_all(cond, s.var)
-                case _:
-                    pass
-            if isinstance(value, tir.Load) and (value is s.body.value or condition is not None):
-                lines = self._wide_copy(s, s.body, value, condition, depth)
-                if lines is not None:
-                    yield from lines
-                    return
-        yield from self._statement(tir.For(s.var, s.extent, s.body), depth)
-
-    def _wide_copy(
-        self,
-        s: tir.For,
-        store: tir.Store,
-        source: tir.Load,
-        condition: tir.Expr | None,
-        depth: int,
-    ) -> list[str] | None:
-        """Print a copy of four elements, of zeros if `condition` fails; None if it is not wide.
-
-        The elements are in registers, in an array `wide0`, on their way to scattered places.
-        """
-        tab, to, start = TAB * depth, self._adjacent(s, store), self._adjacent(s, source)
-        names = self.name(store.buffer), self.name(source.buffer)
-        if start is None or (to is None and source.buffer.scope != "global"):
-            return None
-        if to is not None and condition is None:
-            return [f"{tab}cp4({names[0]}, {to}, {names[1]}, {start})"]
-        wide, v = f"wide{self.vectors}", self.name(s.var)
-        self.vectors += 1
-        lines = [f"{tab}{wide} = cuda.local.array({WIDE}, {_type(source.dtype)})"]
-        if condition is not None:
-            lines += [
-                f"{tab}for {v} in range({WIDE}):",
-                f"{tab}{TAB}{wide}[{v}] = {self._literal(tir.Const(0, source.dtype))}",
-                f"{tab}if {self.expr(condition)}:",
-            ]
-        inner = tab + TAB * (condition is not None)
-        lines.append(f"{inner}cp4({wide}, 0, {names[1]}, {start})")
-        if to is not None:
-            return [*lines, f"{tab}cp4({names[0]}, {to}, {wide}, 0)"]
-        place = self.offset(store.buffer, store.indices)
-        return [
-            *lines,
-            f"{tab}for {v} in range({WIDE}):",
-            f"{tab}{TAB}st({names[0]}, {place}, {wide}[{v}])",
-        ]
-
-    def _adjacent(self, s: tir.For, access: tir.Store | tir.Load) -> str | None:
-        """Print where the elements of a vectorized access begin; None if they are not adjacent."""
-        b, i = access.buffer, flat(access.buffer, access.indices)
-        linear = tir.coefficient(i, s.var)
-        if b.scope == WARP or b.dtype.bytes != 4 or linear is None:
-            return None
-        stride, start = linear
-        aligned = all(c % WIDE == 0 for _, c in tir.split_terms(start)[0])
-        aligned = aligned and tir.split_terms(start)[1] % WIDE == 0
-        return self.expr(start) if tir.prove_equal(stride, 1) and aligned else None
 
     def _calls(self, s: tir.For, depth: int) -> Iterator[str]:
         """Print an unrolled loop as calls of a device function, one for each iteration."""
@@ -317,25 +245,6 @@ class CudaPrinter(NumbaPrinter):
         assert isinstance(s.extent, int)
         for n in range(s.extent):
             yield f"{TAB * depth}{step}({', '.join([str(n), *names])})"
-
-
-def _condition_of_all(cond: tir.Expr, v: tir.Var) -> tir.Expr | None:
-    """Return a condition equal to `cond` for v = 0 .. WIDE - 1, if there is one; otherwise None.
-
-    All four elements, or none, are inside an array whose edge is a multiple of four.
-    """
-    parts: list[tir.Expr] = []
-    for part in lowering.conjuncts(cond):
-        if not tir.free_of(part, (v,)):
-            match part:
-                case tir.Compare("<", a, b):
-                    terms, const = tir.split_terms(tir.sub(tir.sub(b, a), tir.mul(v, -1)))
-                case _:
-                    return None
-            if const % WIDE or any(c % WIDE or atom is v for atom, c in terms):
-                return None
-        parts.append(tir.substitute(part, {v: 0}))
-    return tir.all_of(*parts)
 
 
 def _is_power(n: int) -> bool:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from minitvm import schedule, simt, tir
 from minitvm.base import INT32
 
-BARRIER, WARP_BARRIER = (
-    tir.Evaluate(tir.Call(name, (), INT32)) for name in (simt.BARRIER, simt.WARP_BARRIER)
+BARRIER, WARP_BARRIER, ASYNC_WAIT = (
+    tir.Evaluate(tir.Call(name, (), INT32))
+    for name in (simt.BARRIER, simt.WARP_BARRIER, simt.ASYNC_WAIT)
 )
 
-UNIT = 16  # bytes of what cp4 copies: its addresses are multiples of them
+UNIT = 16  # bytes of what cp16 copies: its addresses are multiples of them
 
 
 def shared_elements(buffer: tir.Buffer, size: int) -> int:
@@ -21,6 +22,21 @@ def shared_elements(buffer: tir.Buffer, size: int) -> int:
     """
     unit = max(1, UNIT // buffer.dtype.bytes)
     return -(-size // unit) * unit
+
+
+def copied(value: tir.Expr) -> tuple[tir.Load, tir.Expr] | None:
+    """Return (what is copied, on which condition) if `value` is an element, or else zero.
+
+    A[i]                      ->  A[i], True
+    A[i] if i < n else 0.0    ->  A[i], i < n
+    """
+    match value:
+        case tir.Load():
+            return value, tir.TRUE
+        case tir.IfThenElse(cond, tir.Load() as load, tir.Const(0)):
+            return load, cond
+        case _:
+            return None
 
 
 def is_barrier(s: tir.Stmt, *, warp: bool = False) -> bool:

@@ -40,8 +40,13 @@ def _unguarded(s: tir.Stmt) -> tir.Stmt:
 
 
 def _or_zero(cond: tir.Expr, s: tir.Store) -> tir.Stmt:
-    zero = tir.const(0, s.buffer.dtype)
-    return tir.Store(s.buffer, s.indices, tir.IfThenElse(cond, s.value, zero, s.buffer.dtype))
+    value, zero = s.value, tir.const(0, s.buffer.dtype)
+    match value:
+        case tir.IfThenElse(inner, e, tir.Const(0)):  # a guard inside this one
+            cond, value = tir.all_of(cond, inner), e
+        case _:
+            pass
+    return tir.Store(s.buffer, s.indices, tir.IfThenElse(cond, value, zero, s.buffer.dtype))
 
 
 def _fits(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> bool:

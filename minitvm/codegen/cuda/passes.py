@@ -3,6 +3,7 @@
 from minitvm import lowering
 
 from .allreduce import lower_allreduce
+from .async_copy import wait_for_copies
 from .check_launch import check_launch
 from .one_thread import one_thread
 from .pad_tiles import pad_tiles
@@ -18,6 +19,7 @@ PASSES: tuple[lowering.Pass, ...] = (
     lowering.tighten,
     lowering.inject_virtual_thread,
     lowering.inject_double_buffer,
+    wait_for_copies,  #               cp_async(S, A); use S     ->  cp_async(S, A); wait; use S
     store_late,  #                    S[i + 1] = A[i + 1]; use  ->  R = A[i + 1]; use; S[i + 1] = R
     lowering.tidy,
     one_thread,  #                    S[0] = A[0]               ->  if t == 0: S[0] = A[0]

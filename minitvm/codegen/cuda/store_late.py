@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitvm import tir
+from minitvm import simt, tir
 
 from .kernels import is_hardware
 
@@ -18,7 +18,8 @@ def store_late(body: tir.Stmt) -> tir.Stmt:
                                                       S[(k + 1) % 2] = R
 
     A store waits for its load. In the first form the products wait, too, since they come after the
-    store; in the second form they run while the load is under way.
+    store; in the second form they run while the load is under way. Asynchronous copies need none of
+    this.
     """
     return tir.rewrite(body, _in_loop)
 
@@ -55,7 +56,8 @@ def _halves(s: tir.Stmt, written: set[tir.Buffer]) -> tuple[tir.Buffer, tir.Stmt
     inside = list(tir.every(s))
     stores = [x for x in inside if isinstance(x, tir.Store)]
     loops = [x for x in inside if isinstance(x, tir.For) and not is_hardware(x)]
-    if len(stores) != 1 or any(isinstance(x, tir.Evaluate) for x in inside):
+    late = any(isinstance(x, tir.Pragma) and x.key == simt.ASYNC for x in inside)
+    if len(stores) != 1 or late or any(isinstance(x, tir.Evaluate) for x in inside):
         return None
     (store,) = stores
     loads = [n for n in tir.walk(store.value) if isinstance(n, tir.Load)]

@@ -73,10 +73,12 @@ def in_registers(
     vthreads: int = 1,
     wide: int = 1,
     double: bool = False,
+    late: bool = False,
     turned: str = "",
 ) -> Program:
     """Multiply tiles of tile x tile, in steps of `depth`; a thread computes each x each results.
 
+    late     whether the tiles are fetched by asynchronous copies
     turned   how the tile of A is transposed in shared memory: "layout" of its buffer, or a "stage"
              of its own, whose rows have gaps; "" for not at all
     """
@@ -127,6 +129,8 @@ def in_registers(
         bind(s, t, ty=ty_, tx=tx_)
         if double:
             s[t].double_buffer()
+        if late:
+            s[t].pragma(s[t].leaf_iter_vars[0], "async_copy")
     return Program(s, [A, B, C], np.matmul)
 
 
@@ -280,6 +284,12 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "double buffer": lambda: in_registers(wide=4, double=True),
     "everything": lambda: in_registers(vthreads=1, wide=4, double=True, turned="layout"),
     "everything, padded": lambda: in_registers(wide=4, double=True, turned="stage"),
+    "late copies": lambda: in_registers(wide=4, late=True),
+    "late copies, double buffer": lambda: in_registers(wide=4, late=True, double=True),
+    "late copies, transposed": lambda: in_registers(
+        wide=4, late=True, double=True, turned="layout"
+    ),
+    "late copies, ragged": lambda: in_registers(50, late=True, double=True),
     "in registers, ragged": lambda: in_registers(50),
     "in registers, ragged, double buffer": lambda: in_registers(50, double=True),
     "ragged": ragged,
@@ -298,6 +308,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 }
 
 
-def barriers(f: tir.PrimFunc) -> int:
-    """Count the barriers of a program."""
-    return sum(isinstance(n, tir.Call) and n.name.startswith("sync") for n in tir.walk(f.body))
+def barriers(f: tir.PrimFunc, name: str = "sync") -> int:
+    """Count the barriers of a program, or other calls whose names begin with `name`."""
+    return sum(isinstance(n, tir.Call) and n.name.startswith(name) for n in tir.walk(f.body))

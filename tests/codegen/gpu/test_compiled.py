@@ -60,6 +60,19 @@ def test_a_product_moves_16_bytes_at_a_time_and_loads_early() -> None:
 
 
 @compiles
+def test_late_copies_pass_by_the_registers() -> None:
+    codes = built(large(1024, late=True, double=True)).source("sass")
+    assert (
+        len(re.findall(r"LDGSTS\.E\.\w+\.128 ", codes)) == 4
+    )  # both tiles, before the loop and in it
+    assert "LDG." not in codes
+    assert not re.search(r"\bSTS\b", codes)
+    ragged_edges = built(PROGRAMS["late copies, ragged"]()).source("sass")
+    assert "LDGSTS.E " in ragged_edges
+    assert "LDG." not in ragged_edges
+
+
+@compiles
 @pytest.mark.parametrize(
     "name",
     ["tiled, ragged", "everything, padded", "two kernels", "warp memory", "softmax", "fused"],

@@ -30,13 +30,13 @@ def test_a_schedule_computes_what_numpy_computes(name: str) -> None:
     assert f.check(*arrays, out).ok
 
 
-def without(f: tir.PrimFunc, number: int) -> tir.PrimFunc:
-    """Return the program without its barrier of this number."""
-    found = iter(range(barriers(f)))
+def without(f: tir.PrimFunc, number: int, call: str = "sync") -> tir.PrimFunc:
+    """Return the program without its barrier, or its call of another name, of this number."""
+    found = iter(range(barriers(f, call)))
 
     def removed(s: tir.Stmt) -> tir.Stmt:
         match s:
-            case tir.Evaluate(tir.Call(name)) if name.startswith("sync"):
+            case tir.Evaluate(tir.Call(name)) if name.startswith(call):
                 return tir.NOTHING if next(found) == number else s
             case _:
                 return s
@@ -52,6 +52,37 @@ def test_every_barrier_is_needed(name: str) -> None:
     out = np.zeros(program.args[-1].shape, np.float32)
     for number in range(barriers(f)):
         assert simt.run(without(f, number), [*arrays, out]).races, f"barrier {number}"
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.startswith("late")])
+def test_every_wait_is_needed(name: str) -> None:
+    program = PROGRAMS[name]()
+    f = tvm.lower(program.schedule, program.args, target=SIMULATED)
+    arrays, out = program.arrays(), np.zeros(program.args[-1].shape, np.float32)
+    waits = barriers(f, simt.ASYNC_WAIT)
+    assert waits == (1 if name == "late copies" else 2)  # before the loop over k, and in it
+    for number in range(waits):
+        faults = simt.run(without(f, number, simt.ASYNC_WAIT), [*arrays, out]).faults
+        assert faults[0].kind == "read before it arrives", f"wait {number}"
+        assert "A_shared[" in faults[0].access
+
+
+def test_a_barrier_before_the_wait_does_not_help() -> None:
+    program = PROGRAMS["late copies"]()
+    f = tvm.lower(program.schedule, program.args, target=SIMULATED)
+
+    def swapped(s: tir.Stmt) -> tir.Stmt:
+        match s:
+            case tir.Evaluate(tir.Call(simt.ASYNC_WAIT)):
+                return tir.Evaluate(replace(s.value, name=simt.BARRIER))
+            case tir.Evaluate(tir.Call(simt.BARRIER)):
+                return tir.Evaluate(replace(s.value, name=simt.ASYNC_WAIT))
+            case _:
+                return s
+
+    out = np.zeros((64, 64), np.float32)
+    report = simt.run(replace(f, body=tir.rewrite(f.body, swapped)), [*program.arrays(), out])
+    assert "read after write" in {fault.kind for fault in report.faults}
 
 
 @pytest.mark.parametrize("threads", [20, 32])  # in shared memory, and by shuffles

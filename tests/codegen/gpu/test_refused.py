@@ -84,6 +84,24 @@ def test_a_barrier_that_some_threads_would_not_reach() -> None:
     np.testing.assert_array_equal(b, a[:, ::-1])
 
 
+def test_a_late_copy_of_what_is_computed() -> None:
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: A[i] * 2, name="B")
+    C = te.compute((64,), lambda i: B[63 - i], name="C")
+    s = te.create_schedule(C.op)
+    block, inner = s[C].split(C.op.axis[0], 32)
+    bind(s, C, bx=block, tx=inner)
+    s[B].compute_at(s[C], block)
+    s[B].pragma(B.op.axis[0], "async_copy")
+    bind(s, B, tx=B.op.axis[0])
+    s[B].set_scope("shared")
+    assert "async_copy of B: A[" in (message := refusal(s, [A, C]))
+    assert "is no element of global memory\n  try: cache_read, which copies" in message
+    s, args = copy(64, 32)
+    s[args[1]].pragma(s[args[1]].leaf_iter_vars[0], "async_copy")
+    assert "async_copy of B: it is in global memory" in refusal(s, args)
+
+
 def test_a_thread_that_reads_what_another_writes_in_the_same_statement() -> None:
     buffer = tir.Buffer("A", (64,), tvm.base.dtype("float32"))
     t = tir.Var("t", 0, 31)
