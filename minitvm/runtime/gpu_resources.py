@@ -19,7 +19,8 @@ SHARED_BYTES = 228 << 10
 RESERVED_SHARED = 1 << 10  # bytes of each block that CUDA itself uses
 SHARED_UNIT = 128
 
-MULTIPLY_ADDS = ("FFMA", "FFMA2", "DFMA")  # not HFMA2, which ptxas also uses to load constants
+# HMMA is a product of tiles on tensor cores. Not HFMA2, which ptxas also uses to load constants.
+MULTIPLY_ADDS = ("FFMA", "FFMA2", "DFMA", "HMMA")
 INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)([^;]*)")
 LABEL = re.compile(r"^(\.L_\w+):")
 TARGET = re.compile(r"`\((\.L_\w+)\)")

@@ -40,6 +40,6 @@ def is_shared_by(scope: str, tag: str) -> bool:
     The threads of a block share "shared" memory; along threadIdx.x, at most WARP threads share
     "warp" memory.
     """
-    if scope == "warp" and tag == "threadIdx.x":
+    if scope.partition(".")[0] == "warp" and tag == "threadIdx.x":
         return True
     return scope_rank(scope) <= thread_rank(tag)

@@ -5,5 +5,17 @@
 from .kernel import ASYNC, ASYNC_WAIT, BARRIER, WARP_BARRIER
 from .report import AccessCounts, Fault, KernelError, KernelReport, Report, raise_faults
 from .run import run
+from .tensor_core import (
+    FRAGMENTS,
+    IN_MEMORY,
+    INSTRUCTIONS,
+    LOAD_A,
+    LOAD_B,
+    SCOPE,
+    STORE,
+    SYNC,
+    ZERO,
+    local_elements,
+)
 from .threads import Batch, Launch, launch_of, roots
 from .values import SHUFFLES

@@ -224,15 +224,19 @@ class Kernel(Values):
             if memory.written is not None:
                 known = memory.written[at]
                 if not known.all():
-                    copies = (c.at for c in self._under_way if c.memory is memory)
-                    late = any(np.isin(at, to).any() for to in copies)
-                    self.fault(faults.UNDER_WAY if late else faults.UNINITIALISED, text, ~known)
+                    self.unwritten(memory, at, text, ~known)
             if memory.shadow is not None:
                 for race in memory.shadow.read(at, self.batch, number):
                     self.race(memory, number, race)
             return memory.data[at]
 
         return run
+
+    def unwritten(self, memory: Memory, at: Any, text: str, mask: Any = None) -> None:
+        """Report a read of elements that no thread has written, or that have not arrived."""
+        copies = (c.at for c in self._under_way if c.memory is memory)
+        late = any(np.isin(at, to).any() for to in copies)
+        self.fault(faults.UNDER_WAY if late else faults.UNINITIALISED, text, mask)
 
     # statements
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from minitvm import tir
 
-from .kernel import Kernel
 from .memory import Memory
 from .report import KernelReport, Report
+from .tensor_kernel import TensorKernel
 from .threads import Launch, launch_of, roots
 
 
@@ -36,6 +36,7 @@ def run(
     arrays = zip((*f.params, *f.packed), args, strict=True)
     memories = {p: _argument(p, a) for p, a in arrays if isinstance(p, tir.Buffer)}
     stored = {s.buffer for s in tir.every(f.body) if isinstance(s, tir.Store)}
+    stored |= {e.first.buffer for e in tir.walk(f.body) if tir.is_written(e)}
     printer, reports = f.printer(), list[KernelReport]()
     with np.errstate(all="ignore"):
         for number, root in enumerate(roots(f.body)):
@@ -47,7 +48,9 @@ def run(
             for buffer, memory in memories.items():  # the end of a kernel orders all accesses
                 memory.watch(races and buffer in stored)
             grid = launch or launch_of(root, values)
-            kernel = Kernel(name, root, memories, grid, printer, races=races, counters=counters)
+            kernel = TensorKernel(
+                name, root, memories, grid, printer, races=races, counters=counters
+            )
             reports.append(kernel.run(values))
             if kernel.stopped:
                 break

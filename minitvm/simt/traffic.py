@@ -44,8 +44,8 @@ def cost(space: str, index: Any, batch: Batch, element: int, width: int) -> Cost
     warps = _warps(index, batch)
     if space == "global":
         return _global(_widened(warps, width), len(warps), element)
-    quarters = _widened(warps, width).reshape(-1, WARP) if width > 1 else warps
-    return _shared(quarters, len(warps), element)
+    lanes = min(WARP, BANKS * WORD // (width * element))  # served at a time
+    return _shared(_widened(warps, width).reshape(-1, lanes * width), len(warps), element)
 
 
 def _warps(index: Any, batch: Batch) -> Numbers:

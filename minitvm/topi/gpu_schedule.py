@@ -10,26 +10,48 @@ from .gpu_tiles import schedule_tiles, tile_of
 from .loops import row_members
 from .norm import ROW
 from .stages import axes_of, epilogue_through, reduce_axes_of
+from .tensor_cores import schedule_tensor_cores, warp_tile_of
 
 THREADS = 256  # of a block, where nothing else decides
 MANY = 4096  # results that keep a GPU busy with one thread each
 WARP = 32
+FIRST_WITH_CORES = 80  # sm_80 has asynchronous copies, and mma for float16 and bfloat16
 FAST_BYTES = 32 << 10  # shared memory that the rows of a block may take
 
 
-def schedule_gpu(s: te.Schedule) -> None:
+def schedule_gpu(s: te.Schedule, arch: str = "") -> None:
     """Bind the loops of all stages to blocks and threads.
 
-    A matrix product is computed in tiles, with the elementwise stage after it. A row that is
-    normalised, as by softmax, stays in the shared memory of a block. Threads reduce long rows
-    together, and columns too if there are few. All other stages have a thread for each element.
+    A matrix product is computed in tiles, with the elementwise stage after it; on tensor cores, if
+    it multiplies float16, adds float32, and consists of whole tiles. A row that is normalised, as
+    by softmax, stays in the shared memory of a block. Threads reduce long rows together, and
+    columns too if there are few. All other stages have a thread for each element.
+
+    arch   the GPU, such as "sm_80"; by default one with tensor cores
     """
     done: set[str] = set()
-    for rule, stages in ((_product, s.stages), (_rows, s.stages[::-1]), (_other, s.stages)):
+    on_cores = ((_on_tensor_cores, s.stages),) if _has_tensor_cores(arch) else ()
+    for rule, stages in (
+        *on_cores,
+        (_product, s.stages),
+        (_rows, s.stages[::-1]),
+        (_other, s.stages),
+    ):
         for stage in stages:
             op = stage.op
             if isinstance(op, te.ComputeOp) and not stage.is_inlined and stage.name not in done:
                 done |= rule(s, stage, op, done)
+
+
+def _has_tensor_cores(arch: str) -> bool:
+    """Return whether a GPU has the instructions of tensor_cores.py: Ampere and later ones."""
+    return int(arch.removeprefix("sm_") or FIRST_WITH_CORES) >= FIRST_WITH_CORES
+
+
+def _on_tensor_cores(s: te.Schedule, _: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:
+    del done
+    tile = warp_tile_of(op)
+    return set() if tile is None else schedule_tensor_cores(s, op, tile)
 
 
 def _product(s: te.Schedule, _: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:

@@ -15,7 +15,10 @@ from .kernels import UNIT, copied
 WARP = "warp"  # a scope of memory, and the name of the variable that numbers the warps of a block
 WORD = 4  # bytes, the least that an asynchronous copy moves
 # What runtime.gpu_access has for printed source.
-ACCESSES = ("cp16", "cp_async16", "cp_async4", "cp_async_wait", "ld", "st")
+ACCESSES = (
+    *("cp16", "cp_async16", "cp_async4", "cp_async_wait", "ld", "ldmatrix_a", "ldmatrix_b"),
+    *("mma_bf16", "mma_f16", "st"),
+)
 
 
 def type_name(dtype: DType) -> str:

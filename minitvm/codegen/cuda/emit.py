@@ -17,8 +17,9 @@ from minitvm.base import BuildError, DType
 
 from ..common import clean, parameters
 from ..python import ATOM, INTRINSICS, TAB
-from .copies import ACCESSES, WARP, CopyPrinter, type_name
+from .copies import ACCESSES, WARP, type_name
 from .kernels import is_hardware, is_kernel, shared_elements
+from .tensor_cores import LANE, STORE_TILE, TensorPrinter, has_instructions, in_registers
 
 SHORT = {tag: tag[0] + tag[-1] for tag in (*schedule.BLOCKS, *schedule.THREADS)}  # tx, by, ...
 IN_MATH = {  # intrinsics of the module math, which numba.cuda compiles
@@ -28,6 +29,7 @@ IN_MATH = {  # intrinsics of the module math, which numba.cuda compiles
 }
 SAME_TYPE = {"isnan", "isfinite", "isinf"}  # their results need no conversion
 HELPERS = {
+    "store_tile": STORE_TILE,
     "maximum": '''
 @cuda.jit(device=True)
 def maximum(a, b):
@@ -79,7 +81,7 @@ def emit_cuda(f: tir.PrimFunc) -> str:
     launch = "\n".join([f"def {name}({signature}):", *(host or [f"{TAB}pass"])])
     text = "\n\n\n".join(parts)
     helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
-    used = ", ".join(name for name in ACCESSES if f"{name}(" in text)
+    used = ", ".join(name for name in ACCESSES if f"{name}(" in helpers + text)
     return f"{HEAD.format(used)}{helpers}\n\n{text}\n\n\n{launch}\n"
 
 
@@ -103,12 +105,12 @@ def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> tuple[str, str, str]:
     return grid, block, " and ".join(f"{printer.expr(n)} > 0" for n in symbolic)
 
 
-class CudaPrinter(CopyPrinter):
+class CudaPrinter(TensorPrinter):
     """A printer of one kernel. Loops over hardware threads are variables: tx, ty, bx, ..."""
 
     def __init__(self, function: str) -> None:
         super().__init__()
-        self.used |= {*SHORT.values(), WARP, *ACCESSES, "cuda", function}
+        self.used |= {*SHORT.values(), WARP, LANE, *ACCESSES, "cuda", function}
         self.devices: list[str] = []
         self.warps = 1
 
@@ -125,7 +127,7 @@ class CudaPrinter(CopyPrinter):
             if loops:
                 lines.append(f"{TAB}{short} = cuda.{tag}")
         shared = {s.buffer: None for s in inside if isinstance(s, tir.Allocate)}
-        for b in (b for b in shared if b.scope.partition(".")[0] != "local"):
+        for b in (b for b in shared if not in_registers(b)):
             elements, copies = tir.elements(b), self.warps if b.scope == WARP else 1
             assert isinstance(elements, int)  # check_launch refuses other sizes
             size = shared_elements(b, elements * copies)
@@ -133,6 +135,9 @@ class CudaPrinter(CopyPrinter):
         if any(b.scope == WARP for b in shared):
             x, y = launch.block[:2]
             lines.append(f"{TAB}{WARP} = {self._thread_number(x, y)} // {schedule.WARP}")
+        if has_instructions(body):
+            x, y = launch.block[:2]
+            lines.append(f"{TAB}{LANE} = {self._thread_number(x, y)} & {schedule.WARP - 1}")
         lines += self.lines(body, 1)
         return "\n\n\n".join([*self.devices, "\n".join(["@cuda.jit", *lines])])
 
@@ -161,15 +166,12 @@ class CudaPrinter(CopyPrinter):
     def _typed(self, e: tir.Expr) -> tuple[str, int]:
         match e:
             case tir.Call(name, (value, operand)) if name in simt.SHUFFLES:
-                lanes = f"0xffffffff, {self.expr(value)}, {self._lane(operand)}"
+                lanes = f"0xffffffff, {self.expr(value)}, {self.number(operand)}"
                 return f"cuda.{_shuffle(name)}({lanes})", ATOM
             case tir.Binary("min" | "max" as op, a, b) if e.dtype.is_float:
                 return f"{op}imum({self.expr(a)}, {self.expr(b)})", ATOM
             case _:
                 return super()._typed(e)
-
-    def _lane(self, operand: tir.Expr) -> str:
-        return repr(operand.value) if isinstance(operand, tir.Const) else self.expr(operand)
 
     def _side(self, e: tir.Index, other: tir.Index, tight: int) -> str:
         return self.expr(e, tight)  # a literal without a type would be a float64
@@ -206,8 +208,8 @@ class CudaPrinter(CopyPrinter):
             case tir.For(kind="unroll") if _contains_loops(s.body):
                 yield from self._calls(s, depth)
             case tir.Allocate(b):
-                if b.scope.partition(".")[0] == "local":
-                    size = self.expr(tir.elements(b))
+                if in_registers(b):
+                    size = self.expr(simt.local_elements(b))
                     yield f"{tab}{self.name(b)} = cuda.local.array({size}, {type_name(b.dtype)})"
             case tir.Store(b, indices, value) if b.scope.partition(".")[0] != "local":
                 late = self.late_copy(s) if self.asynchronous else None
@@ -217,6 +219,8 @@ class CudaPrinter(CopyPrinter):
                 self.asynchronous = True
                 yield from self.lines(body, depth)
                 self.asynchronous = False
+            case tir.Evaluate(tir.Call(name) as call) if name in simt.INSTRUCTIONS:
+                yield from self.instruction(call, depth)
             case tir.Evaluate(tir.Call(simt.ASYNC_WAIT)):
                 yield f"{tab}cp_async_wait()"
             case tir.Evaluate(tir.Call(name)) if name in (simt.BARRIER, simt.WARP_BARRIER):
@@ -238,6 +242,8 @@ class CudaPrinter(CopyPrinter):
                 names[self.name(buffer)] = None
                 if buffer.scope == WARP:
                     names[WARP] = None
+        if has_instructions(s.body):
+            names[LANE] = None
         step, place = f"step{len(self.devices)}", len(self.devices)
         self.devices.append("")
         head = f"@cuda.jit(device=True)\ndef {step}({', '.join([self.name(s.var), *names])}):"

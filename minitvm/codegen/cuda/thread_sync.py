@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minitvm import tir
+from minitvm import simt, tir
 from minitvm.base import LoweringError
 
 from .conflicts import Access, Later, Threads
@@ -164,7 +164,28 @@ class _Planner:
         if isinstance(s, tir.Store) and s.buffer in self.watched:
             text = tir.text(s).strip()
             found.append(Access(s.buffer, s.indices[0], True, text, self.loops, self.guards))
+        match s:
+            case tir.Evaluate(tir.Call(name, args)) if name in simt.IN_MEMORY:
+                tile = self.tile(name, args, s)
+                found += [tile] if tile.buffer in self.watched else []
+            case _:
+                pass
         return found
+
+    def tile(self, name: str, args: Sequence[tir.Expr], s: tir.Stmt) -> Access:
+        """Return the access of a whole tile by an instruction for tensor cores.
+
+        Each lane is taken to access all elements.
+        """
+        pointer = args[0 if name == simt.STORE else 1]
+        assert isinstance(pointer, tir.Pointer)
+        loops, place = list(self.loops), tir.add(pointer.first.indices[0], pointer.offset)
+        strides = tir.index(args[2]), tir.index(1)
+        for n, stride in zip(simt.FRAGMENTS[simt.IN_MEMORY[name]].shape, strides, strict=True):
+            loops.append(tir.For(tir.Var("tile", 0, n - 1), n, tir.NOTHING))
+            place = tir.add(place, tir.mul(loops[-1].var, stride))
+        text, buffer = tir.text(s).strip(), pointer.first.buffer
+        return Access(buffer, place, name == simt.STORE, text, tuple(loops), self.guards)
 
     def first_conflict(
         self, before: Sequence[Access], after: Sequence[Access], later: Later | None
