@@ -88,7 +88,7 @@ class _Lowering:
         self, mark: lowering.CrossThread, pair: tir.Stmt, guards: tuple[tir.Expr, ...]
     ) -> tir.Stmt:
         """Return the statements that compute one reduction; `pair` is its init and its update."""
-        results, update = _split(pair, mark.results)
+        results, update, edge = _split(pair, mark.results)
         dtypes = tuple(s.buffer.dtype for s in results)
         parts = [
             tir.Buffer(f"{s.buffer.name}.part", (1,), s.buffer.dtype, "local") for s in results
@@ -115,7 +115,7 @@ class _Lowering:
         private = all(s.buffer.scope.partition(".")[0] == "local" for s in results)
         first = () if private else (tir.compare("==", group.rank, 0),)
         stores = [tir.Store(s.buffer, s.indices, e) for s, e in zip(results, whole, strict=True)]
-        stmts.append(_guarded((*first, *guards), tir.seq(*stores)))
+        stmts.append(_guarded((*first, *guards, *edge), tir.seq(*stores)))
         body = tir.seq(*stmts)
         for buffer in (*parts, *copies):
             body = tir.Allocate(buffer, body)
@@ -142,14 +142,19 @@ class _Lowering:
         return size, number
 
 
-def _split(pair: tir.Stmt, count: int) -> tuple[list[tir.Store], tir.Stmt]:
-    """Split the init and the update of a reduction with `count` results: (stores, statement)."""
+def _split(pair: tir.Stmt, count: int) -> tuple[list[tir.Store], tir.Stmt, tuple[tir.Expr, ...]]:
+    """Split a reduction with `count` results into (stores of the init, update, guards of the init).
+
+    The guards keep the init, and so the result, inside a tensor whose size the threads do not
+    divide. The update has guards of its own.
+    """
     assert isinstance(pair, tir.Seq)
-    stores: list[tir.Store] = []
+    stores, guards = list[tir.Store](), dict[tir.Expr, None]()
     for n, part in enumerate(pair.body):
         if len(stores) == count:
-            return stores, tir.seq(*pair.body[n:])
+            return stores, tir.seq(*pair.body[n:]), tuple(guards)
         inside = list(tir.every(part))
+        guards |= dict.fromkeys(s.cond for s in inside if isinstance(s, tir.If))
         stores += [s for s in inside if isinstance(s, tir.Store)]
         if any(isinstance(s, tir.For) for s in inside):
             what = f"reduction of {stores[0].buffer.name} over threads"

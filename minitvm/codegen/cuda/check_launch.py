@@ -19,7 +19,9 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
     """Return `body`; raise LoweringError if one of its kernels cannot be launched.
 
     Each statement at the root is a kernel: it must have loops bound to blocks or threads, at most
-    1024 threads a block, and at most 48 KB of shared memory, all of known sizes.
+    1024 threads a block, and at most 48 KB of shared memory, all of known sizes. It allocates no
+    global memory, of which its blocks would share one copy, and memory of scope "warp" only where
+    each row of threads along threadIdx.x is a warp.
     """
     for part in simt.roots(body):
         if isinstance(part, tir.Allocate) and part.buffer.scope == "global":
@@ -50,16 +52,24 @@ def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
     for tag, most in MAX_ALONG.items():
         if launch.extent(tag) > most:
             yield f"{launch.extent(tag)} threads along {tag}, at most {most}", "bind another loop"
+    yield from _memory(kernel, launch)
+
+
+def _memory(kernel: tir.Stmt, launch: simt.Launch) -> Iterator[Reason]:
+    x, y, z = launch.block
     shared = 0
-    for s in tir.every(kernel):
-        if isinstance(s, tir.Allocate) and s.buffer.scope.partition(".")[0] != "global":
-            size = tir.elements(s.buffer)
-            if not isinstance(size, int):
-                yield f"the size of {s.buffer.name} is {tir.text(size)}", "constant tile sizes"
-            elif s.buffer.scope.partition(".")[0] == "shared":
-                shared += shared_elements(s.buffer, size) * s.buffer.dtype.bytes
+    for b in (s.buffer for s in tir.every(kernel) if isinstance(s, tir.Allocate)):
+        size, scope = tir.elements(b), b.scope.partition(".")[0]
+        if scope == "global":
+            why = f"its blocks would share {b.name}, which is in global memory"
+            yield why, 'set_scope("shared") or "local"; or compute_root, for a kernel of its own'
+        elif not isinstance(size, int):
+            yield f"the size of {b.name} is {tir.text(size)}", "constant tile sizes"
+        elif scope == "warp" and x != schedule.WARP and (x > schedule.WARP or y * z > 1):
+            why = f"threadIdx.x has {x} threads, but the {schedule.WARP} of a warp share {b.name}"
+            yield why, f'{schedule.WARP} threads along threadIdx.x, or set_scope("shared")'
+        elif scope == "shared":
+            shared += shared_elements(b, size) * b.dtype.bytes
     if shared > MAX_SHARED:
-        yield (
-            f"a block needs {shared} bytes of shared memory, at most {MAX_SHARED}",
-            "smaller tiles",
-        )
+        why = f"a block needs {shared} bytes of shared memory, at most {MAX_SHARED}"
+        yield why, "smaller tiles"

@@ -27,7 +27,7 @@ class Access:
     """One load or store of memory that threads share.
 
     loops   the loops of the kernel around it that each thread runs, outermost first
-    guards  the conditions around it
+    guards  the conditions around it, and `variables` those of the offset and of these
     """
 
     buffer: tir.Buffer
@@ -36,6 +36,7 @@ class Access:
     text: str
     loops: tuple[tir.For, ...]
     guards: tuple[tir.Expr, ...]
+    variables: frozenset[tir.Var]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,9 @@ class Threads:
 
     where   variable of a loop over threads -> its value in each thread
     blocks  the variables of loops over blocks
+    alike   the variable of any such loop -> that of the first loop over the same hardware index
+
+    Virtual threads make many accesses; what was computed for each is kept.
     """
 
     def __init__(self, kernel: tir.Stmt) -> None:
@@ -61,7 +65,13 @@ class Threads:
         self.batch = simt.Batch(launch, 0, 1)
         self.where: dict[tir.Var, Numbers] = {}
         self.blocks: set[tir.Var] = set()
+        self._parts: dict[Access, tuple[tir.Index, dict[int, int]] | None] = {}
+        self._known: dict[tuple[Access, tuple[tir.For, ...]], _Points | None] = {}
+        first: dict[str, tir.Var] = {}
+        self.alike: dict[tir.Var, tir.Var] = {}
         for s in tir.every(kernel):
+            if isinstance(s, tir.For) and s.thread in (*schedule.BLOCKS, *schedule.THREADS):
+                self.alike[s.var] = first.setdefault(s.thread, s.var)
             if isinstance(s, tir.For) and s.thread in schedule.THREADS:
                 self.where[s.var] = self.batch.index[s.thread]
             elif isinstance(s, tir.For) and s.thread in schedule.BLOCKS:
@@ -76,44 +86,47 @@ class Threads:
         """
         if x.buffer is not y.buffer or not (x.writes or y.writes):
             return False
-        offsets = self._without_blocks(x.offset, y.offset)
-        if offsets is None:
+        parts = self._without_blocks(x), self._without_blocks(y)
+        if parts[0] is None or parts[1] is None or parts[0][1] != parts[1][1]:
             return not tir.prove_equal(x.offset, y.offset)
-        used = {v for a in (x, y) for e in (a.offset, *a.guards) for v in tir.variables(e)}
-        common = [s for s in around if s.var in used]
+        used = x.variables | y.variables
+        common = tuple(s for s in around if s.var in used)
         if later is not None and later.loop.var not in used:
             later = None  # the access is the same in all iterations
-        points = [
-            self._points(offset, access, common)
-            for offset, access in zip(offsets, (x, y), strict=True)
-        ]
+        points = self._points(x, common), self._points(y, common)
         if points[0] is None or points[1] is None:
             return True
         return _meet(points[0], points[1], common, later)
 
-    def _without_blocks(self, a: tir.Index, b: tir.Index) -> tuple[tir.Index, tir.Index] | None:
-        """Drop what both offsets add for their block; None if it differs, or is not a term."""
-        rest: list[tir.Index] = []
-        terms: list[dict[int, int]] = []
-        for offset in (a, b):
-            of_blocks, others = dict[int, int](), list[tuple[tir.Atom, int]]()
-            parts, const = tir.split_terms(offset)
-            for atom, c in parts:
-                variables = set(tir.variables(atom))
-                if not variables & self.blocks:
-                    others.append((atom, c))
-                elif variables <= self.blocks:
-                    of_blocks[id(atom)] = c
-                else:
-                    return None
-            rest.append(tir.linear(others, const))
-            terms.append(of_blocks)
-        return (rest[0], rest[1]) if terms[0] == terms[1] else None
+    def _without_blocks(self, access: Access) -> tuple[tir.Index, dict[int, int]] | None:
+        """Split an offset into (rest, the terms of blocks); None if a term mixes both."""
+        if access in self._parts:
+            return self._parts[access]
+        of_blocks, others = dict[int, int](), list[tuple[tir.Atom, int]]()
+        terms, const = tir.split_terms(access.offset)
+        for atom, c in terms:
+            variables = set(tir.variables(atom))
+            if not variables & self.blocks:
+                others.append((atom, c))
+            elif variables <= self.blocks:
+                of_blocks[id(atom)] = c
+            else:
+                self._parts[access] = None
+                return None
+        self._parts[access] = tir.linear(others, const), of_blocks
+        return self._parts[access]
 
-    def _points(
-        self, offset: tir.Index, access: Access, common: Sequence[tir.For]
-    ) -> _Points | None:
+    def _points(self, access: Access, common: tuple[tir.For, ...]) -> _Points | None:
         """Return each element that an access touches, with the thread and the iteration."""
+        key = access, common
+        if key not in self._known:
+            self._known[key] = self._enumerated(access, common)
+        return self._known[key]
+
+    def _enumerated(self, access: Access, common: tuple[tir.For, ...]) -> _Points | None:
+        parts = self._without_blocks(access)
+        assert parts is not None
+        offset = parts[0]
         used = {v for e in (offset, *access.guards) for v in tir.variables(e)}
         inner = [s for s in access.loops if s.var in used and s not in common]
         loops = [*common, *inner]

@@ -16,14 +16,14 @@ def one_thread(body: tir.Stmt) -> tir.Stmt:
             C[bx*32 + tx] = S[0]                      S[0] = A[bx]
                                                   for tx in bind(32, "threadIdx.x"): ...
 
-    Otherwise 32 threads would store the same value, and for an update, S[0] = S[0] + 1, race.
+    Otherwise 32 threads would store the same value, and for an update, S[0] = S[0] + 1, race. Each
+    row of threads has "warp" memory of its own (check_launch), so its thread 0 stores there.
     """
     return map_kernels(body, _in_kernel)
 
 
 def _in_kernel(kernel: tir.Stmt) -> tir.Stmt:
     launch = simt.launch_of(kernel, dict.fromkeys(tir.variables(kernel), 1))
-    tags = [tag for tag in schedule.THREADS if launch.extent(tag) > 1]
 
     def visit(s: tir.Stmt, bound: frozenset[str]) -> tir.Stmt:
         match s:
@@ -39,8 +39,8 @@ def _in_kernel(kernel: tir.Stmt) -> tir.Stmt:
             case tir.Pragma(key, value, inner):
                 return tir.Pragma(key, value, visit(inner, bound))
             case tir.Store(buffer) if buffer.scope.partition(".")[0] != "local":
-                for tag in tags:
-                    if tag not in bound:
+                for tag in ("threadIdx.x",) if buffer.scope == "warp" else schedule.THREADS:
+                    if tag not in bound and launch.extent(tag) > 1:
                         s = _in_thread_0(s, tag, launch.extent(tag))
                 return s
             case _:

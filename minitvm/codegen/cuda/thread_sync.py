@@ -156,14 +156,9 @@ class _Planner:
         """Return the accesses of a statement, without those of statements inside it."""
         parts = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
         loads = [n for e in parts for n in tir.walk(e) if isinstance(n, tir.Load)]
-        found = [
-            Access(n.buffer, n.indices[0], False, tir.text(n), self.loops, self.guards)
-            for n in loads
-            if n.buffer in self.watched
-        ]
+        found = [self.access(n) for n in loads if n.buffer in self.watched]
         if isinstance(s, tir.Store) and s.buffer in self.watched:
-            text = tir.text(s).strip()
-            found.append(Access(s.buffer, s.indices[0], True, text, self.loops, self.guards))
+            found.append(self.access(s))
         match s:
             case tir.Evaluate(tir.Call(name, args)) if name in simt.IN_MEMORY:
                 tile = self.tile(name, args, s)
@@ -171,6 +166,10 @@ class _Planner:
             case _:
                 pass
         return found
+
+    def access(self, n: tir.Load | tir.Store) -> Access:
+        loops, text = self.loops, tir.text(n).strip()
+        return self._access(n.buffer, n.indices[0], isinstance(n, tir.Store), text, loops)
 
     def tile(self, name: str, args: Sequence[tir.Expr], s: tir.Stmt) -> Access:
         """Return the access of a whole tile by an instruction for tensor cores.
@@ -185,7 +184,14 @@ class _Planner:
             loops.append(tir.For(tir.Var("tile", 0, n - 1), n, tir.NOTHING))
             place = tir.add(place, tir.mul(loops[-1].var, stride))
         text, buffer = tir.text(s).strip(), pointer.first.buffer
-        return Access(buffer, place, name == simt.STORE, text, tuple(loops), self.guards)
+        return self._access(buffer, place, name == simt.STORE, text, tuple(loops))
+
+    def _access(
+        self, buffer: tir.Buffer, place: tir.Index, writes: bool, text: str, loops: tuple[tir.For, ...]
+    ) -> Access:
+        offset = tir.substitute(place, self.threads.alike)
+        used = frozenset(v for e in (offset, *self.guards) for v in tir.variables(e))
+        return Access(buffer, offset, writes, text, loops, self.guards, used)
 
     def first_conflict(
         self, before: Sequence[Access], after: Sequence[Access], later: Later | None

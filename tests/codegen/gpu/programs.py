@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -311,3 +312,17 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 def barriers(f: tir.PrimFunc, name: str = "sync") -> int:
     """Count the barriers of a program, or other calls whose names begin with `name`."""
     return sum(isinstance(n, tir.Call) and n.name.startswith(name) for n in tir.walk(f.body))
+
+
+def without(f: tir.PrimFunc, number: int, call: str = "sync") -> tir.PrimFunc:
+    """Return the program without its barrier, or its call of another name, of this number."""
+    numbers = iter(range(barriers(f, call)))
+
+    def removed(s: tir.Stmt) -> tir.Stmt:
+        match s:
+            case tir.Evaluate(tir.Call(name)) if name.startswith(call):
+                return tir.NOTHING if next(numbers) == number else s
+            case _:
+                return s
+
+    return replace(f, body=tir.rewrite(f.body, removed))

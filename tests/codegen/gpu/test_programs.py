@@ -13,7 +13,7 @@ import pytest
 import minitvm as tvm
 from minitvm import simt, te, tir
 
-from .programs import PROGRAMS, barriers, bind
+from .programs import PROGRAMS, barriers, bind, without
 
 SIMULATED = tvm.Target("cuda -sim")
 
@@ -28,20 +28,6 @@ def test_a_schedule_computes_what_numpy_computes(name: str) -> None:
     f(*arrays, out)
     np.testing.assert_allclose(out, expected, rtol=1e-6)
     assert f.check(*arrays, out).ok
-
-
-def without(f: tir.PrimFunc, number: int, call: str = "sync") -> tir.PrimFunc:
-    """Return the program without its barrier, or its call of another name, of this number."""
-    found = iter(range(barriers(f, call)))
-
-    def removed(s: tir.Stmt) -> tir.Stmt:
-        match s:
-            case tir.Evaluate(tir.Call(name)) if name.startswith(call):
-                return tir.NOTHING if next(found) == number else s
-            case _:
-                return s
-
-    return replace(f, body=tir.rewrite(f.body, removed))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
