@@ -59,6 +59,7 @@ exhaustive: $(TESTS) ## test thousands of random programs: many minutes
 	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "exhaustive or hypothesis" \
 		--hypothesis-profile=exhaustive
 	$(PY) -m tests.fuzz --n 10000 --jobs $(JOBS)
+	$(PY) -m tests.fuzz --gpu 5000 --jobs $(JOBS)
 
 # One at a time: each starts a JupyterLab with kernels, and its waits are limited.
 browser: $(TESTS) ## test the widgets in JupyterLab and Chromium; skipped without Chromium

@@ -12,11 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from minitvm import driver, lowering, runtime, te, tensor, tir
+from minitvm import driver, lowering, runtime, simt, te, tensor, tir
 from minitvm.base import BuildError, DType, LoweringError
 from minitvm.schedule import Bind, is_virtual
 from minitvm.testing import difference
+from tests.codegen.gpu.programs import barriers, without_barrier
 
+from .gpu import random_gpu_schedule
 from .make import EXTENTS, random_program
 from .program import Array, RandomProgram
 from .schedules import Tally, random_schedule
@@ -24,7 +26,8 @@ from .values import Rng, chance
 
 Verdict: TypeAlias = Literal["ok", "refused", "mismatch", "error", "crash"]
 USUAL = ("interpreter", "python", "llvm")  # targets that build within milliseconds
-TARGETS = (*USUAL, "numba", "exported")
+GPU = "cuda -sim"  # its cases have schedules of their own
+TARGETS = (*USUAL, "numba", "exported", GPU)
 THREADED = 0.06  # share of schedules that bind loops to hardware threads
 PATIENCE = 30_000  # the most stores for targets that execute about 100,000 per second
 CANARY, MARGIN = 0xA5, 256  # a byte, and how many of them lie on each side of an argument
@@ -42,6 +45,8 @@ class CaseResult:
     ran       the targets on which the program ran with right results
     refusing  the targets that refused the program for its hardware threads, as they must
     certain   whether results were compared; see Case
+    barriers  how often a thread waits for others in the program for a GPU, and `spare` how many of
+              these barriers the simulated GPU does not miss
     """
 
     seed: int
@@ -52,6 +57,8 @@ class CaseResult:
     ran: tuple[str, ...] = ()
     refusing: tuple[str, ...] = ()
     certain: bool = True
+    barriers: int = 0
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,19 +90,22 @@ def run_case(
     """Make the case of `seed`, run it on `targets` and compare the results.
 
     passes   the lowering passes for the interpreter; a test of this function uses a wrong pass
+    With the target GPU, the case has a schedule for a GPU, and only the simulated GPU runs it.
     """
-    tally = Tally()
+    tally, gpu = Tally(), GPU in targets
     try:
         rng = np.random.default_rng(seed)
-        case = _case(seed, rng, tally)
+        case = _case(seed, rng, tally, gpu=gpu)
         _replays(case)
+        if gpu:
+            return _on_gpu(case, tally)
         ran, refusing = _on_targets(case, targets, rng, passes)
     except LoweringError as e:
         return CaseResult(seed, "refused", _first_line(e), "", tally)
-    except _WrongResultError as e:
-        return CaseResult(seed, "mismatch", str(e), describe(seed, str(e)), tally)
+    except (_WrongResultError, simt.KernelError) as e:
+        return CaseResult(seed, "mismatch", _first_line(e), describe(seed, str(e), gpu=gpu), tally)
     except Exception as e:  # anything else goes into the report
-        report = describe(seed, traceback.format_exc())
+        report = describe(seed, traceback.format_exc(), gpu=gpu)
         return CaseResult(seed, "error", f"{type(e).__name__}: {_first_line(e)}", report, tally)
     if ran:
         tally.ran = tally.taken.copy()
@@ -124,23 +134,29 @@ def _first_line(e: Exception) -> str:
     return str(e).partition("\n")[0]
 
 
-def describe(seed: int, what: str) -> str:
+def describe(seed: int, what: str, *, gpu: bool = False) -> str:
     """Describe the fault `what` and its case: the program, schedule and loops that can be built."""
     parts = [f"seed {seed}"]
     try:
         rng = np.random.default_rng(seed)
         program = random_program(rng)
         parts.append(str(program))
-        schedule = random_schedule(program.ops, rng, threads=chance(rng, THREADED))
+        schedule = _schedule(program, rng, Tally(), gpu=gpu)
         parts.append(schedule.python())
         parts.append(str(driver.lower(schedule, program.args, until="nest")))
     except Exception as e:  # whatever failed may fail here too
         parts.append(f"({type(e).__name__}: {_first_line(e)})")
-    again = f"again: python -m tests.fuzz --only {seed}"
+    again = f"again: python -m tests.fuzz {'--gpu ' * gpu}--only {seed}"
     return "\n\n".join([*parts, what, again])
 
 
-def _case(seed: int, rng: Rng, tally: Tally) -> Case:
+def _schedule(program: RandomProgram, rng: Rng, tally: Tally, *, gpu: bool) -> te.Schedule:
+    if gpu:
+        return random_gpu_schedule(program.ops, rng, tally)
+    return random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
+
+
+def _case(seed: int, rng: Rng, tally: Tally, *, gpu: bool = False) -> Case:
     """Draw a case from `rng`, and compute its expected results.
 
     The tolerance for rounded results is 64 times an estimate: epsilon times the largest number, for
@@ -148,7 +164,7 @@ def _case(seed: int, rng: Rng, tally: Tally) -> Case:
     because a product of rounded numbers has the errors of both.
     """
     program = random_program(rng)
-    schedule = random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
+    schedule = _schedule(program, rng, tally, gpu=gpu)
     inputs = program.arrays(rng)
     read = [
         t for op in tensor.producers_first(program.ops) for t in getattr(op, "input_tensors", ())
@@ -182,17 +198,19 @@ def _replays(case: Case) -> None:
 # --- running -------------------------------------------------------------------------------------
 
 
-def stores(case: Case) -> int:
-    """Return how many stores the loops execute; compute_at may repeat a stage many times."""
-    return _stores(
-        driver.lower(case.schedule, case.program.args, until="nest").body, case.program.sizes
-    )
+def stores(case: Case, *, threads_at_once: bool = False) -> int:
+    """Return how many stores the loops execute; compute_at may repeat a stage many times.
+
+    threads_at_once   count a store by all threads as one, as the simulated GPU executes it
+    """
+    nest = driver.lower(case.schedule, case.program.args, until="nest").body
+    return _stores(nest, case.program.sizes, threads_at_once)
 
 
-def _stores(s: tir.Stmt, sizes: dict[tir.Var, int]) -> int:
+def _stores(s: tir.Stmt, sizes: dict[tir.Var, int], threads_at_once: bool) -> int:
     inside = [c for c in tir.children(s) if isinstance(c, tir.Stmt)]
-    total = sum(_stores(c, sizes) for c in inside) + isinstance(s, tir.Store)
-    if not isinstance(s, tir.For):
+    total = sum(_stores(c, sizes, threads_at_once) for c in inside) + isinstance(s, tir.Store)
+    if not isinstance(s, tir.For) or (threads_at_once and _is_thread(s)):
         return total
     extent = tir.substitute(s.extent, sizes)
     return total * (extent if isinstance(extent, int) else max(EXTENTS))
@@ -307,6 +325,28 @@ _RUNS: dict[str, Callable[[Case, Rng, tuple[lowering.Pass, ...]], None]] = {
     "numba": _numba,
     "exported": _exported,
 }
+
+
+def _on_gpu(case: Case, tally: Tally) -> CaseResult:
+    """Run the case on the simulated GPU; then remove each barrier in turn, which it must report."""
+    function = driver.build(case.schedule, case.program.args, target=GPU)
+    if stores(case, threads_at_once=True) > PATIENCE:
+        return CaseResult(case.seed, "ok", "", "", tally)
+    _run(case, GPU, function)
+    tally.ran = tally.taken.copy()
+    count = barriers(function.func)
+    spare = sum(not _misses(case, without_barrier(function.func, n)) for n in range(count))
+    return CaseResult(
+        case.seed, "ok", "", "", tally, (GPU,), certain=case.certain, barriers=count, spare=spare
+    )
+
+
+def _misses(case: Case, func: tir.PrimFunc) -> bool:
+    """Return whether the simulated GPU reports that `func`, which lacks a barrier, is wrong."""
+    program = case.program
+    outputs = [np.zeros(w.shape, w.dtype) for w in case.wanted]
+    args = [*case.inputs.values(), *outputs, *(program.sizes[v] for v in program.scalars)]
+    return not simt.run(func, args, counters=False).ok
 
 
 def _run(case: Case, what: str, call: Callable[..., Any]) -> None:

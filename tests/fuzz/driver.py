@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from tqdm import tqdm
 
 from minitvm import workers
 
-from .case import TARGETS, CaseResult, describe
+from .case import GPU, TARGETS, CaseResult, describe
 from .schedules import PRIMITIVES, Tally
 
 LONGEST = 120.0  # seconds that one case may take
@@ -34,6 +35,8 @@ class Summary:
     ran: Counter[str] = field(default_factory=Counter[str])
     refusing: Counter[str] = field(default_factory=Counter[str])
     uncertain: int = 0
+    barriers: int = 0
+    spare: dict[int, int] = field(default_factory=dict[int, int])  # seed -> barriers not needed
 
     def add(self, outcome: CaseResult) -> None:
         """Add the result of one case."""
@@ -42,13 +45,24 @@ class Summary:
         self.ran.update(outcome.ran)
         self.refusing.update(outcome.refusing)
         self.uncertain += not outcome.certain
+        self.barriers += outcome.barriers
+        if outcome.spare:
+            self.spare[outcome.seed] = outcome.spare
         if outcome.verdict == "refused":
-            self.refusals[outcome.headline.partition(": ")[2]] += 1
+            self.refusals[_reason(outcome.headline)] += 1
         elif outcome.verdict in FAILURES:
             self.failed.append(outcome)
 
     def __str__(self) -> str:
         return "\n".join([*_verdict_lines(self), *_target_lines(self), *_tally_lines(self.tally)])
+
+
+def _reason(headline: str) -> str:
+    """Return the reason of a refusal without names and numbers, so that equal ones are counted."""
+    why = headline.partition(": ")[2]
+    return re.sub(
+        r"`[^`]*`|'[^']*'|(size of|among) \S+", "...", re.sub(r"\b[AS]\d[\w.]*|\d+", "_", why)
+    )
 
 
 def _verdict_lines(s: Summary) -> Iterator[str]:
@@ -57,7 +71,7 @@ def _verdict_lines(s: Summary) -> Iterator[str]:
         f"{total} cases: {v['mismatch']} mismatches, {v['crash']} crashes, "
         f"{v['error']} other exceptions, {v['refused']} refused by lower(), {v['ok']} right"
     )
-    for why, n in s.refusals.most_common(5):
+    for why, n in s.refusals.most_common(8):
         yield f"  refused {n} times: {why}"
     for outcome in s.failed:
         yield f"  {outcome.verdict} of seed {outcome.seed}: {outcome.headline}"
@@ -77,6 +91,11 @@ def _target_lines(s: Summary) -> Iterator[str]:
             f"  {s.uncertain} of them were checked for writes out of bounds only: "
             "their infinities or NaNs make results depend on the order of operations"
         )
+    if s.barriers:
+        spare = sum(s.spare.values())
+        yield f"barriers: {s.barriers}, without {s.barriers - spare} of which threads race"
+        if spare:
+            yield f"  others of seeds {', '.join(map(str, s.spare))}"
 
 
 def _tally_lines(t: Tally) -> Iterator[str]:
@@ -125,7 +144,7 @@ def run_apart(
     given = worker.ask([seed, targets], seconds=seconds)
     if isinstance(given, workers.Message):
         return pickle.loads(given.blobs[0])  # from our own child
-    report = describe(seed, "\n".join([str(given), *given.stderr]))
+    report = describe(seed, "\n".join([str(given), *given.stderr]), gpu=GPU in targets)
     return CaseResult(seed, "crash", str(given), report)
 
 
