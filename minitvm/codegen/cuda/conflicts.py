@@ -3,7 +3,9 @@
 Two accesses of one buffer conflict if different threads of a block touch the same element, and one
 of them writes. All elements that the threads touch are computed, with the guards around the
 accesses: threads beyond the edge of a ragged tile would otherwise seem to touch their neighbours'
-elements. Where there are too many elements, or data decide, a conflict is assumed.
+elements. The terms that a block adds to both offsets are left out at first; blocks are enumerated,
+too, where that does not decide. Where there are too many elements, or data decide, a conflict is
+assumed, unless both offsets are equal.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Access:
     text: str
     loops: tuple[tir.For, ...]
     guards: tuple[tir.Expr, ...]
-    variables: frozenset[tir.Var]
+    variables: frozenset[tir.Var] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Threads:
     """The threads of a block of one kernel, and the values of its variables in each.
 
     where   variable of a loop over threads -> its value in each thread
-    blocks  the variables of loops over blocks
+    blocks  variable of a loop over blocks -> the loop
     alike   the variable of any such loop -> that of the first loop over the same hardware index
 
     Virtual threads make many accesses; what was computed for each is kept.
@@ -64,9 +66,9 @@ class Threads:
         launch = simt.launch_of(kernel, dict.fromkeys(tir.variables(kernel), 1))
         self.batch = simt.Batch(launch, 0, 1)
         self.where: dict[tir.Var, Numbers] = {}
-        self.blocks: set[tir.Var] = set()
+        self.blocks: dict[tir.Var, tir.For] = {}
         self._parts: dict[Access, tuple[tir.Index, dict[int, int]] | None] = {}
-        self._known: dict[tuple[Access, tuple[tir.For, ...]], _Points | None] = {}
+        self._known: dict[tuple[Access, tir.Index, tuple[tir.For, ...]], _Points | None] = {}
         first: dict[str, tir.Var] = {}
         self.alike: dict[tir.Var, tir.Var] = {}
         for s in tir.every(kernel):
@@ -75,7 +77,7 @@ class Threads:
             if isinstance(s, tir.For) and s.thread in schedule.THREADS:
                 self.where[s.var] = self.batch.index[s.thread]
             elif isinstance(s, tir.For) and s.thread in schedule.BLOCKS:
-                self.blocks.add(s.var)
+                self.blocks[s.var] = s
 
     def conflict(
         self, x: Access, y: Access, around: Sequence[tir.For], later: Later | None
@@ -86,17 +88,20 @@ class Threads:
         """
         if x.buffer is not y.buffer or not (x.writes or y.writes):
             return False
-        parts = self._without_blocks(x), self._without_blocks(y)
-        if parts[0] is None or parts[1] is None or parts[0][1] != parts[1][1]:
-            return not tir.prove_equal(x.offset, y.offset)
         used = x.variables | y.variables
         common = tuple(s for s in around if s.var in used)
         if later is not None and later.loop.var not in used:
             later = None  # the access is the same in all iterations
-        points = self._points(x, common), self._points(y, common)
-        if points[0] is None or points[1] is None:
-            return True
-        return _meet(points[0], points[1], common, later)
+        alone, other = self._without_blocks(x), self._without_blocks(y)
+        assumed = not tir.prove_equal(x.offset, y.offset)
+        if alone is not None and other is not None and alone[1] == other[1]:
+            a, b = self._points(x, alone[0], common), self._points(y, other[0], common)
+            assumed = a is None or b is None or _meet(a, b, common, later)
+            if not assumed:
+                return False
+        common = (*(s for v, s in self.blocks.items() if v in used), *common)  # in one block
+        a, b = self._points(x, x.offset, common), self._points(y, y.offset, common)
+        return assumed if a is None or b is None else _meet(a, b, common, later)
 
     def _without_blocks(self, access: Access) -> tuple[tir.Index, dict[int, int]] | None:
         """Split an offset into (rest, the terms of blocks); None if a term mixes both."""
@@ -106,9 +111,9 @@ class Threads:
         terms, const = tir.split_terms(access.offset)
         for atom, c in terms:
             variables = set(tir.variables(atom))
-            if not variables & self.blocks:
+            if variables.isdisjoint(self.blocks):
                 others.append((atom, c))
-            elif variables <= self.blocks:
+            elif variables <= self.blocks.keys():
                 of_blocks[id(atom)] = c
             else:
                 self._parts[access] = None
@@ -116,17 +121,21 @@ class Threads:
         self._parts[access] = tir.linear(others, const), of_blocks
         return self._parts[access]
 
-    def _points(self, access: Access, common: tuple[tir.For, ...]) -> _Points | None:
-        """Return each element that an access touches, with the thread and the iteration."""
-        key = access, common
+    def _points(
+        self, access: Access, offset: tir.Index, common: tuple[tir.For, ...]
+    ) -> _Points | None:
+        """Return each element that an access touches, with the thread and the iteration.
+
+        offset   the offset of the access, or its part without blocks
+        """
+        key = access, offset, common
         if key not in self._known:
-            self._known[key] = self._enumerated(access, common)
+            self._known[key] = self._enumerated(access, offset, common)
         return self._known[key]
 
-    def _enumerated(self, access: Access, common: tuple[tir.For, ...]) -> _Points | None:
-        parts = self._without_blocks(access)
-        assert parts is not None
-        offset = parts[0]
+    def _enumerated(
+        self, access: Access, offset: tir.Index, common: tuple[tir.For, ...]
+    ) -> _Points | None:
         used = {v for e in (offset, *access.guards) for v in tir.variables(e)}
         inner = [s for s in access.loops if s.var in used and s not in common]
         loops = [*common, *inner]

@@ -6,14 +6,17 @@ elements are enumerated (conflicts.py), so a double buffer gets one barrier an i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from minitvm import simt, tir
 from minitvm.base import LoweringError
 
 from .conflicts import Access, Later, Threads
 from .kernels import BARRIER, WARP_BARRIER, is_barrier, is_hardware, map_kernels
+
+Guards: TypeAlias = tuple[tir.Expr, ...]
 
 
 def thread_sync(body: tir.Stmt) -> tir.Stmt:
@@ -69,7 +72,8 @@ class _Planner:
         self.divergent = ""
 
     def kernel(self) -> tir.Stmt:
-        return self.plan(self.root).stmt if self.watched else self.root
+        alone = self.threads.batch.launch.threads == 1
+        return self.plan(self.root).stmt if self.watched and not alone else self.root
 
     def plan(self, s: tir.Stmt) -> _Planned:
         if is_barrier(s, warp=self.warp):
@@ -155,10 +159,10 @@ class _Planner:
     def accesses(self, s: tir.Stmt) -> list[Access]:
         """Return the accesses of a statement, without those of statements inside it."""
         parts = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
-        loads = [n for e in parts for n in tir.walk(e) if isinstance(n, tir.Load)]
-        found = [self.access(n) for n in loads if n.buffer in self.watched]
+        loads = [pair for e in parts for pair in _loads(e, self.guards)]
+        found = [self.access(n, guards) for n, guards in loads if n.buffer in self.watched]
         if isinstance(s, tir.Store) and s.buffer in self.watched:
-            found.append(self.access(s))
+            found.append(self.access(s, self.guards))
         match s:
             case tir.Evaluate(tir.Call(name, args)) if name in simt.IN_MEMORY:
                 tile = self.tile(name, args, s)
@@ -167,9 +171,9 @@ class _Planner:
                 pass
         return found
 
-    def access(self, n: tir.Load | tir.Store) -> Access:
-        loops, text = self.loops, tir.text(n).strip()
-        return self._access(n.buffer, n.indices[0], isinstance(n, tir.Store), text, loops)
+    def access(self, n: tir.Load | tir.Store, guards: Guards) -> Access:
+        writes, text = isinstance(n, tir.Store), tir.text(n).strip()
+        return self.alike(Access(n.buffer, n.indices[0], writes, text, self.loops, guards))
 
     def tile(self, name: str, args: Sequence[tir.Expr], s: tir.Stmt) -> Access:
         """Return the access of a whole tile by an instruction for tensor cores.
@@ -184,14 +188,15 @@ class _Planner:
             loops.append(tir.For(tir.Var("tile", 0, n - 1), n, tir.NOTHING))
             place = tir.add(place, tir.mul(loops[-1].var, stride))
         text, buffer = tir.text(s).strip(), pointer.first.buffer
-        return self._access(buffer, place, name == simt.STORE, text, tuple(loops))
+        writes = name == simt.STORE
+        return self.alike(Access(buffer, place, writes, text, tuple(loops), self.guards))
 
-    def _access(
-        self, buffer: tir.Buffer, place: tir.Index, writes: bool, text: str, loops: tuple[tir.For, ...]
-    ) -> Access:
-        offset = tir.substitute(place, self.threads.alike)
-        used = frozenset(v for e in (offset, *self.guards) for v in tir.variables(e))
-        return Access(buffer, offset, writes, text, loops, self.guards, used)
+    def alike(self, a: Access) -> Access:
+        """Return the access with one variable for each hardware index, and the list of these."""
+        offset = tir.substitute(a.offset, self.threads.alike)
+        guards = tuple(tir.substitute(g, self.threads.alike) for g in a.guards)
+        used = frozenset(v for e in (offset, *guards) for v in tir.variables(e))
+        return replace(a, offset=offset, guards=guards, variables=used)
 
     def first_conflict(
         self, before: Sequence[Access], after: Sequence[Access], later: Later | None
@@ -223,4 +228,19 @@ class _Planner:
                 if y.writes and not x.writes and self.threads.conflict(x, y, self.loops, None):
                     what = f"{x.text} in {y.text}"
                     why = "other threads write this element in the same statement"
-                    raise LoweringError(what, why, "store to another tensor")
+                    fix = "store to another tensor, or bind its loops to threads"
+                    raise LoweringError(what, why, fix)
+
+
+def _loads(e: tir.Expr, guards: Guards) -> Iterator[tuple[tir.Load, Guards]]:
+    """Yield the loads in a value, with the conditions under which each is executed."""
+    if isinstance(e, tir.IfThenElse):
+        yield from _loads(e.cond, guards)
+        yield from _loads(e.a, (*guards, e.cond))
+        yield from _loads(e.b, (*guards, tir.negate(e.cond)))
+        return
+    if isinstance(e, tir.Load):
+        yield e, guards
+    for inside in tir.children(e):
+        if isinstance(inside, tir.Expr):
+            yield from _loads(inside, guards)

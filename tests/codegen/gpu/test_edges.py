@@ -185,3 +185,48 @@ def test_no_barrier_between_accesses_of_the_same_block() -> None:
     assert barriers(tvm.lower(s, [A, B, C], target="cuda -sim")) == 0
     a = numbers(16, 16)
     np.testing.assert_array_equal(run(s, [A, B, C], a, a), a @ a)
+
+
+def exchanged(index: object, when: object = None) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Copy rows of 8 to shared memory, by a thread each; read them at another index."""
+    A = te.placeholder((6, 8), name="A")
+
+    def formula(i: te.IterVar, j: te.IterVar) -> object:
+        value = A[i, index(i, j)]
+        return value if when is None else te.if_then_else(when(i, j), value, 0.0)
+
+    B = te.compute((6, 8), formula, name="B")
+    s = te.create_schedule(B.op)
+    shared = s.cache_read(A, "shared", [B])
+    bind(s, B, bx=B.op.axis[0], tx=B.op.axis[1])
+    s[shared].compute_at(s[B], B.op.axis[0])
+    bind(s, shared, tx=s[shared].op.axis[1])
+    return s, [A, B]
+
+
+@pytest.mark.parametrize(
+    ("index", "when", "needed"),
+    [
+        (lambda i, j: 7 - j, None, True),
+        (lambda i, j: te.max(j, i * 0), None, False),
+        (lambda i, j: (i * 8 + j) % 8, None, False),
+        (lambda i, j: (i + j) % 8, None, True),  # in blocks other than the first
+        (lambda i, j: 7 - j, lambda i, j: te.all(j > 3, j < 4), False),  # no thread reads
+        (lambda i, j: te.min(j + i, 7), lambda i, j: i < 1, False),  # only in the first block
+        (lambda i, j: te.min(j + i, 7), lambda i, j: i > 4, True),
+    ],
+)
+def test_blocks_and_conditions_of_values_decide_on_a_barrier(
+    index: object, when: object, needed: bool
+) -> None:
+    s, args = exchanged(index, when)
+    assert barriers(tvm.lower(s, args, target="cuda -sim")) == needed
+    run(s, args, numbers(6, 8))
+
+
+def test_one_thread_waits_for_no_other() -> None:
+    A = te.placeholder((te.var("n"), 4), name="A")
+    B = te.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
+    s = te.create_schedule(B.op)
+    bind(s, B, bx=B.op.axis[1])
+    assert barriers(tvm.lower(s, [A, B], target="cuda -sim")) == 0
