@@ -29,7 +29,7 @@ def load_intrin(name: str, dtype: str = "float16") -> tensor.TensorIntrin:
     """Declare an intrinsic that loads a tile of the left ("a") or right ("b") operand."""
     shape = simt.FRAGMENTS[name].shape
     x = te.placeholder(shape, dtype, name="x")
-    y = te.compute(shape, lambda *i: x(*i), name="y")
+    y = te.compute(shape, lambda i, j: x[i, j], name="y")
     stride = te.var("stride")
     source = tir.decl_buffer(
         shape, dtype, "x", scope="shared", strides=[stride, 1], offset_factor=8
@@ -75,7 +75,7 @@ def mma_intrin(dtype: str = "float16") -> tensor.TensorIntrin:
 def store_intrin() -> tensor.TensorIntrin:
     """Declare an intrinsic that stores a tile of sums from registers to memory."""
     x = te.placeholder((M, N), "float32", name="x")
-    y = te.compute((M, N), lambda *i: x(*i), name="y")
+    y = te.compute((M, N), lambda i, j: x[i, j], name="y")
     stride = te.var("stride")
     tile = tir.decl_buffer((M, N), "float32", "x", scope=FRAGMENT, offset_factor=M * N)
     to = tir.decl_buffer((M, N), "float32", "y", strides=[stride, 1])
