@@ -41,13 +41,14 @@ class GpuFunction(Function):
         }
         super().__init__(func, self._launch, {**sources, **machine}, arguments=self._arguments)
 
-    def check(self, *args: Any) -> simt.Report:
+    def check(self, *args: Any, watch: simt.Watch | None = None) -> simt.Report:
         """Run the program on the simulated GPU and report its faults and what it cost.
 
         Outputs are written. The report has all races, not only the first one, and counts for each
-        access: sectors of global memory, passes over the banks of shared memory.
+        access: sectors of global memory, passes over the banks of shared memory. `watch` is called
+        with each of these accesses, as a simt.Executed.
         """
-        return self._simulated(self._arguments.checked(args))
+        return simt.run(self.func, self._shaped(self._arguments.checked(args)), watch=watch)
 
     def resources(self) -> Resources:
         """Compile the kernels, and return what each needs: registers, shared memory, and so on.
@@ -83,12 +84,12 @@ class GpuFunction(Function):
     def _launch(self, args: Sequence[Any]) -> None:
         if not self.target.sim:
             return self._device(args)
-        simt.raise_faults(self.name, self._simulated(args, counters=False).faults)
+        report = simt.run(self.func, self._shaped(args), counters=False)
+        simt.raise_faults(self.name, report.faults)
 
-    def _simulated(self, args: Sequence[Any], *, counters: bool = True) -> simt.Report:
-        """Run the program on the simulated GPU; `args` may have symbolic sizes at the end."""
-        arrays = [_shaped(p, a) for p, a in zip(self.func.params, args, strict=False)]
-        return simt.run(self.func, arrays, counters=counters)
+    def _shaped(self, args: Sequence[Any]) -> list[Any]:
+        """Return the arguments in the shapes of their parameters, without the symbolic sizes."""
+        return [_shaped(p, a) for p, a in zip(self.func.params, args, strict=False)]
 
     def time_evaluator(
         self,

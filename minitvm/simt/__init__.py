@@ -3,7 +3,17 @@
 # pyright: reportUnusedImport=false
 
 from .kernel import ASYNC, ASYNC_WAIT, BARRIER, WARP_BARRIER
-from .report import AccessCounts, Fault, KernelError, KernelReport, Report, raise_faults
+from .report import (
+    RACES,
+    AccessCounts,
+    Executed,
+    Fault,
+    KernelError,
+    KernelReport,
+    Report,
+    Watch,
+    raise_faults,
+)
 from .run import run
 from .tensor_core import (
     FRAGMENTS,
@@ -17,5 +27,6 @@ from .tensor_core import (
     ZERO,
     local_elements,
 )
-from .threads import Batch, Launch, launch_of, roots
+from .threads import Batch, Launch, launch_of, plural, roots
+from .traffic import BANKS, SECTOR, WORD
 from .values import SHUFFLES

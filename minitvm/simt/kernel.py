@@ -18,7 +18,7 @@ from minitvm.base import BuildError
 
 from . import report as faults
 from .memory import Memory
-from .report import AccessCounts, Fault, KernelReport
+from .report import AccessCounts, Executed, Fault, KernelReport, Watch
 from .shadow import MANY, Race, same
 from .threads import BATCH, Batch, Lanes, Launch
 from .traffic import BANKS, SECTOR, WORD, Cost, cost
@@ -40,6 +40,7 @@ class Kernel(Values):
 
     memories   the buffers outside the kernel; those inside are added
     races      whether to look for races; counters: whether to count what accesses cost
+    watch      is called with each access that was counted
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Kernel(Values):
         *,
         races: bool,
         counters: bool,
+        watch: Watch | None = None,
     ) -> None:
         loops = [s for s in tir.every(body) if isinstance(s, tir.For)]
         super().__init__({s.var: s.thread for s in loops if _is_hardware(s)})
         self.memories = dict(memories)
         self.report = KernelReport(name, launch)
         self.launch, self.printer, self.races, self.counters = launch, printer, races, counters
+        self.watch = watch
         self._costs: dict[tuple[int, int], Cost] = {}
         self.stopped = False  # by a fault, before the end
         self._around: list[str] = []  # conditions and loops around that may split the threads
@@ -93,8 +96,9 @@ class Kernel(Values):
             return
         self._reported.add(key)
         if mask is not None and np.ndim(mask):
-            first = self.batch.of(self.batch.thread)[np.argmax(mask)]
-            about |= {"thread": self.launch.name(int(first)), "lanes": int(np.count_nonzero(mask))}
+            first = int(self.batch.of(self.batch.thread)[np.argmax(mask)])
+            about |= {"thread": self.launch.name(first), "number": first}
+            about["lanes"] = int(np.count_nonzero(mask))
         self.report.faults.append(Fault(kind, access, **about))
 
     def stop(self, kind: str, access: str, mask: Any = None, **about: Any) -> None:
@@ -117,6 +121,8 @@ class Kernel(Values):
             if race.thread == MANY
             else self.launch.name(race.thread),
             detail=f"no barrier orders their accesses of {where}",
+            buffer=memory.buffer,
+            element=race.position % memory.size,
         )
 
     # accesses
@@ -146,7 +152,7 @@ class Kernel(Values):
             number = len(self.report.accesses)
             self.report.accesses.append(AccessCounts(text, memory.scope))
             if self.counters and memory.scope != "warp":
-                count = self.counter(memory, number, e.indices[0])
+                count = self.counter(memory, number, e)
 
         def checked(frame: Frame) -> Any:
             i = index(frame)
@@ -167,13 +173,14 @@ class Kernel(Values):
             self.stop(faults.OUT_OF_BOUNDS, text, outside, detail=detail)
 
     def counter(
-        self, memory: Memory, number: int, index: tir.Index
+        self, memory: Memory, number: int, e: tir.Load | tir.Store
     ) -> Callable[[Frame, Any], None]:
-        """Return what counts an access each time that it runs.
+        """Return what counts an access each time that it runs, and shows it to `watch`.
 
         Accesses whose indices differ by a multiple of a sector, or of all banks, cost the same.
         """
-        parts, counts = self.parts(index), self.report.accesses[number]
+        index, counts = e.indices[0], self.report.accesses[number]
+        parts = self.parts(index)
         element = memory.buffer.dtype.bytes
         bytes_alike = SECTOR if memory.scope == "global" else BANKS * WORD
         period = max(1, bytes_alike // element)
@@ -197,6 +204,12 @@ class Kernel(Values):
             counts.sectors += found.sectors
             counts.needed += found.needed
             counts.wavefronts += found.wavefronts
+            if self.watch is not None:
+                threads = batch.of(batch.thread)
+                elements = np.broadcast_to(np.asarray(i, np.int64), threads.shape)
+                passed = batch.passed(warp=False).astype(np.int64)
+                seen = Executed(self.report, number, e, threads, elements, width, passed)
+                self.watch(seen)
 
         return count
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from minitvm import tir
 from minitvm.base import TVMError
 
-from .threads import Launch, plural
+from .threads import Launch, Numbers, plural
 
 OUT_OF_BOUNDS = "out of bounds"
 UNINITIALISED = "read before it is written"
@@ -31,10 +33,11 @@ class Fault:
     kind     one of the constants of this file; REDUNDANT (several threads write the same value) is
              harmless, all others are errors
     access   the access or statement, as the program prints it
-    thread   the thread of the access; "" if all threads do it
+    thread   the thread of the access; "" if all threads do it. `number` counts it in the whole grid
     other    the access that conflicts with it, and other_thread its thread
     detail   the element, the condition or the numbers that explain the fault
     lanes    how many threads of the batch showed it at once
+    buffer   the buffer that a race is about, and `element` the number of the element in it
     """
 
     kind: str
@@ -44,6 +47,9 @@ class Fault:
     other_thread: str = ""
     detail: str = ""
     lanes: int = 0
+    number: int = -1
+    buffer: tir.Buffer | None = None
+    element: int = 0
 
     @property
     def harmless(self) -> bool:
@@ -111,6 +117,29 @@ class KernelReport:
     faults: list[Fault] = field(default_factory=list[Fault])
     accesses: list[AccessCounts] = field(default_factory=list[AccessCounts])
     barriers: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Executed:
+    """An access of global or shared memory that the threads of a batch have executed together.
+
+    kernel    the report of its kernel so far, and `number` the place of the access in it
+    node      the Load or Store
+    threads   the threads that took part, numbered in the whole grid
+    index     the element that each of them accessed, the first one of `width` adjacent elements
+    passed    how many barriers the block of each had passed
+    """
+
+    kernel: KernelReport
+    number: int
+    node: tir.Load | tir.Store
+    threads: Numbers
+    index: Numbers
+    width: int
+    passed: Numbers
+
+
+Watch: TypeAlias = Callable[[Executed], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 from minitvm import tir
 
 from .memory import Memory
-from .report import KernelReport, Report
+from .report import KernelReport, Report, Watch
 from .tensor_kernel import TensorKernel
 from .threads import Launch, launch_of, roots
 
@@ -22,6 +22,7 @@ def run(
     races: bool = True,
     counters: bool = True,
     launch: Launch | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Run `f` on C-contiguous arrays and ints, one per parameter, writing outputs in place.
 
@@ -30,6 +31,7 @@ def run(
     races      look for races between threads
     counters   count what each access of global and shared memory costs
     launch     how many blocks and threads to launch, by default what the loops say
+    watch      is called with each access of global and shared memory in turn, if they are counted
     Faults are in the report. After one that stops a kernel, the later kernels do not run.
     """
     values = tir.sizes_of(f, tuple(args))
@@ -49,7 +51,7 @@ def run(
                 memory.watch(races and buffer in stored)
             grid = launch or launch_of(root, values)
             kernel = TensorKernel(
-                name, root, memories, grid, printer, races=races, counters=counters
+                name, root, memories, grid, printer, races=races, counters=counters, watch=watch
             )
             reports.append(kernel.run(values))
             if kernel.stopped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def put(b: tir.Buffer, i: tir.Index, value: tir.Expr) -> tir.Store:
     return tir.Store(b, (i,), value)
 
 
-def run(body: tir.Stmt, **options: bool) -> tuple[simt.Report, np.ndarray, np.ndarray]:
+def run(body: tir.Stmt, **options: Any) -> tuple[simt.Report, np.ndarray, np.ndarray]:
     x = np.random.default_rng(0).random(128, dtype=np.float32)
     out = np.zeros(64, np.float32)
     report = simt.run(tir.PrimFunc("f", (X, OUT), body, (OUT,)), [x, out], **options)
@@ -267,3 +268,25 @@ def test_counting_and_looking_for_races_can_be_left_out() -> None:
     report, *_ = run(reversed_in_shared(), races=False, counters=False)
     assert report.ok
     assert not any(a.runs for a in report.kernels[0].accesses)
+
+
+# --- what is watched -----------------------------------------------------------------------------
+
+
+def test_each_counted_access_is_shown_in_order() -> None:
+    seen: list[simt.Executed] = []
+    report, *_ = run(reversed_in_shared(BARRIER), watch=seen.append)
+    (kernel,) = report.kernels
+    assert [kernel.accesses[e.number].access for e in seen] == [
+        "X[tx]", "S[tx] = X[tx]", "S[31 - tx]", "Out[tx] = S[31 - tx]"
+    ]  # fmt: skip
+    assert [isinstance(e.node, tir.Load) for e in seen] == [True, False, True, False]
+    assert seen[2].index.tolist() == list(range(31, -1, -1))
+    assert [set(e.passed.tolist()) for e in seen] == [{0}, {0}, {1}, {1}]
+    assert all(e.threads.tolist() == list(range(32)) for e in seen)
+
+
+def test_a_race_says_which_element() -> None:
+    fault = run(reversed_in_shared())[0].faults[0]
+    assert fault.buffer is not None
+    assert (fault.buffer.name, fault.element) == ("S", 31)
