@@ -10,6 +10,7 @@
     viz.ComputeAtSlider(s, B, C)      a stage at each loop of its consumer: storage, work, locality
     viz.TokenGantt(program)           the accelerator's units over time: tokens, waiting, races
     viz.AcceleratorView(program)      the accelerator's memories, instruction by instruction
+    viz.GridView(f)                   a simulated GPU: blocks, threads, sectors, banks, races
     viz.LayerRoofline(rows), viz.StallWaterfall(program), viz.OverlapBars(rows),
     viz.AmdahlBar(works)              what latency hiding gains, and what limits it
     viz.TuningCurve(search)           a search while it runs: trials, the best so far, failures
@@ -82,6 +83,7 @@ from .controls import (
 from .evolution_view import EvolutionView
 from .gantt import TokenGantt
 from .graph_stepper import GraphStepper
+from .grid_view import GridView
 from .grids import Grid, grids_of, order_frames
 from .index_lens import IndexLens
 from .kinds import COLOURS, KINDS, Kind, contrast, ink

@@ -95,6 +95,7 @@ KINDS: dict[str, Kind] = {
     "read": Kind("sky", "blue", ink="black", letter="r"),
     "write": Kind("orange", "black", 2, ink="black", hatch="/", letter="w"),
     "both": Kind("pink", "black", 2, ink="black", hatch="x", letter="b"),
+    "race": Kind("red", "black", 2, ink="black", hatch="x", letter="!"),
     "seen": Kind("pale_sky", "edge", ink="black"),
     "done": Kind("pale_orange", "edge", ink="black"),
     "now": Kind("yellow", "black", 2, ink="black"),

@@ -23,6 +23,7 @@ from .pages import (
     shown,
     use_theme,
 )
+from .gpu_cells import ON_GPU
 from .search_cells import EVOLUTION, SCHEDULER
 
 NAME = "widgets.ipynb"
@@ -46,13 +47,14 @@ WIDGETS = (
     "viz.AmdahlBar([viz.NetworkPart('conv', 3e9, 0.04), viz.NetworkPart('rest', 1e8)])",
     "from minitvm import graph\nnet = graph.networks.squeezenet(size=32)\n"
     "display(viz.GraphStepper(net), viz.MemoryPlan(graph.optimized(net)))",
+    f"{ON_GPU}\nviz.GridView(f)",
     EVOLUTION,
     f"{SCHEDULER}\nviz.TaskAllocation.from_outcome(scheduler(0.0).tune(trials=48, batch=8))",
     f"from minitvm import edu\nchecks = {str(ROOT / 'exercises/checks')!r}\n"
     "edu.check('ex00.1', lambda A, B: A.no_such_attribute_of_a_tensor, checks=checks)",
     "A = B = C = D = a = b = c = f = s = program = row = matmul = net = None",
 )
-COUNT = 20
+COUNT = 21
 PLAYER = ".mtvm-player button"
 
 
