@@ -10,6 +10,7 @@ from minitvm import tir
 from minitvm.base import TVMError
 
 from .threads import Launch, Numbers, plural
+from .traffic import SECTOR
 
 OUT_OF_BOUNDS = "out of bounds"
 UNINITIALISED = "read before it is written"
@@ -76,7 +77,7 @@ class AccessCounts:
     lanes       how many threads executed it
     requests    how many warps issued it
     sectors     32-byte sectors of global memory that were moved
-    needed      the sectors that the same elements would fill if they were adjacent
+    needed      the bytes of global memory that the warps asked for, each element once a request
     wavefronts  passes over the banks of shared memory; 1 a request without bank conflicts
     """
 
@@ -97,7 +98,7 @@ class AccessCounts:
     @property
     def useful(self) -> float:
         """The share of the moved bytes that threads asked for, from 0 to 1."""
-        return self.needed / max(1, self.sectors)
+        return self.needed / max(1, self.sectors * SECTOR)
 
     @property
     def wavefronts_per_request(self) -> float:

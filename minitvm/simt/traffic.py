@@ -69,8 +69,8 @@ def _widened(warps: Numbers, width: int) -> Numbers:
 
 def _global(elements: Numbers, requests: int, element: int) -> Cost:
     sectors = _different(np.where(elements < 0, GAP, elements * element // SECTOR))[1]
-    needed = -(-(elements >= 0).sum(axis=1) * element // SECTOR)
-    return Cost(requests, int(sectors.sum()), int(needed.sum()))
+    needed = _different(elements)[1]
+    return Cost(requests, int(sectors.sum()), int(needed.sum()) * element)
 
 
 def _shared(elements: Numbers, requests: int, element: int) -> Cost:

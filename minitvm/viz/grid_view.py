@@ -151,15 +151,15 @@ class GridView(Figure):
         }
         sliders = [Slider(name, name, 0, *of) for name, of in ranges.items() if of[0]]
         buttons = [
-            Button(f"barrier:{n}", f"remove barrier {n}", n != self._removed, "and look for races")
+            Button(f"barrier_{n}", f"remove barrier {n}", n != self._removed, "and look for races")
             for n in range(1, len(self._barriers) + 1)
         ]
         back = Button("restore", "all barriers", bool(self._removed), "put the barrier back")
         return [*sliders, *buttons, *([back] if buttons else [])]
 
     def on(self, name: str, value: Any) -> str | None:
-        if name.startswith("barrier:") or name == "restore":
-            self._removed = int(name.partition(":")[2] or 0)
+        if name.startswith("barrier_") or name == "restore":
+            self._removed = int(name.partition("_")[2] or 0)
             self._run()
             faults = errors(self.run)
             return str(faults[0]) if faults else "no fault"

@@ -25,7 +25,7 @@ def test_steps_light_threads_elements_and_lines(view) -> None:
 
 
 def test_a_barrier_is_removed_by_a_button_and_put_back(view) -> None:
-    view.locator("[data-name='barrier:1']").click()
+    view.locator("[data-name='barrier_1']").click()
     view.wait_for_selector(".mtvm-message:has-text('read after write')")
     assert "RACE: in step 3 thread 0 reads A_shared[31]" in caption(view)
     assert view.locator('.mtvm-stage [data-key^="thread:"][data-mark="race"]').count() == 2

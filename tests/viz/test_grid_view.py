@@ -56,7 +56,7 @@ def marked(view: viz.GridView, n: int, prefix: str) -> dict[str, str]:
 def test_as_text(golden) -> None:
     view = viz.GridView(reversing(), access=2)
     before = repr(view)
-    view.event("barrier:1")
+    view.event("barrier_1")
     golden(f"{before}\n\n{view!r}")
 
 
@@ -146,7 +146,7 @@ def test_all_that_frames_mark_is_in_the_picture(view: viz.GridView) -> None:
 
 def test_without_its_barrier_a_race_is_shown_with_both_threads(view: viz.GridView) -> None:
     assert view.run.clash is None
-    view.event("barrier:1")
+    view.event("barrier_1")
     assert view.message.startswith("read after write: A_shared[")
     clash = view.run.clash
     assert clash is not None
@@ -192,7 +192,7 @@ def test_a_program_of_two_kernels_shows_one_of_them() -> None:
     assert view.png()
 
 
-@pytest.mark.parametrize(("name", "value"), [("block", 9), ("access", -1), ("barrier:7", None)])
+@pytest.mark.parametrize(("name", "value"), [("block", 9), ("access", -1), ("barrier_7", None)])
 def test_nonsense_is_refused(view: viz.GridView, name: str, value) -> None:
     view.event(name, value)
     assert view.refused
