@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -75,18 +76,24 @@ class GridRun:
     clash: Clash | None
 
 
-def barriers_of(func: tir.PrimFunc) -> list[tir.Stmt]:
-    """Return the barriers of a program in the order in which it is printed."""
-    return [s for s in tir.walk(func.body) if isinstance(s, tir.Evaluate) and _is_barrier(s)]
+def barriers_of(func: tir.PrimFunc) -> int:
+    """Return how many barriers a program has, each counted once however often it runs."""
+    return sum(_is_barrier(s) for s in tir.walk(func.body))
 
 
-def _is_barrier(s: tir.Evaluate) -> bool:
-    return isinstance(s.value, tir.Call) and s.value.name == simt.BARRIER
+def _is_barrier(s: Any) -> bool:
+    call = s.value if isinstance(s, tir.Evaluate) else None
+    return isinstance(call, tir.Call) and call.name == simt.BARRIER
 
 
-def without(func: tir.PrimFunc, barrier: tir.Stmt) -> tir.PrimFunc:
-    """Return the program without one of its barriers."""
-    return replace(func, body=tir.rewrite(func.body, lambda s: tir.NOTHING if s is barrier else s))
+def without(func: tir.PrimFunc, number: int) -> tir.PrimFunc:
+    """Return the program without one of its barriers, counted from 1 as they are printed."""
+    seen = count(1)  # by number, since barriers may be one and the same node
+
+    def kept(s: tir.Stmt) -> tir.Stmt:
+        return tir.NOTHING if _is_barrier(s) and next(seen) == number else s
+
+    return replace(func, body=tir.rewrite(func.body, kept))
 
 
 def default_arrays(func: tir.PrimFunc) -> list[Any]:
@@ -142,10 +149,9 @@ def grid_run(
             steps.append(Step(e.number, e.node, lanes, e.width, int(e.passed[here].max())))
 
     f.check(*_copies(args), watch=follow)
-    count = len(report.accesses)
     touched = tuple(
         {n: frozenset(s) for n, s in everything.get((report.name, k), {}).items()}
-        for k in range(count)
+        for k in range(len(report.accesses))
     )
     clashes = (_clash(report, x, steps, block) for x in races)
     clash = next((c for c in clashes if c and c.second < MAX_STEPS), None)

@@ -15,7 +15,7 @@ from .kinds import ink
 WIDTH, SIDE = 840, 128  # pixels: the picture, the largest grid of threads or memory
 MAX_CELLS, MAX_COLUMNS = 16, (33, 16)  # of a grid of shared or other, and of global memory; in a
 # larger one, a cell is several elements
-CELL = 17  # pixels: the side of a cell with a letter
+CELL, SECTOR = 17, 113  # pixels: the side of a cell with a letter, the width of a sector
 MAX_PASSES, MAX_SECTORS, MAX_BLOCKS, MAX_BUFFERS = 8, 32, 256, 6  # that are drawn
 SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_green", "pale_blue")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -86,8 +86,9 @@ def _titled(words: str, box: Box) -> Box:
 def _blocks(run: GridRun, access: int) -> Box:
     """Draw the grid of blocks; those that share elements of an access with the block are pale."""
     x, y, z = run.report.launch.grid
+    wide = x if y * z > 1 else min(x, MAX_CELLS)
     own = run.touched[access] if run.report.accesses[access].space == "global" else {}
-    side, boxes = max(5.0, min(CELL, SIDE / max(x, y * z))), list[Box]()
+    side, boxes = max(5.0, min(CELL, SIDE / max(wide, y * z))), list[Box]()
     for n in range(min(x * y * z, MAX_BLOCKS)):
         common = len(own.get(run.block, frozenset()) & own.get(n, frozenset()))
         kind = "now" if n == run.block else "seen" if common else "cell"
@@ -95,9 +96,8 @@ def _blocks(run: GridRun, access: int) -> Box:
         boxes.append(
             framed(block("", 0, side), kind, f"block:{n}", tip, inset=0, radius=0, width=side)
         )
-    return _titled(
-        "blocks", column(*(row(*boxes[n : n + x], gap=0) for n in range(0, len(boxes), x)), gap=0)
-    )
+    rows = (row(*boxes[n : n + wide], gap=0) for n in range(0, len(boxes), wide))
+    return _titled("blocks", column(*rows, gap=0))
 
 
 def across(run: GridRun) -> int:
@@ -200,7 +200,7 @@ def cost_text(counts: simt.AccessCounts) -> str:
     """Return what an access cost in the whole run."""
     if counts.space == "global":
         each = f"{counts.sectors:,} sectors ({counts.sectors_per_request:.3g} a request)"
-        cost = f"{each}, {counts.useful:.0%} of their bytes useful"
+        cost = f"{each}, {100 * counts.useful:.3g} % of their bytes useful"
     else:
         each = counts.wavefronts_per_request
         cost = f"{counts.wavefronts:,} wavefronts ({each:.3g} a request)"
@@ -250,7 +250,8 @@ def _sectors(step: Step, warp: int) -> Box:
         kinds = ("read" if s * each + k in used else "cell" for k in range(each))
         words = text(f"{LETTERS[names[s] % len(LETTERS)]}  {name}[{s * each}:{s * each + each}]")
         strip = row(*(block(kind, 9, 9) for kind in kinds), gap=3)
-        boxes.append(framed(column(words, strip, gap=3), "", tip=f"{len(used)} of {each} used"))
+        inside = column(words, strip, gap=3)
+        boxes.append(framed(inside, "", tip=f"{len(used)} of {each} used", width=SECTOR))
     group = {n: names[element // each] for n, element in lanes.items()}
     heads = (_letter(group.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(WARP))
     used, size = sum(map(len, sectors.values())), simt.SECTOR

@@ -67,8 +67,7 @@ class GridView(Figure):
         """Run the program, without the removed barrier, and show a block of a kernel."""
         f = self._given
         if self._removed:
-            less = without(f.func, self._barriers[self._removed - 1])
-            f = runtime.GpuFunction(less, f.target, {})
+            f = runtime.GpuFunction(without(f.func, self._removed), f.target, {})
         self.run: GridRun = grid_run(f, self._args, kernel, block)
         self._nest = nest_of(f.func)
         lines = {
@@ -152,7 +151,7 @@ class GridView(Figure):
         sliders = [Slider(name, name, 0, *of) for name, of in ranges.items() if of[0]]
         buttons = [
             Button(f"barrier_{n}", f"remove barrier {n}", n != self._removed, "and look for races")
-            for n in range(1, len(self._barriers) + 1)
+            for n in range(1, self._barriers + 1)
         ]
         back = Button("restore", "all barriers", bool(self._removed), "put the barrier back")
         return [*sliders, *buttons, *([back] if buttons else [])]

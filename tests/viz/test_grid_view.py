@@ -158,6 +158,20 @@ def test_without_its_barrier_a_race_is_shown_with_both_threads(view: viz.GridVie
     assert (view.message, view.run.clash) == ("no fault", None)
 
 
+def test_each_barrier_is_removed_alone() -> None:
+    program = tiled(32, 8, 8)
+    view = viz.GridView(tvm.build(program.schedule, program.args, "cuda -sim"))
+    view.event("barrier_1")  # between the copies and the products
+    assert view.message.startswith("read after write: A_shared[")
+    view.event("barrier_2")  # between the products and the next copies
+    assert view.message.startswith("write after read: A_shared[")
+    clash = view.run.clash
+    assert clash is not None
+    early, late = view.run.steps[clash.first], view.run.steps[clash.second]
+    assert (early.write, late.write, early.phase, late.phase) == (False, True, 1, 1)
+    assert clash.element in late.lanes.values()
+
+
 def test_the_arguments_stay_as_they_are() -> None:
     a, b = np.ones((2, 32), np.float32), np.zeros((2, 32), np.float32)
     viz.GridView(reversing(), [a, b])
