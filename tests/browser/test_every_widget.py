@@ -13,6 +13,7 @@ from nbconvert import HTMLExporter
 
 from .accelerator_cells import TALK
 from .conftest import ROOT, SETUP
+from .gpu_cells import ON_GPU
 from .pages import (
     failures,
     illegible,
@@ -23,7 +24,6 @@ from .pages import (
     shown,
     use_theme,
 )
-from .gpu_cells import ON_GPU
 from .search_cells import EVOLUTION, SCHEDULER
 
 NAME = "widgets.ipynb"

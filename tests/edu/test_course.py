@@ -112,15 +112,15 @@ def test_a_file_must_define_the_exercise_that_it_is_called(
     tmp_path: Path, text: str | None
 ) -> None:
     text = (CHECKS / "ex00.py").read_text(encoding="utf-8") if text is None else text
-    (tmp_path / "ex07.py").write_text(text, encoding="utf-8")
-    with pytest.raises(ArgumentError, match="defines no EXERCISE called ex07"):
-        exercise_named("ex07", tmp_path)
+    (tmp_path / "ex12.py").write_text(text, encoding="utf-8")
+    with pytest.raises(ArgumentError, match="defines no EXERCISE called ex12"):
+        exercise_named("ex12", tmp_path)
 
 
 def test_the_template_for_instructors_is_an_exercise(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
     (template,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    (tmp_path / "ex07.py").write_text(textwrap.dedent("   " + template.lstrip()), encoding="utf-8")
+    (tmp_path / "ex12.py").write_text(textwrap.dedent("   " + template.lstrip()), encoding="utf-8")
     (exercise,) = exercises_in(tmp_path)
 
     def eight(A, B):
@@ -128,7 +128,7 @@ def test_the_template_for_instructors_is_an_exercise(tmp_path: Path) -> None:
         s[B].split(B.op.axis[0], factor=8)
         return s
 
-    assert edu.check("ex07.1", eight, show=False, checks=tmp_path) == exercise.points == 4
+    assert edu.check("ex12.1", eight, show=False, checks=tmp_path) == exercise.points == 4
 
 
 def test_grading_refuses_checks_that_students_could_have_written(

@@ -1,0 +1,412 @@
+# pyright: basic
+# (the source of problems runs in students' processes as it is, so it has no type hints)
+
+"""Exercise 07: what a warp's access costs, who races, and two schedules for a simulated GPU."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from minitvm import te
+from minitvm.driver import build
+from minitvm.edu import Exercise, Item, at_most, equal, problem, required, schedule_correct
+
+SIM = "cuda -sim"
+LANES = 32
+
+# --- what a warp's access costs ------------------------------------------------------------------
+
+
+def lanes(rng, space):
+    """Draw the elements that the lanes of a warp access; None for a lane that takes no part."""
+    stride, start = int(rng.choice([0, 1, 2, 3, 8, 16, 31, 32, 33, 34, 64])), int(rng.integers(99))
+    width = int(rng.choice([1, 2, 4, 8, 16, 32]))  # lanes with the same element
+    elements = [
+        start + lane // width * stride + lane % int(rng.integers(1, 3)) for lane in range(LANES)
+    ]
+    if rng.integers(3) == 0:
+        elements = [int(n) for n in rng.permutation(elements)]
+    idle = rng.random(LANES) < rng.choice([0.0, 0.0, 0.3, 0.9])
+    return space, [None if off else n for n, off in zip(elements, idle, strict=True)]
+
+
+def in_global(rng):
+    return lanes(rng, "global")
+
+
+def in_shared(rng):
+    return lanes(rng, "shared")
+
+
+def cost(space, elements):
+    """Count sectors of 8 elements in global memory, passes over 32 banks in shared memory."""
+    wanted = {n for n in elements if n is not None}
+    if space == "global":
+        return len({n // 8 for n in wanted})
+    in_bank = [len([n for n in wanted if n % 32 == bank]) for bank in range(32)]
+    return max(in_bank)
+
+
+# --- races ---------------------------------------------------------------------------------------
+
+
+def runs(rng):
+    """Draw what the threads of a block do, in order, with some barriers; about half have a race."""
+    threads, steps = int(rng.integers(2, 6)), []
+    for _ in range(int(rng.integers(2, 5))):
+        order, shift = [int(t) for t in rng.permutation(threads)], int(rng.integers(threads))
+        for t in order:
+            steps += [(t, "write", t)] + [(t, "read", t)] * int(rng.integers(2))
+        steps.append(("barrier",))
+        same = rng.integers(3) == 0  # all threads read one element
+        steps += [(t, "read", shift if same else (t + shift) % threads) for t in order]
+        steps.append(("barrier",))
+    for _ in range(int(rng.choice([0, 0, 0, 1, 2]))):  # accesses that may race
+        verb = str(rng.choice(["read", "write"]))
+        extra = int(rng.integers(threads)), verb, int(rng.integers(threads))
+        steps.insert(int(rng.integers(len(steps) + 1)), extra)
+    if rng.integers(2):
+        barriers = [n for n, step in enumerate(steps) if step == ("barrier",)]
+        del steps[int(rng.choice(barriers))]
+    return (steps,)
+
+
+def race(steps):
+    """Return the first step that races with an earlier one, and the first such earlier step."""
+    for n, late in enumerate(steps):
+        for m, early in enumerate(steps[:n]):
+            if len(early) == 1 or len(late) == 1 or ("barrier",) in steps[m:n]:
+                continue
+            (t, verb, element), (u, other, place) = late, early
+            if t != u and element == place and "write" in (verb, other):
+                return m, n
+    return None
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+def turned(n, m):
+    X = te.placeholder((n, m), name="X")
+    return X, te.compute((m, n), lambda i, j: X[j, i], name="Y")
+
+
+def rows_times_rows(n, m, depth):
+    A, B = te.placeholder((n, depth), name="A"), te.placeholder((m, depth), name="B")
+    k = te.reduce_axis((0, depth), name="k")
+    return A, B, te.compute((n, m), lambda y, x: te.sum(A[y, k] * B[x, k], axis=k), name="C")
+
+
+def matrices(rng):
+    return (problem(turned, 32 * int(rng.integers(1, 4)), 32 * int(rng.integers(1, 4))),)
+
+
+def factors(rng):
+    n, m = (32 * int(rng.integers(1, 4)) for _ in range(2))
+    return (problem(rows_times_rows, n, m, 32 * int(rng.integers(2, 4))),)
+
+
+def report_of(s, tensors, watch=None):
+    arrays = [np.zeros(t.shape, t.dtype) for t in tensors]
+    return build(s, tensors, target=SIM).check(*arrays, watch=watch)
+
+
+def counted(s, tensors, space):
+    kernels = report_of(s, tensors).kernels
+    return [access for k in kernels for access in k.accesses if access.space == space]
+
+
+def sectors(s, tensors):
+    """Count the sectors of global memory that a run moves."""
+    return sum(access.sectors for access in counted(s, tensors, "global"))
+
+
+def wavefronts(s, tensors):
+    """Count the passes over the banks of shared memory of a run."""
+    return sum(access.wavefronts for access in counted(s, tensors, "shared"))
+
+
+def shared_bytes(s, tensors):
+    """Count the bytes of shared memory of a block."""
+    seen = {}
+
+    def watch(executed):
+        b = executed.node.buffer
+        if b.scope == "shared":
+            reach = int(executed.index.max()) + executed.width
+            seen[b] = max(seen.get(b, 0), reach * b.dtype.bytes)
+
+    report_of(s, tensors, watch)
+    return sum(seen.values())
+
+
+def waiting(s, tensors):
+    """Count the stores to shared memory, by all threads, right after a load from global memory."""
+    found, fetched = 0, False
+
+    def watch(executed):
+        nonlocal found, fetched
+        store, scope = hasattr(executed.node, "value"), executed.node.buffer.scope
+        if scope == "global" and not store:
+            fetched = True
+        elif scope == "shared" and not store:
+            fetched = False
+        elif scope == "shared" and fetched:
+            found += len(executed.threads) * executed.width
+
+    report_of(s, tensors, watch)
+    return found
+
+
+def bind(stage, *loops):
+    tags = "blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"
+    for loop, tag in zip(loops, tags[-len(loops) :], strict=True):
+        stage.bind(loop, te.thread_axis(tag))
+
+
+def half_tiles(X, Y):
+    """Return the reference schedule: tiles of 16 rows of 32 numbers, whose rows are 34 apart."""
+    s = te.create_schedule(Y.op)
+    tile = s.cache_read(X, "shared", [Y])
+    by, bx, i, j = s[Y].tile(*s[Y].leaf_iter_vars, 32, 16)
+    rest, tx = s[Y].split(s[Y].fuse(i, j), 32)
+    _, ty = s[Y].split(rest, 8)
+    bind(s[Y], by, bx, ty, tx)
+    s[tile].compute_at(s[Y], bx)
+    row, column = s[tile].leaf_iter_vars
+    _, ty = s[tile].split(row, 8)
+    bind(s[tile], ty, column)
+    s[tile].storage_align(row, 32, 2)
+    return s
+
+
+def early(A, B, C):
+    """Return the reference schedule: tiles of 32 x 32, 8 steps deep, in rows that are 9 apart."""
+    s = te.create_schedule(C.op)
+    local = s.cache_write(C, "local")
+    shared = [s.cache_read(t, "shared", [local]) for t in (A, B)]
+    own = [s.cache_read(t, "local", [local]) for t in shared]
+    (by, y), (bx, x) = (s[C].split(axis, 32) for axis in s[C].leaf_iter_vars)
+    (ty, y), (tx, x) = s[C].split(y, 4), s[C].split(x, 4)
+    s[C].reorder(by, bx, ty, tx, y, x)
+    bind(s[C], by, bx, ty, tx)
+    s[local].compute_at(s[C], tx)
+    y, x, k = s[local].leaf_iter_vars
+    ko, ki = s[local].split(k, 8)
+    s[local].reorder(ko, ki, y, x)
+    for t in own:
+        s[t].compute_at(s[local], ki)
+    for t in shared:
+        s[t].compute_at(s[local], ko)
+        row, k = s[t].leaf_iter_vars
+        s[t].storage_align(row, 8, 1)
+        _, ty = s[t].split(row, 8)
+        bind(s[t], ty, k)
+        s[t].double_buffer()
+    return s
+
+
+def on_gpu(arguments, weight, why):
+    """Make the part that runs a schedule on the simulated GPU, which refuses races."""
+    return required(
+        schedule_correct(
+            arguments, title="right, and without a race", target=SIM, weight=weight, why=why
+        )
+    )
+
+
+BIND = "each stage that is stored needs loops bound to threads; all of a block's stages to the same"
+SLOW = "32 lanes beside each other should access 32 neighbours: which loop is threadIdx.x?"
+
+EXERCISE = Exercise(
+    "ex07",
+    "gpu_threads_and_shared_memory",
+    (
+        Item(
+            "ex07.1",
+            "what a warp's access costs",
+            4,
+            "cost",
+            tuple(
+                replace(
+                    equal(cost, arguments, cases=12, weight=weight, title=title, why=why),
+                    kind="property",
+                )
+                for arguments, weight, title, why in (
+                    (
+                        in_global,
+                        0.4,
+                        "the sectors in global memory",
+                        "a sector has 8 numbers of 4 bytes, and comes once for all lanes that want"
+                        " something in it; lanes that are None want nothing",
+                    ),
+                    (
+                        in_shared,
+                        0.6,
+                        "the wavefronts in shared memory",
+                        "lanes that want the same element are served together; different elements"
+                        " of one bank come one after the other",
+                    ),
+                )
+            ),
+            (
+                "Begin with the set of the elements that are wanted, without None.",
+                "global: how many different n // 8? shared: for each of the 32 banks, how many"
+                " different n have n % 32 == bank? The bank with the most decides.",
+                "wanted = {n for n in elements if n is not None}; len({n // 8 for n in wanted}),"
+                " or max(sum(n % 32 == b for n in wanted) for b in range(32)).",
+            ),
+            "notebook 07, sections 2 and 6",
+        ),
+        Item(
+            "ex07.2",
+            "who races?",
+            4,
+            "race",
+            (
+                equal(
+                    race,
+                    runs,
+                    cases=16,
+                    title="the first race, for random accesses and barriers",
+                    why="two accesses race if the threads differ, the element is the same, one of"
+                    " them writes, and no barrier lies between them",
+                ),
+            ),
+            (
+                "For each step, look at the earlier steps, back to the last barrier.",
+                "Two reads do not race, nor do two accesses of one thread. Of several earlier"
+                " steps that race with the same step, the first one is asked for.",
+                "for n, late: for m, early in the steps before it: skip barriers, and skip m if"
+                " ('barrier',) is in steps[m:n]; return (m, n) if the threads differ, the elements"
+                " are equal, and one of the two is a write. At the end return None.",
+            ),
+            "notebook 07, section 5",
+        ),
+        Item(
+            "ex07.3",
+            "a transposition in half the memory",
+            4,
+            "transpose",
+            (
+                on_gpu(matrices, 0.1, BIND),
+                required(
+                    at_most(
+                        shared_bytes,
+                        half_tiles,
+                        matrices,
+                        factor=2500 / 2168,  # which the reference has
+                        worst=1.5,
+                        unit="bytes of shared memory",
+                        message="too-much-memory",
+                        title="2500 bytes of shared memory at most",
+                        weight=0.1,
+                        target=SIM,
+                        why="a tile of 32 x 32 numbers has 4096 bytes",
+                    )
+                ),
+                required(
+                    at_most(
+                        sectors,
+                        half_tiles,
+                        matrices,
+                        worst=2.0,
+                        unit="sectors",
+                        message="too-many-sectors",
+                        title="the load and the store are coalesced",
+                        weight=0.3,
+                        target=SIM,
+                        why=SLOW,
+                    )
+                ),
+                at_most(
+                    wavefronts,
+                    half_tiles,
+                    matrices,
+                    worst=1.75,
+                    unit="wavefronts",
+                    message="too-many-wavefronts",
+                    title="no bank conflict",
+                    weight=0.5,
+                    target=SIM,
+                    why="in which banks are the elements that 32 lanes read? Rows of another length"
+                    " (storage_align) move them",
+                ),
+            ),
+            (
+                "Fetch a tile of 16 rows of 32 numbers: a warp fetches a row. When it stores, the"
+                " tile has 32 rows of 16 numbers, and a warp stores two rows.",
+                "The tile of Y is 32 x 16: s[Y].tile(i, j, 32, 16). Fuse the two inner loops, and"
+                " split off 32 for threadIdx.x and 8 for threadIdx.y. A warp then reads elements"
+                " j * row + i for 16 j and 2 i: which length of a row puts them in 32 banks?",
+                "rest, tx = s[Y].split(s[Y].fuse(i, j), 32); _, ty = s[Y].split(rest, 8). Of the"
+                " tile: _, ty = s[tile].split(row, 8), bind ty and the column; and"
+                " s[tile].storage_align(row, 32, 2): with rows of 34, 2 * j + i are all different.",
+            ),
+            "notebook 07, sections 2 and 6",
+        ),
+        Item(
+            "ex07.4",
+            "rows times rows, fetched early",
+            4,
+            "product",
+            (
+                on_gpu(factors, 0.1, BIND),
+                required(
+                    at_most(
+                        sectors,
+                        early,
+                        factors,
+                        factor=1.05,
+                        worst=3.0,
+                        unit="sectors",
+                        message="too-many-sectors",
+                        title="few sectors of global memory",
+                        weight=0.15,
+                        target=SIM,
+                        why="a block of 32 x 32 results fetches each number of A once for 32"
+                        " columns; and " + SLOW,
+                    )
+                ),
+                at_most(
+                    waiting,
+                    early,
+                    factors,
+                    factor=2.0,
+                    unit="numbers stored right after their fetch",
+                    message="not-early",
+                    title="all pieces but the first are fetched early",
+                    weight=0.15,
+                    target=SIM,
+                    why="double_buffer on both tiles, whose stages are computed in the loop over"
+                    " pieces of k",
+                ),
+                at_most(
+                    wavefronts,
+                    early,
+                    factors,
+                    factor=1.05,
+                    worst=1.5,
+                    unit="wavefronts",
+                    message="too-many-wavefronts",
+                    title="few wavefronts of shared memory",
+                    weight=0.6,
+                    target=SIM,
+                    why="each thread keeps 4 x 4 sums in registers; and which banks hold the"
+                    " elements that a warp reads at one k, and those that it stores?",
+                ),
+            ),
+            (
+                "Begin with `cooperative` of the notebook, with tile=32, depth=8, each=4. k is the"
+                " last index here: which loop of a tile's stage goes to threadIdx.x?",
+                "A tile has 32 rows of 8 numbers. A warp reads rows 4 apart at the same k:"
+                " element 4 * t * row. With rows of 8 these are all in one bank. And it stores 4"
+                " rows of 8 numbers.",
+                "s[t].storage_align(row, 8, 1) makes rows of 9: 36 * t % 32 is 4 * t, and the"
+                " store has two wavefronts. double_buffer() for both tiles; cache_read of both"
+                " tiles into 'local' at the loop over k inside a piece.",
+            ),
+            "notebook 07, sections 4, 6, 7 and 9",
+        ),
+    ),
+)
