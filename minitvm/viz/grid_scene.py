@@ -179,7 +179,7 @@ def _frame(run: GridRun, n: int, lines: dict[int, str]) -> Frame:
     marks = {f"thread:{t}": kind if t in step.lanes else "faint" for t in range(threads)}
     elements = sorted({i + k for i in step.lanes.values() for k in reach})
     marks |= {_key(step.buffer, _cell(step.buffer, i)): kind for i in elements}
-    marks |= {f"step:{n}": "now", lines[step.access]: "now"}
+    now = [lines[k] for k in (step.access,) if k in lines]
     caption = (
         f"step {n + 1} of {run.total}, after {step.phase} barrier{simt.plural(step.phase)}: "
         f"{len(step.lanes)} threads {kind} {len(elements)} elements of {printed(step.buffer)}"
@@ -187,10 +187,10 @@ def _frame(run: GridRun, n: int, lines: dict[int, str]) -> Frame:
     if clash and n == clash.second:
         marks |= {f"thread:{t}": "race" for t in clash.threads}
         marks[_key(step.buffer, _cell(step.buffer, clash.element))] = "race"
-        marks[lines[run.steps[clash.first].access]] = "now"
+        now += [lines[k] for k in (run.steps[clash.first].access,) if k in lines]
         marks[f"step:{clash.first}"] = "race"
         caption += f"\n{race_text(run)}"
-    return Frame(marks, caption, f"step:{n}")
+    return Frame({**marks, **dict.fromkeys([f"step:{n}", *now], "now")}, caption, f"step:{n}")
 
 
 # --- one access, and what it costs ----------------------------------------------------------------

@@ -37,7 +37,7 @@ class GridView(Figure):
     of a warp spread over sectors, or over the banks of shared memory. Blocks that access the same
     elements of global memory as the chosen block are pale.
 
-    f        a function for target "cuda -sim"
+    f        a function for target "cuda -sim" with small arrays, as it runs several times
     args     its arguments, which are copied; by default arrays of different numbers
     access   the number of the access to show, from 0, as in print(f.check(...))
     block    the block to show, from 0; by default the one of the first race, or the first one
@@ -58,9 +58,11 @@ class GridView(Figure):
         self.warp = self._removed = 0
         self.access = access
         self._run(None, block)
-        most = len(self.run.report.accesses)
-        if not 0 <= access < most:
-            raise ArgumentError(f"access={access}", f"the kernel has accesses 0 to {most - 1}")
+        accesses, blocks = len(self.run.report.accesses), self.run.report.launch.blocks
+        if not 0 <= access < accesses:
+            raise ArgumentError(f"access={access}", f"the kernel has accesses 0 to {accesses - 1}")
+        if not 0 <= (block or 0) < blocks:
+            raise ArgumentError(f"block={block}", f"the kernel has blocks 0 to {blocks - 1}")
         super().__init__()
 
     def _run(self, kernel: int | None = None, block: int | None = None) -> None:
@@ -76,7 +78,7 @@ class GridView(Figure):
             if isinstance(b.stmt, tir.Store | tir.Evaluate)
             for n in tir.walk(b.stmt)
         }
-        self._lines = {s.access: lines[id(s.node)] for s in self.run.steps}
+        self._lines = {s.access: lines[id(s.node)] for s in self.run.steps if id(s.node) in lines}
         self._frames: tuple[Frame, ...] = frames(self.run, self._lines)
 
     @property

@@ -218,6 +218,8 @@ def test_what_is_not_for_a_gpu_is_refused() -> None:
         viz.GridView("main")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="accesses 0 to 3"):
         viz.GridView(reversing(), access=4)
+    with pytest.raises(ArgumentError, match="blocks 0 to 1"):
+        viz.GridView(reversing(), block=2)
     n = te.var("n")
     A = te.placeholder((n,), name="A")
     B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
@@ -230,6 +232,17 @@ def test_what_is_not_for_a_gpu_is_refused() -> None:
         viz.GridView(f)
     a = np.ones(40, np.float32)
     assert viz.GridView(f, [a, a.copy()]).run.report.launch.blocks == 2
+
+
+def test_loads_in_conditions_have_no_line() -> None:
+    A, tx = tir.Buffer("A", (32,), dtype("float32")), tir.Var("tx", 0, 31)
+    first, again = tir.Load(A, (tx,), A.dtype), tir.Load(A, (tx,), A.dtype)
+    store = tir.If(first < 3.0, tir.Store(A, (tx,), again))
+    body = tir.For(tx, 32, store, "bind", "threadIdx.x")
+    view = viz.GridView(GpuFunction(tir.PrimFunc("f", (A,), body, (A,)), SIMULATED, {}))
+    assert [len(s.lanes) for s in view.run.steps] == [32, 3, 3]
+    assert not marked(view, 0, "line:")
+    assert marked(view, 2, "line:")
 
 
 def test_a_program_that_faults_at_once_has_a_picture() -> None:
