@@ -19,7 +19,8 @@ LANES = 32
 
 def lanes(rng, space):
     """Draw the elements that the lanes of a warp access; None for a lane that takes no part."""
-    stride, start = int(rng.choice([0, 1, 2, 3, 8, 16, 31, 32, 33, 34, 64])), int(rng.integers(99))
+    stride = int(rng.choice([0, 1, 2, 3, 8, 16, 31, 32, 32, 33, 34, 64, 96]))
+    start = int(rng.choice([31, rng.integers(99)]))  # 31: the last bank, and the end of a sector
     width = int(rng.choice([1, 2, 4, 8, 16, 32]))  # lanes with the same element
     elements = [
         start + lane // width * stride + lane % int(rng.integers(1, 3)) for lane in range(LANES)
@@ -229,7 +230,7 @@ EXERCISE = Exercise(
             "cost",
             tuple(
                 replace(
-                    equal(cost, arguments, cases=12, weight=weight, title=title, why=why),
+                    equal(cost, arguments, cases=16, weight=weight, title=title, why=why),
                     kind="property",
                 )
                 for arguments, weight, title, why in (
