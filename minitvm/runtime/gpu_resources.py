@@ -5,19 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from minitvm import schedule
-
-# What a multiprocessor of sm_90 (H100, H200) has.
-# Source: NVIDIA's Hopper Tuning Guide, section Occupancy, and the table of technical specifications
-# by compute capability in the CUDA C++ Programming Guide. The units of allocation are those of
-# cuda_occupancy.h, which NVIDIA's occupancy calculator uses.
-MAX_WARPS, MAX_BLOCKS = 64, 32
-PARTITIONS = 4  # a warp lives in one of them; each has a quarter of the registers
-PARTITION_REGISTERS = 1 << 14
-REGISTER_UNIT = 256  # registers are allocated to a warp in such portions
-SHARED_BYTES = 228 << 10
-RESERVED_SHARED = 1 << 10  # bytes of each block that CUDA itself uses
-SHARED_UNIT = 128
+from minitvm import simt
 
 # HMMA is a product of tiles on tensor cores. Not HFMA2, which ptxas also uses to load constants.
 MULTIPLY_ADDS = ("FFMA", "FFMA2", "DFMA", "HMMA")
@@ -56,12 +44,12 @@ class KernelResources:
     @property
     def blocks(self) -> int:
         """How many blocks a multiprocessor of sm_90 can hold at a time."""
-        return min(self._limits().values())
+        return simt.resident_blocks(self.threads, self.registers, self.shared)
 
     @property
     def limit(self) -> str:
         """What allows no more blocks: "registers", "shared memory", "warps" or "blocks"."""
-        limits = self._limits()
+        limits = simt.block_limits(self.threads, self.registers, self.shared)
         return min(limits, key=limits.__getitem__)
 
     @property
@@ -70,20 +58,7 @@ class KernelResources:
 
         An upper bound: a grid with few blocks leaves multiprocessors empty.
         """
-        return self.blocks * _up(self.threads, schedule.WARP) / schedule.WARP / MAX_WARPS
-
-    def _limits(self) -> dict[str, int]:
-        """Return how many blocks each resource allows."""
-        warps = _up(self.threads, schedule.WARP) // schedule.WARP
-        of_a_warp = _up(max(1, self.registers) * schedule.WARP, REGISTER_UNIT)
-        held = PARTITION_REGISTERS // of_a_warp * PARTITIONS
-        shared = _up(self.shared + RESERVED_SHARED, SHARED_UNIT)
-        return {
-            "registers": held // _up(warps, PARTITIONS),
-            "shared memory": SHARED_BYTES // shared,
-            "warps": MAX_WARPS // warps,
-            "blocks": MAX_BLOCKS,
-        }
+        return self.blocks * simt.warps_of(self.threads) / simt.MAX_WARPS
 
 
 class Resources(tuple[KernelResources, ...]):
@@ -159,8 +134,3 @@ def _multiply_adds(codes: list[str]) -> int:
 def _numbers(pattern: str, text: str) -> list[int]:
     """Return the numbers that a pattern finds; ptxas leaves out what a kernel does not use."""
     return [int(n) for n in re.findall(pattern, text)] or [0]
-
-
-def _up(n: int, unit: int) -> int:
-    """Return `n`, rounded up to a multiple of `unit`."""
-    return -(-n // unit) * unit

@@ -17,6 +17,7 @@ from minitvm import schedule, tir
 from minitvm.base import BuildError
 
 from . import report as faults
+from .instructions import in_loop, in_value
 from .memory import Memory
 from .report import AccessCounts, Executed, Fault, KernelReport, Watch
 from .shadow import MANY, Race, same
@@ -80,11 +81,16 @@ class Kernel(Values):
         try:
             for first in range(0, self.launch.blocks, step):
                 self.start(Batch(self.launch, first, min(step, self.launch.blocks - first)))
+                self.report.batches += 1
                 self._run(frame)
                 for memory in self.memories.values():
                     memory.forget()
         except LaunchEnded:
             self.stopped = True
+        self.report.shared, self.report.local = (
+            sum(m.bytes for m in self.memories.values() if m.scope == scope)
+            for scope in ("shared", "local")
+        )
         return self.report
 
     # faults
@@ -150,7 +156,8 @@ class Kernel(Values):
         count: Callable[[Frame, Any], None] | None = None
         if memory.scope != "local":
             number = len(self.report.accesses)
-            self.report.accesses.append(AccessCounts(text, memory.scope))
+            stores = isinstance(e, tir.Store)
+            self.report.accesses.append(AccessCounts(text, memory.scope, stores))
             if self.counters and memory.scope != "warp":
                 count = self.counter(memory, number, e)
 
@@ -227,6 +234,11 @@ class Kernel(Values):
         if linear is None or not tir.prove_equal(linear[0], 1):
             return 1, None
         return loop.extent, self.slot(loop.var)
+
+    def issue(self, count: int) -> None:
+        """Count instructions of each warp that has an active lane."""
+        if self.counters and count:
+            self.report.instructions += int(count) * self.batch.warps()
 
     def load(self, e: tir.Load) -> Run:
         text = self.printer.expr(e)
@@ -339,10 +351,12 @@ class Kernel(Values):
         with self.inside("" if uniform else text):
             body = self.stmt(s.body)
         self._vector = outer
+        overhead = in_loop(s)
 
         def run(frame: Frame) -> None:
             n = extent(frame)
             if np.ndim(n) == 0:
+                self.issue(overhead * n)
                 for i in range(n):
                     frame[slot] = i
                     body(frame)
@@ -351,6 +365,7 @@ class Kernel(Values):
             for i in range(int(n.max(initial=0))):
                 batch.active = active
                 batch.active = batch.chosen(n > i)
+                self.issue(overhead)
                 frame[slot] = i
                 body(frame)
             batch.active = active
@@ -359,11 +374,12 @@ class Kernel(Values):
 
     def branch(self, s: tir.If) -> Run:
         """Compile a condition; each thread runs the side that it takes."""
-        cond = self.value(s.cond)
+        cond, count = self.value(s.cond), 1 + in_value(s.cond)
         with self.inside(f"if {self.printer.expr(s.cond)}"):
             sides = self.stmt(s.body), self.stmt(s.orelse or tir.NOTHING)
 
         def run(frame: Frame) -> None:
+            self.issue(count)
             mask = cond(frame)
             if np.ndim(mask) == 0:
                 sides[0 if mask else 1](frame)
@@ -391,9 +407,11 @@ class Kernel(Values):
     def store(self, s: tir.Store) -> Run:
         value, text = self.value(s.value), "\n".join(self.printer.lines(s)).strip()
         memory, index, number = self.access(s, text)
+        count = in_value(s.value)
         late = self._late
 
         def run(frame: Frame) -> None:
+            self.issue(count)
             new, at = value(frame), memory.at(self.batch, index(frame))
             self.write(memory, number, text, at, new)
             if late and memory.written is not None:

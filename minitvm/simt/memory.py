@@ -33,6 +33,11 @@ class Memory:
         self.written: npt.NDArray[np.bool_] | None = None
         self.shadow: Shadow | None = None
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of one copy."""
+        return self.size * self.buffer.dtype.bytes
+
     def begin(self, batch: Batch, races: bool) -> None:
         """Allocate the memory for a batch; in a loop, the same memory is allocated repeatedly.
 

@@ -73,6 +73,7 @@ class AccessCounts:
     """What one load or store of the program cost, summed over all its executions.
 
     space       "global", "shared" or "warp"
+    stores      whether it is a store
     runs        how often a batch of threads executed it
     lanes       how many threads executed it
     requests    how many warps issued it
@@ -83,6 +84,7 @@ class AccessCounts:
 
     access: str
     space: str
+    stores: bool = False
     runs: int = 0
     lanes: int = 0
     requests: int = 0
@@ -110,14 +112,22 @@ class AccessCounts:
 class KernelReport:
     """The launch of one kernel: its faults, the counts of its accesses, its barriers.
 
-    barriers   how many barriers a batch of blocks passed, summed over the batches
+    batches        how many batches of blocks ran one after the other
+    barriers       how many barriers a batch of blocks passed, summed over the batches
+    instructions   instructions that warps issued, apart from accesses and barriers: arithmetic, and
+                   the counters of loops; without the arithmetic of indices
+    shared, local  bytes of shared memory of a block, and of the arrays of a thread
     """
 
     name: str
     launch: Launch
     faults: list[Fault] = field(default_factory=list[Fault])
     accesses: list[AccessCounts] = field(default_factory=list[AccessCounts])
+    batches: int = 0
     barriers: int = 0
+    instructions: int = 0
+    shared: int = 0
+    local: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

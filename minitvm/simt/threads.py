@@ -157,6 +157,12 @@ class Batch:
             passed = passed + self.warp_epoch[self.slot // schedule.WARP]
         return passed if self.active is None else passed[self.active]
 
+    def warps(self) -> int:
+        """Return how many warps have an active lane."""
+        if self.active is None:
+            return self.blocks * self.launch.warps
+        return int(np.count_nonzero(np.bincount(self.slot[self.active] // schedule.WARP)))
+
     def lanes(self) -> Lanes:
         """Return the active lanes."""
         return self.lane if self.active is None else self.active
