@@ -28,7 +28,7 @@ class Scaled:
 
     table: tune.TableMeasurer
     scale: float
-    reference_seconds: float = math.inf
+    reference_cost: float = math.inf
 
     def measure(self, programs: Iterable[tune.Program]) -> Iterator[tune.Result]:
         """Yield the result of each program, in order."""

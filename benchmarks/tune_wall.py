@@ -142,7 +142,7 @@ class Table:
     """A measurer that looks up results that were measured before."""
 
     def __init__(self, seconds: dict[tune.Candidate, tune.Result]) -> None:
-        self.seconds, self.reference_seconds = seconds, 1.0
+        self.seconds, self.reference_cost = seconds, 1.0
 
     def measure(self, programs: Iterable[tune.CandidateProgram]) -> Iterator[tune.Result]:
         """Yield the result of each program, in order."""
@@ -153,7 +153,7 @@ class Table:
         """Return the results of the programs, and that of a default that takes one second."""
         return [
             *(self.seconds[p.candidate] for p in programs),
-            tune.Result((self.reference_seconds,)),
+            tune.Result((self.reference_cost,)),
         ]
 
 

@@ -50,6 +50,9 @@ class Settings:
     def _faults(self) -> Iterator[Reason]:
         if not self.tasks:
             yield "there are no tasks", "at least one"
+        if len({task.target.unit for task in self.tasks}) > 1:
+            why = "some tasks are measured in seconds, others in modelled cycles"
+            yield why, "tasks that are all for a simulated GPU, or none"
         for task in self.tasks:
             if not task.sketches:
                 yield f"{task.name} has no sketches", "tasks with a space"
@@ -103,7 +106,7 @@ class Allocation:
     def latency(self, n: int) -> float:
         """Return the lowest latency so far of a task's default schedule and its candidates."""
         search = self.searches[n]
-        found = search.reference if search.best is None else search.best.seconds
+        found = search.reference if search.best is None else search.best.cost
         return 0.0 if n in self.refused else min(found, search.reference)
 
     @property
@@ -128,7 +131,7 @@ class Allocation:
         trials, before = self.searches[n].trials, None
         past = len(trials) - self.settings.window * self.batch
         if past > 0:
-            before = min(self.searches[n].reference, *(t.seconds for t in trials[:past]))
+            before = min(self.searches[n].reference, *(t.cost for t in trials[:past]))
         flops = self.settings.tasks[n].flops
         return Progress(self.latency(n), len(trials) / self.batch, before, flops)
 
@@ -246,7 +249,7 @@ class Allocation:
         if n not in self.measurers and n not in self.refused:
             try:
                 made = measurers(self.settings.tasks[n])
-                search.reference = min(search.reference, made.reference_seconds)
+                search.reference = min(search.reference, made.reference_cost)
                 self.measurers[n] = made
             except MeasureError as e:
                 self.refused[n] = str(e)

@@ -53,7 +53,7 @@ class ApplyHistoryBest:
         check_flag("include_compatible", include_compatible)
         own = [r for r in load_records(records) if not is_other_formula(r)]
         best = tune.bests(own, all_machines=include_compatible)
-        for record in sorted(best, key=lambda record: record.seconds):
+        for record in sorted(best, key=lambda record: record.cost):
             key = _formulas(record.task)
             if key is not None:
                 self.best.setdefault((key, record.target), record)

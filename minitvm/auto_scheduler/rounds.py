@@ -49,7 +49,8 @@ class TaskRound:
     gradients   for each task, the expected change of the objective by a round, as estimated before
                 this round; () if the task was chosen in another way
     trials      the number of trials of each task so far
-    latencies   the lowest latency of each task so far, in seconds; the default schedule counts
+    latencies   the lowest latency of each task so far, in the unit of the targets; the default
+                schedule counts
     latency     the latency of the networks: the weighted sum of the latencies
     objective   the value of the objective
     elapsed     how many seconds of the budget are used
@@ -86,20 +87,21 @@ class TasksOutcome:
 
     @property
     def latency(self) -> float:
-        """Return the weighted sum of the latencies, in seconds."""
+        """Return the weighted sum of the latencies, in the unit of the targets."""
         return sum(w * g for w, g in zip(self.weights, self.latencies, strict=True) if w)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        head = "  ID  Task                                      Calls  Latency (ms)  Speed (GFLOPS)"
-        yield f"{head}  Trials  x Default"
+        sim = self.outcomes[0].task.target.sim
+        head = "  Cycles (model)    (FLOP/cycle)" if sim else "  Latency (ms)  Speed (GFLOPS)"
+        yield f"  ID  Task                                      Calls{head}  Trials  x Default"
         for n, outcome in enumerate(self.outcomes):
             g, task = self.latencies[n], outcome.task
             known = 0 < g < math.inf
             speed = f"{tune.rate(task, g):14.2f}" if known else f"{'-':>14}"
-            latency = f"{g * 1e3:12.4f}" if known else f"{'-':>12}"
+            latency = (f"{g:14,.0f}" if sim else f"{g * 1e3:12.4f}") if known else f"{'-':>12}"
             yield (
                 f"{n:4}  {_short(tune.shown(task)):40}  {self.weights[n]:5g}  {latency}  "
                 f"{speed}  {len(outcome.trials):6}  {_gain(outcome.compared):>9}"
@@ -108,7 +110,11 @@ class TasksOutcome:
             yield f"{n:4}  is not tuned: {why.splitlines()[0]}"
         yield from dict.fromkeys(o.unsaved for o in self.outcomes if o.unsaved)
         trials = sum(len(o.trials) for o in self.outcomes)
-        total = f"{self.latency * 1e3:.3f} ms" if math.isfinite(self.latency) else "-"
+        total = (
+            tune.cost_text(self.outcomes[0].task, self.latency)
+            if math.isfinite(self.latency)
+            else "-"
+        )
         yield (
             f"Estimated total latency: {total}  Trials: {trials}  "
             f"Used time: {self.seconds:.0f} s  {ENDS[self.ended]}"
@@ -163,7 +169,8 @@ class TasksLine:
         left = f", {event.elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
         name = self.started.tasks[event.task].name
         self.bar.n = round(STEPS * done)
-        self.bar.unit = f"{event.latency * 1e3:.3f} ms, {trials} trials, {name}{left}"
+        latency = tune.cost_text(self.started.tasks[event.task], event.latency)
+        self.bar.unit = f"{latency}, {trials} trials, {name}{left}"
         self.bar.refresh()
 
 

@@ -23,7 +23,6 @@ from minitvm.tune import (
     Limits,
     Log,
     MeasureOptions,
-    Measurer,
     Measures,
     Model,
     Policy,
@@ -33,6 +32,7 @@ from minitvm.tune import (
     Task,
     Trial,
     interruptible,
+    measurer,
 )
 
 from .allocation import Allocation, Measurers, ObjectiveName, Settings, Strategy
@@ -215,8 +215,8 @@ class _Machines:
     def measurer(self, task: Task) -> Measures:
         """Return a measurer of a task; MeasureError if its default schedule cannot be measured."""
         key, default = repr(task.target), task.default()
-        if key not in self.processes:
+        if key not in self.processes:  # they start when they are first needed
             made = Processes(task.target, self.options.memory)
             self.processes[key] = self.opened.enter_context(made)
         options = replace(self.options, cold=self.options.cold and bool(default.constants))
-        return Measurer(default, task.target, options=options, processes=self.processes[key])
+        return measurer(default, task.target, options=options, processes=self.processes[key])

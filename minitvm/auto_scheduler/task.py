@@ -13,7 +13,8 @@ import numpy as np
 
 from minitvm import te, topi
 from minitvm.base import ArgumentError, Reason, Target, check_kind, check_text, raise_first
-from minitvm.tune import Measurer, Outcome, Policy, ProgressLine, Task, replay, run
+from minitvm.tune import Outcome, Policy, ProgressLine, Task, replay, run
+from minitvm.tune import measurer as make_measurer
 
 from .checks import listed
 from .dag import ComputeDAG
@@ -161,7 +162,7 @@ class SearchTask(Task):
         with ExitStack() as open_workers:
             measurer = None
             if self.inputs:
-                made = Measurer(
+                made = make_measurer(
                     self.default(),
                     self.target,
                     inputs=self._arrays(rng),

@@ -77,7 +77,7 @@ class ApplyHistoryBest(DispatchContext):
             if not log.path.exists():
                 raise ArgumentError(f"log {str(log.path)!r}", "there is no such file")
             for record in tune.bests(log.records()):
-                self._add(record.target, record.task, record.seconds, record)
+                self._add(record.target, record.task, record.cost, record)
             return
         for measured, result in records:
             if not result.error_no:
@@ -85,12 +85,10 @@ class ApplyHistoryBest(DispatchContext):
                     str(measured.target), measured.task.key, min(result.costs), measured.config
                 )
 
-    def _add(
-        self, target: str, task: str, seconds: float, what: tune.Record | ConfigEntity
-    ) -> None:
-        for key in ((target, task), (target.split(maxsplit=1)[0], task)):
-            if seconds < self.best.get(key, (math.inf, None))[0]:
-                self.best[key] = seconds, what
+    def _add(self, target: str, task: str, cost: float, what: tune.Record | ConfigEntity) -> None:
+        for key in ((target, task), (_kind(Target(target)), task)):
+            if cost < self.best.get(key, (math.inf, None))[0]:
+                self.best[key] = cost, what
 
     def find(self, target: Target, workload: Workload) -> Config | None:
         key = str(target), json.dumps(workload)
@@ -109,7 +107,7 @@ class ApplyHistoryBest(DispatchContext):
 
     def _fastest(self, target: Target, workload: Workload) -> tune.Record | ConfigEntity | None:
         task = json.dumps(workload)
-        for name in (str(target), target.kind):
+        for name in (str(target), _kind(target)):
             if (name, task) in self.best:
                 return self.best[name, task][1]
         return None
@@ -123,6 +121,11 @@ class ApplyHistoryBest(DispatchContext):
     def update(self, target: Target, workload: Workload, cfg: Config) -> None:
         """Set the configuration of a workload; it takes precedence over the log."""
         self.set[str(target), json.dumps(workload)] = cfg
+
+
+def _kind(target: Target) -> str:
+    """Return the kind of a target, with the unit of its costs: only costs in one unit compare."""
+    return f"{target.kind}, {target.unit}"
 
 
 def config_of(record: tune.Record, target: Target, workload: Workload) -> ConfigEntity | None:

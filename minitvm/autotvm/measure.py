@@ -54,7 +54,7 @@ class MeasureInput(NamedTuple):
 class MeasureResult(NamedTuple):
     """The result of a measurement.
 
-    costs       seconds of one call, or the message of the error
+    costs       seconds of one call, on a simulated GPU modelled cycles; (FAILED,) after an error
     error_no    a MeasureErrorNo
     all_cost    seconds of building and running
     timestamp   seconds since 1970
@@ -71,5 +71,5 @@ def result_of(trial: tune.Trial) -> MeasureResult:
     """Return the result of a trial as TVM reports it."""
     r = trial.result
     number = ERRORS.get(r.error, MeasureErrorNo.UNKNOWN_ERROR)
-    costs = r.seconds if not r.error else (FAILED,)
+    costs = r.costs if not r.error else (FAILED,)
     return MeasureResult(costs, number, r.build_seconds + r.run_seconds, trial.time, r.detail)

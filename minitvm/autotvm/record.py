@@ -88,8 +88,9 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
         kind for kind, number in ERRORS.items() if number == result.error_no
     ]
     kind: tune.ErrorKind = kinds[0] if kinds else "garbage"
-    seconds = () if result.error_no else tuple(result.costs)
-    measured = tune.Result(seconds, kind, result.detail, 0.0, result.all_cost)
+    costs = () if result.error_no else tuple(result.costs)
+    seconds, cycles = ((), costs) if inp.target.sim else (costs, ())
+    measured = tune.Result(seconds, kind, result.detail, 0.0, result.all_cost, cycles)
     trial = tune.Trial(inp.task.candidate(inp.config), measured, result.timestamp)
     return tune.to_line(tune.record_of(inp.task, trial)).rstrip("\n")
 
@@ -124,7 +125,7 @@ def split_workload(in_file: str | Path, clean: bool = True) -> None:
     for record in _records(in_file):
         workloads.setdefault((record.task, record.target), []).append(record)
     for n, records in enumerate(workloads.values()):
-        slowest_first = sorted(records, key=lambda r: -r.seconds)
+        slowest_first = sorted(records, key=lambda r: -r.cost)
         fastest = {tune.candidate_name(r): r for r in slowest_first}.values()
         _write(fastest if clean else records, f"{in_file}.{n:03d}.wkl")
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Literal
 
 from . import processor
 from .dtype import dtype as dtype_named
@@ -184,6 +185,11 @@ class Target:
         """
         spare = 1 if self.vector_bytes > 16 else 3
         return max(0, (self.vector_registers - spare - vectors) // vectors)
+
+    @property
+    def unit(self) -> Literal["seconds", "cycles"]:
+        """The unit of its programs' cost: a simulated GPU has modelled cycles, but no clock."""
+        return "cycles" if self.sim else "seconds"
 
     @property
     def dot4(self) -> tuple[Dot4, ...]:

@@ -4,7 +4,7 @@
 
 from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
-from .bench import Argument, Job, Outcome
+from .bench import Argument, Job, Outcome, difference
 from .export import ForeignFileError, Package, machine_for
 from .function import Function, Times, load
 from .gpu import GpuFunction

@@ -2,7 +2,7 @@
 
 # pyright: reportUnusedImport=false
 
-from .cycles import VERSION, Cycles, cycles, kernel_cycles
+from .cycles import MODEL, VERSION, Cycles, cycles, kernel_cycles
 from .kernel import ASYNC, ASYNC_WAIT, BARRIER, WARP_BARRIER
 from .occupancy import MAX_WARPS, block_limits, resident_blocks, warps_of
 from .report import (

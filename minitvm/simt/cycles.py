@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from .occupancy import PARTITIONS, resident_blocks
 from .report import KernelReport, Report
 
+MODEL = "sm_90"  # the machine that is modelled
 VERSION = 1  # of the model: cycles of different versions cannot be compared
 MULTIPROCESSORS = 132
 SECTORS = 2.0  # of global memory, a cycle and multiprocessor
@@ -67,8 +68,8 @@ class Cycles:
 
 
 def cycles(report: Report) -> float:
-    """Return the modelled cycles of a program: the sum over its kernels."""
-    return sum(kernel_cycles(k).total for k in report.kernels)
+    """Return the modelled cycles of a program: the sum over its kernels, as a whole number."""
+    return float(round(sum(kernel_cycles(k).total for k in report.kernels)))
 
 
 def kernel_cycles(kernel: KernelReport) -> Cycles:
@@ -102,4 +103,4 @@ def _latency(kernel: KernelReport, instructions: float) -> float:
     waits = {"global": GLOBAL_LATENCY, "shared": SHARED_LATENCY}
     loads = sum(a.runs * waits.get(a.space, 0.0) for a in kernel.accesses if not a.stores)
     once = loads / AHEAD + kernel.barriers * BARRIER
-    return instructions * DEPENDENT + once / max(1, kernel.batches)
+    return instructions * DEPENDENT + once / kernel.launch.batches

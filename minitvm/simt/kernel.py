@@ -21,7 +21,7 @@ from .instructions import in_loop, in_value
 from .memory import Memory
 from .report import AccessCounts, Executed, Fault, KernelReport, Watch
 from .shadow import MANY, Race, same
-from .threads import BATCH, Batch, Lanes, Launch
+from .threads import Batch, Lanes, Launch
 from .traffic import BANKS, SECTOR, WORD, Cost, cost
 from .values import Frame, Run, Values
 
@@ -77,11 +77,10 @@ class Kernel(Values):
         for v, n in values.items():
             if v in self.slots:
                 frame[self.slots[v]] = n
-        step = max(1, BATCH // self.launch.threads)
+        step = self.launch.together
         try:
             for first in range(0, self.launch.blocks, step):
                 self.start(Batch(self.launch, first, min(step, self.launch.blocks - first)))
-                self.report.batches += 1
                 self._run(frame)
                 for memory in self.memories.values():
                     memory.forget()

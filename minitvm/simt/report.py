@@ -112,7 +112,6 @@ class AccessCounts:
 class KernelReport:
     """The launch of one kernel: its faults, the counts of its accesses, its barriers.
 
-    batches        how many batches of blocks ran one after the other
     barriers       how many barriers a batch of blocks passed, summed over the batches
     instructions   instructions that warps issued, apart from accesses and barriers: arithmetic, and
                    the counters of loops; without the arithmetic of indices
@@ -123,7 +122,6 @@ class KernelReport:
     launch: Launch
     faults: list[Fault] = field(default_factory=list[Fault])
     accesses: list[AccessCounts] = field(default_factory=list[AccessCounts])
-    batches: int = 0
     barriers: int = 0
     instructions: int = 0
     shared: int = 0

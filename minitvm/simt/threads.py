@@ -36,6 +36,16 @@ class Launch:
         return math.prod(self.block)
 
     @property
+    def together(self) -> int:
+        """The most blocks that the simulator runs together, as one batch."""
+        return max(1, BATCH // self.threads)
+
+    @property
+    def batches(self) -> int:
+        """The number of batches."""
+        return -(-self.blocks // self.together)
+
+    @property
     def warps(self) -> int:
         """The number of warps of a block; the last one may be incomplete."""
         return -(-self.threads // schedule.WARP)

@@ -32,9 +32,11 @@ from .events import (
     Started,
     best_trial,
     best_trials,
+    cost_text,
     failures_text,
     fastest,
     rate,
+    rate_unit,
 )
 from .evolve import (
     Evolution,
@@ -97,6 +99,7 @@ from .shared import (
     pretrained,
     save_trees,
 )
+from .simulated_gpu import SimulatedGpu, measurer
 from .sketch import Parameter, Sketch, replayed
 from .space import Keys, Mask, Rows, Space, first_of_each
 from .statements import Statement, statements

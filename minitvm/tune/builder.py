@@ -26,6 +26,16 @@ AHEAD = 3  # programs of each process that are built or compiled before they are
 BATCH = 8  # programs of each process that are built one after the other in a batch
 
 
+def lowered(program: Program) -> tir.PrimFunc | Result:
+    """Lower a program; return the failed result of an illegal one."""
+    start = time.perf_counter()
+    try:
+        return program()
+    except TVMError as e:
+        error: ErrorKind = "schedule" if isinstance(e, ScheduleError) else "lower"
+        return Result((), error, str(e), time.perf_counter() - start)
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """A compiled program: the object file of `func`, and that of `func.prepack` if it has one.
@@ -60,12 +70,9 @@ class Builder:
         def failed(error: ErrorKind, detail: str) -> Result:
             return Result((), error, detail, time.perf_counter() - start)
 
-        try:
-            func = program()
-        except ScheduleError as e:
-            return failed("schedule", str(e))
-        except TVMError as e:
-            return failed("lower", str(e))
+        func = lowered(program)
+        if isinstance(func, Result):
+            return func
         try:
             texts = [self._emitted(f) for f in (func, func.prepack) if f is not None]
         except TVMError as e:

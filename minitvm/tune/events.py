@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from minitvm.base import MeasureError, brief
+from minitvm.base import MeasureError, Target, brief
 
 from .history import Gain, by_speed, gain_of
 from .policy import Trial
+from .record import Record
 from .task import Task
 from .trial import Result
 
@@ -114,9 +115,11 @@ class Outcome:
 
     @property
     def default(self) -> Result | None:
-        """Return the default schedule's time in the last final measurement; None without one."""
+        """Return the default schedule's cost in the last final measurement; None without one."""
         last = next((t.default for t in reversed(self.final) if t.default is not None), None)
-        return None if last is None else Result((last,))
+        if last is None:
+            return None
+        return Result((), cycles=(last,)) if self.task.target.sim else Result((last,))
 
     @property
     def compared(self) -> Gain | None:
@@ -136,7 +139,7 @@ class Outcome:
         text = f"{self.task.name}: {new} trials in {self.seconds:.1f} s, {ENDS[self.ended]}"
         best = self.found
         if best is not None:
-            text += f"; best {rate(self.task, best.seconds):.1f} GFLOP/s"
+            text += f"; best {rate(self.task, best.cost):.1f} {rate_unit(self.task)}"
         text += f", {self.compared}" if self.compared else ""
         return f"{text}; {self.unsaved}" if self.unsaved else text
 
@@ -164,13 +167,23 @@ def best_trial(trials: Iterable[Trial]) -> Trial | None:
 
 def fastest(trials: Sequence[Trial]) -> Trial | None:
     """Return the fastest trial; None if all failed."""
-    best = min(trials, key=lambda t: t.seconds, default=None)
-    return None if best is None or math.isinf(best.seconds) else best
+    best = min(trials, key=lambda t: t.cost, default=None)
+    return None if best is None or math.isinf(best.cost) else best
 
 
-def rate(task: Task, seconds: float) -> float:
-    """Return the speed in GFLOP/s of a program for `task` that takes `seconds` for a call."""
-    return task.flops / seconds / 1e9
+def rate(of: Task | Record, cost: float) -> float:
+    """Return the speed of a program that has the cost `cost`, in the unit of rate_unit."""
+    return of.flops / cost / (1 if Target(of.target).sim else 1e9)
+
+
+def rate_unit(of: Task | Record) -> str:
+    """Return "GFLOP/s", or for a simulated GPU "FLOP/cycle": operations in a modelled cycle."""
+    return "FLOP/cycle" if Target(of.target).sim else "GFLOP/s"
+
+
+def cost_text(of: Task | Record, cost: float) -> str:
+    """Format the cost of a call: "0.1234 ms", or "12,345 modelled cycles"."""
+    return f"{cost:,.0f} modelled cycles" if Target(of.target).sim else f"{cost * 1e3:.4g} ms"
 
 
 def failures_text(trials: Sequence[Trial]) -> str:

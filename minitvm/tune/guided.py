@@ -110,7 +110,7 @@ class GuidedPolicy:
         """Return the neighbours of the fastest candidates; no rows while the search improves."""
         populations = [empty_population(space) for space in self.free]
         self.scored = [list[Floats]() for _ in self.free]
-        order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].seconds)
+        order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].cost)
         stalled = self.fitted and len(order) - order[0] > STALLED
         for trial in (self.trials[k] for k in order[: FASTEST * stalled]):
             n, space = trial.candidate.sketch, self.free[trial.candidate.sketch]
@@ -224,8 +224,8 @@ class GuidedPolicy:
 
 def labels_of(trials: Sequence[Trial]) -> Floats:
     """Return the label of each trial for training: (best time) / (time), 0 for failures."""
-    seconds = np.array([trial.seconds for trial in trials])
-    best = seconds.min(initial=math.inf)
+    costs = np.array([trial.cost for trial in trials])
+    best = costs.min(initial=math.inf)
     if math.isinf(best):
-        return np.zeros(len(seconds), np.float32)
-    return (best / seconds).astype(np.float32)
+        return np.zeros(len(costs), np.float32)
+    return (best / costs).astype(np.float32)

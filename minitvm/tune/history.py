@@ -30,7 +30,7 @@ class Measurement(Protocol):
     @property
     def result(self) -> Result: ...
     @property
-    def seconds(self) -> float: ...
+    def cost(self) -> float: ...
     @property
     def default(self) -> float | None: ...
     @property
@@ -45,7 +45,7 @@ def by_speed(measurements: Iterable[M], name: Callable[[M], Hashable]) -> list[M
 
     name   returns what identifies the candidate of a measurement
     The last final measurement of a candidate counts, or else its fastest trial. The speed of a
-    machine changes, so a time is divided by that of the default schedule measured beside it; where
+    machine changes, so a cost is divided by that of the default schedule measured beside it; where
     that is not known, by the median of those that are. Failures are left out.
     """
     every = list(measurements)
@@ -53,7 +53,7 @@ def by_speed(measurements: Iterable[M], name: Callable[[M], Hashable]) -> list[M
     usual = statistics.median(defaults) if defaults else 1.0
 
     def relative(m: M) -> float:
-        return m.seconds / (m.default or usual)
+        return m.cost / (m.default or usual)
 
     counted = dict[Hashable, M]()
     for m in every:
@@ -75,11 +75,16 @@ def best(
     records        as Log.records returns them
     task, target   only records with this key and this target count; None allows any
     all_machines   whether records of other machines count too
-    The best candidates of several tasks, targets and machines are compared by their seconds.
+    The best candidates of several tasks, targets and machines are compared by their seconds, or by
+    their modelled cycles. Raises ArgumentError if the log has both, and no target is given.
     """
     aimed = None if target is None else str(Target(target))
     chosen = (r for r in records if task in (None, r.task) and aimed in (None, r.target))
-    return min(bests(chosen, all_machines=all_machines), key=lambda r: r.seconds, default=None)
+    candidates = bests(chosen, all_machines=all_machines)
+    if len({r.result.unit for r in candidates}) > 1:
+        why = "some records have seconds, others the modelled cycles of a simulated GPU"
+        raise ArgumentError("the best record", why, "target=...")
+    return min(candidates, key=lambda r: r.cost, default=None)
 
 
 def bests(records: Iterable[Record], *, all_machines: bool = False) -> list[Record]:
@@ -198,7 +203,7 @@ def gain_of(m: Measurement | None) -> Gain | None:
     """Return the gain of a final measurement; None if there was none, or no default beside it."""
     if m is None or not m.final or m.default is None or m.result.error:
         return None
-    gains = sorted(m.default / seconds for seconds in m.result.seconds)
+    gains = sorted(m.default / cost for cost in m.result.costs)
     out = _left_out(len(gains))
     return Gain(statistics.median(gains), gains[out], gains[len(gains) - 1 - out])
 

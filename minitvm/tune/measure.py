@@ -147,7 +147,8 @@ class Measurer:
         self._target, self._options = Target(target), options or MeasureOptions()
         if self._target.kind != LLVM:
             why = "programs are measured in other processes, as machine code"
-            raise ArgumentError(f"measuring for target {self._target.kind!r}", why, "target llvm")
+            fix = "target llvm; tune.SimulatedGpu for a simulated GPU"
+            raise ArgumentError(f"measuring for target {str(self._target)!r}", why, fix)
         if why := runtime.not_runnable(self._target):
             raise ArgumentError(f"measuring for {self._target}", why, "target llvm")
         if self._options.cold and not reference.constants:
@@ -170,7 +171,7 @@ class Measurer:
         self._count = 0
 
     @property
-    def reference_seconds(self) -> float:
+    def reference_cost(self) -> float:
         """Return the seconds of one call of the reference, measured when first needed.
 
         Raises MeasureError if the reference cannot be measured.

@@ -28,7 +28,7 @@ class Trial:
     """A measured candidate.
 
     time      when it was measured, in seconds since 1970
-    default   the seconds of the default schedule, measured before the search; in a final
+    default   the cost of the default schedule, measured before the search; in a final
               measurement, the median of the same rounds; None if not known
     final     whether this is a measurement at the end of a search, alternately with the default
     """
@@ -40,12 +40,18 @@ class Trial:
     final: bool = False
 
     @property
-    def seconds(self) -> float:
-        """Return the shortest time of one call; in a final measurement, the median of the rounds.
+    def cost(self) -> float:
+        """Return the lowest cost of one call; in a final measurement, the median of the rounds.
 
-        Returns infinity if the measurement failed.
+        The unit is that of the target: seconds, or modelled cycles. Returns infinity if the
+        measurement failed.
         """
-        return self.result.median if self.final else self.result.best
+        return self.result.cost(self.final)
+
+    @property
+    def seconds(self) -> float:
+        """Return `cost`; raise MeasureError if its unit is not seconds."""
+        return self.result.in_seconds(self.cost)
 
 
 class Policy(Protocol):

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from minitvm import schedule, te
+from minitvm import schedule, simt, te
 from minitvm.base import ArgumentError, Target, TVMError, host
 
 from .knob import as_json, numbers
@@ -33,6 +33,7 @@ VERSION = 2
 SPACE = 1 << 20  # bytes that must be free on the disk when a search begins
 BROKEN, SHOWN = "broken lines", 10  # why a line is skipped; line numbers in a warning
 SAID: dict[Any, Any] = {}  # which warnings have been shown, so that each is shown once
+UNITS = ("seconds", "cycles")  # of costs; the target of a record decides which
 MACHINE = ("cpu", "vector_bytes", "l1", "l2", "l3")  # facts of the host that times depend on
 
 
@@ -64,14 +65,19 @@ class Record:
     default: float | None = None
 
     @property
+    def cost(self) -> float:
+        """Return the cost of one call as Trial.cost does."""
+        return self.result.cost(self.final)
+
+    @property
     def seconds(self) -> float:
-        """Return the time of one call as Trial.seconds does."""
-        return self.result.median if self.final else self.result.best
+        """Return `cost`; raise MeasureError if its unit is not seconds."""
+        return self.result.in_seconds(self.cost)
 
     @property
     def default_is_faster(self) -> bool:
         """Return whether the default schedule was faster when both were measured."""
-        return self.default is not None and self.default < self.seconds
+        return self.default is not None and self.default < self.cost
 
 
 def record_of(task: Task, trial: Trial, *, batch: int = 0) -> Record:
@@ -96,7 +102,12 @@ def record_of(task: Task, trial: Trial, *, batch: int = 0) -> Record:
 
 
 def machine_facts(target: Target) -> dict[str, Any]:
-    """Return the facts that a log keeps of this machine, and how many cores the target uses."""
+    """Return the facts that a log keeps of this machine, and how many cores the target uses.
+
+    The cost of programs on a simulated GPU depends on its model only, not on this machine.
+    """
+    if target.sim:
+        return {"simulated": simt.MODEL, "version": simt.VERSION}
     here = host()
     return {"cores": target.num_cores, **{name: getattr(here, name) for name in MACHINE}}
 
@@ -153,6 +164,10 @@ def to_line(record: Record) -> str:
     """Return a record as one line of JSON."""
     fields = asdict(record)
     fields |= fields.pop("result")
+    fields["unit"] = unit = Target(record.target).unit
+    for other in UNITS:
+        if other != unit:
+            del fields[other]
     return as_json({"version": VERSION, **fields}) + "\n"
 
 
@@ -175,19 +190,23 @@ def from_line(line: str) -> Record:
 
 def _record(fields: Mapping[str, Any]) -> Record:
     """Return the record of a line; raise an exception if a field is missing or makes no sense."""
-    seconds, error = tuple(_positive(s) for s in fields["seconds"]), fields["error"]
-    if error not in get_args(ErrorKind) or bool(seconds) == bool(error):
+    target, unit = _known_target(_text(fields["target"])), fields.get("unit", "seconds")
+    if unit != Target(target).unit:
+        raise ValueError(unit)
+    costs, error = tuple(map(_positive, fields[unit])), fields["error"]
+    if error not in get_args(ErrorKind) or bool(costs) == bool(error):
         raise ValueError(error)
     result = Result(
-        seconds,
+        costs if unit == "seconds" else (),
         cast("ErrorKind", error),
         str(fields["detail"]),
         _finite(fields["build_seconds"]),
         _finite(fields["run_seconds"]),
+        costs if unit == "cycles" else (),
     )
     return Record(
         _known_task(fields["task"]),
-        _known_target(_text(fields["target"])),
+        target,
         dict(fields["machine"]),
         _text(fields["sketch"]),
         dict(fields["values"]),

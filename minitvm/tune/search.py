@@ -33,9 +33,10 @@ from .events import (
 )
 from .guided import GuidedPolicy
 from .limits import Limits
-from .measure import MeasureOptions, Measurer
+from .measure import MeasureOptions
 from .policy import Policy, Trial
 from .record import Log, record_of
+from .simulated_gpu import measurer as made
 from .stopwatch import Stopwatch
 from .task import Candidate, CandidateProgram, Task
 from .trial import Result
@@ -48,8 +49,8 @@ class Measures(Protocol):
     """The methods of a Measurer that a search uses."""
 
     @property
-    def reference_seconds(self) -> float:
-        """Return the time of one call of the default schedule."""
+    def reference_cost(self) -> float:
+        """Return the cost of one call of the default schedule, in the unit of the results."""
         ...
 
     def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
@@ -125,7 +126,7 @@ def _opened(
     """Return the given measurer, which stays open, or a new one, which is closed at the end."""
     if measurer is not None:
         return nullcontext(measurer)
-    return Measurer(task.default(), task.target, options=options, rng=rng.spawn(1)[0])
+    return made(task.default(), task.target, options=options, rng=rng.spawn(1)[0])
 
 
 @contextmanager
@@ -173,7 +174,7 @@ class Searching:
     started: list[tuple[Candidate, int]] = field(default_factory=list[tuple[Candidate, int]])
     rounds: list[Round] = field(default_factory=list[Round])
     final: list[Trial] = field(default_factory=list[Trial])
-    reference: float = math.inf  # seconds of the default; infinity if not known yet
+    reference: float = math.inf  # the cost of the default; infinity if not known yet
     earlier: int = 0
     batches: int = 0  # how many batches earlier searches in the log had
     learned: int = 0  # how many trials the policy has learned from
@@ -258,7 +259,7 @@ class Searching:
         """Measure programs for `rounds` rounds, or until a limit is reached; `ended` says which."""
         for result in workers.measure(self.programs(rounds)):
             self._report_rounds()
-            self._keep(result, workers.reference_seconds)
+            self._keep(result, workers.reference_cost)
         self._report_rounds()
         if self.failure is not None:
             raise self.failure
@@ -272,7 +273,7 @@ class Searching:
         if self.log is not None:
             self.log.save(record_of(self.task, trial, batch=batch))
         self.trials.append(trial)
-        if not result.error and (self.best is None or trial.seconds < self.best.seconds):
+        if not result.error and (self.best is None or trial.cost < self.best.cost):
             self.best, self.improved = trial, len(self.trials)
         self.on(Measured(len(self.trials), trial, self.best, self.watch.counted()))
 

@@ -130,7 +130,7 @@ class TableMeasurer:
         self._places = [_places(table, sketch.space) for sketch in task.sketches]
 
     @property
-    def reference_seconds(self) -> float:
+    def reference_cost(self) -> float:
         """Return the time of the default schedule."""
         return float(self.table.about["default"])
 
@@ -142,7 +142,7 @@ class TableMeasurer:
     def remeasure(self, programs: Sequence[Program]) -> list[Result]:
         """Return the results of the programs, then that of the default schedule."""
         results = [self.result(_candidate(p)) for p in programs]
-        return [*results, Result((self.reference_seconds,))]
+        return [*results, Result((self.reference_cost,))]
 
     def row(self, candidate: Candidate) -> tuple[int, ...]:
         """Return the row of the table's space that corresponds to a candidate of the task."""

@@ -161,7 +161,8 @@ def maintain(action: str, log: tune.Log, keep: int, say: Say) -> None:
 
 
 def _rate(record: tune.Record) -> str:
-    return f"{record.flops / record.seconds / 1e9:.1f} GFLOP/s, {record.seconds * 1e3:.4g} ms"
+    rate = f"{tune.rate(record, record.cost):.1f} {tune.rate_unit(record)}"
+    return f"{rate}, {tune.cost_text(record, record.cost)}"
 
 
 def _say_best(group: tune.Group, summary: tune.Summary, say: Say) -> None:

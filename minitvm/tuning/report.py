@@ -53,8 +53,8 @@ def _summary(task: tune.Task, reading: tune.Reading, best: tune.Trial | None) ->
     run = sum(t.result.run_seconds for t in trials) / len(trials)
     speed = "every candidate failed"
     if best is not None:
-        rate = tune.rate(task, best.seconds)
-        speed = f"best {rate:.1f} GFLOP/s, {best.seconds * 1e3:.4g} ms a call"
+        rate = f"{tune.rate(task, best.cost):.1f} {tune.rate_unit(task)}"
+        speed = f"best {rate}, {tune.cost_text(task, best.cost)} a call"
     gain = tune.gain_of(best)
     speed += f", {gain}" if gain else ""
     first, last = (
@@ -78,14 +78,14 @@ def _fastest(task: tune.Task, reading: tune.Reading) -> str:
     """Return a table of the fastest candidates; use final measurements where there are any."""
     rows = [
         (
-            tune.rate(task, t.seconds),
-            t.seconds * 1e3,
+            tune.rate(task, t.cost),
+            tune.cost_text(task, t.cost),
             str(tune.gain_of(t) or ""),
             _values(task, t.candidate),
         )
         for t in tune.best_trials((*reading.trials, *reading.final))[:TOP]
     ]
-    return viz.table(rows, ("GFLOP/s", "ms", "measured again", "candidate"))
+    return viz.table(rows, (tune.rate_unit(task), "a call", "measured again", "candidate"))
 
 
 def _values(task: tune.Task, candidate: tune.Candidate) -> str:

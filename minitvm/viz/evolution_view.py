@@ -126,8 +126,8 @@ class EvolutionView(Figure):
         trial = self._tried.get(m.candidate)
         if trial is None:
             return f"{name}: score {m.score:.4g}, {born}"
-        speed = trial.result.error or f"{tune.rate(self._task, trial.seconds):.4g} GFLOP/s"
-        return f"{name}: score {m.score:.4g}, {born}, measured: {speed}"
+        speed = f"{tune.rate(self._task, trial.cost):.4g} {tune.rate_unit(self._task)}"
+        return f"{name}: score {m.score:.4g}, {born}, measured: {trial.result.error or speed}"
 
     def title(self) -> str:
         others, children = self._shown()

@@ -22,7 +22,7 @@ MAX_VALUES = 20  # most values of a knob that fit in the table
 
 
 class Tried(NamedTuple):
-    """A measured candidate: its values of both knobs, GFLOP/s (0 if it failed) and batch."""
+    """A measured candidate: its values of both knobs, speed (0 if it failed) and batch."""
 
     across: int
     down: int
@@ -66,7 +66,7 @@ class SpaceMap(Figure):
                 for name, by_option in parts_of(knob)
             }
             if self.across in values and self.down in values:
-                speed = 0.0 if trial.result.error else tune.rate(self._task, trial.seconds)
+                speed = 0.0 if trial.result.error else tune.rate(self._task, trial.cost)
                 both = values[self.across], values[self.down]
                 tried.append(Tried(*both, speed, n // self._batch))
         return tried
@@ -89,8 +89,9 @@ class SpaceMap(Figure):
         best = best_of_cells(self._tried())
         most = max(best.values(), default=0.0)
         side = max(SMALLEST, min(LARGEST, (WIDTH - 90) / len(columns)))
+        full = f"{most:.3g} {tune.rate_unit(self._task)}"
         samples = {
-            "blue square": f"best speed here; a full square is {most:.3g} GFLOP/s",
+            "blue square": f"best speed here; a full square is {full}",
             "orange square": "the best of all",
             "cell": "not tried; a cross: all failed",
         }
@@ -110,7 +111,9 @@ class SpaceMap(Figure):
         for c, value in enumerate(across):
             for r, other in enumerate(down):
                 count, speed = counts[value, other], best.get((value, other), 0.0)
-                outcome = f"best {speed:.4g} GFLOP/s" if speed else "all failed"
+                outcome = (
+                    f"best {speed:.4g} {tune.rate_unit(self._task)}" if speed else "all failed"
+                )
                 words = f"{count} trial{'s' * (count > 1)}, {outcome}" if count else "not tried"
                 tip = f"{self.across} {across[value]}, {self.down} {down[other]}: {words}"
                 yield Bar(c, r, c + 1, r + 1, "cell", f"cell:{c}:{r}", tip, inset=1, gap=2)
@@ -144,13 +147,13 @@ class SpaceMap(Figure):
                 Select("across", "across", options, self.across),
                 Select("down", "down", options, self.down),
             ),
-            frames=tuple(_frames(self._tried(), self._labels())),
+            frames=tuple(_frames(self._tried(), self._labels(), tune.rate_unit(self._task))),
             trail="seen",
         )
 
 
 def best_of_cells(tried: Sequence[Tried]) -> dict[tuple[int, int], float]:
-    """Map each measured pair of values (across, down) to its highest speed in GFLOP/s."""
+    """Map each measured pair of values (across, down) to its highest speed."""
     best: dict[tuple[int, int], float] = {}
     for t in tried:
         best[t.across, t.down] = max(best.get((t.across, t.down), 0.0), t.speed)
@@ -158,7 +161,7 @@ def best_of_cells(tried: Sequence[Tried]) -> dict[tuple[int, int], float]:
 
 
 def _frames(
-    tried: Sequence[Tried], labels: tuple[dict[int, str], dict[int, str]]
+    tried: Sequence[Tried], labels: tuple[dict[int, str], dict[int, str]], unit: str
 ) -> Iterator[Frame]:
     """Yield a frame for all trials, then a frame for each batch: its cells and its best speed."""
     columns, rows = map(list, labels)
@@ -167,7 +170,7 @@ def _frames(
         batch = list(group)
         marks = {f"cell:{columns.index(t.across)}:{rows.index(t.down)}": "now" for t in batch}
         best = max(t.speed for t in batch)
-        yield Frame(marks, f"batch {number + 1}: {len(batch)} trials, best {best:.4g} GFLOP/s")
+        yield Frame(marks, f"batch {number + 1}: {len(batch)} trials, best {best:.4g} {unit}")
 
 
 def parts_of(knob: tune.Knob) -> list[tuple[str, tune.Ints]]:

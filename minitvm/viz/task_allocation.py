@@ -51,6 +51,7 @@ class TaskAllocation(Live):
         """Record an event and redraw; a round just after the last drawing is not drawn at once."""
         match event:
             case auto_scheduler.TasksStarted(tasks=tasks, weights=weights):
+                _check_unit(tasks)
                 status = "measuring the defaults and the first candidates"
                 lanes = _lanes(tasks, weights)
                 self._progress = Progress(lanes, (), status, event.trials or 0, event.earlier)
@@ -63,6 +64,7 @@ class TaskAllocation(Live):
         self.show_soon(at_once=not isinstance(event, auto_scheduler.TaskRound))
 
     def _finished(self, outcome: auto_scheduler.TasksOutcome) -> None:
+        _check_unit([o.task for o in outcome.outcomes])
         lanes = _lanes([o.task for o in outcome.outcomes], outcome.weights)
         trials = sum(len(o.trials) for o in outcome.outcomes)
         ended = auto_scheduler.ENDS[outcome.ended]
@@ -117,6 +119,13 @@ class TaskAllocation(Live):
             "live tuning: its rounds appear here while it runs, and Stop ends it",
             "viz.TaskAllocation.from_outcome(outcome) shows tuning that has ended",
         ]
+
+
+def _check_unit(tasks: Sequence[tune.Task]) -> None:
+    """Raise ArgumentError for a simulated GPU: the picture has latencies in seconds."""
+    if any(task.target.sim for task in tasks):
+        why = "its tasks are measured in modelled cycles, and the picture has seconds"
+        raise ArgumentError("TaskAllocation", why, "print(outcome), a table")
 
 
 def _lanes(tasks: Sequence[tune.Task], weights: Sequence[float]) -> list[Lane]:

@@ -24,7 +24,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 class Trial(NamedTuple):
     """One trial.
 
-    speed   GFLOP/s; 0 if the trial failed
+    speed   in the unit of tune.rate_unit; 0 if the trial failed
     batch   the number of the batch it was measured in, from 0
     error   the kind of the failure; "" if the trial succeeded
     about   the text shown at the mouse pointer: the candidate, after the message of a failure
@@ -40,7 +40,7 @@ class TuningCurve(Live):
     """Watch a search: each trial's speed, the best so far, the batches, and what failed.
 
     search   a tune.Search; the Start button starts it, Stop ends it after the current batch
-    levels   name -> GFLOP/s of lines to compare with: {"FMA peak": 150.0}
+    levels   name -> speed of lines to compare with: {"FMA peak": 150.0}
 
     The search runs in a thread of its own, so the notebook's cell returns at once; search.wait()
     waits for its end. A saved notebook shows no live search, because it differs from run to run;
@@ -56,7 +56,9 @@ class TuningCurve(Live):
     def _prepare(self, task: tune.Task, levels: Mapping[str, float] | None) -> None:
         for name, value in (levels or {}).items():
             if not value > 0:
-                raise ArgumentError(f"level {name!r}: {value!r}", "not a speed in GFLOP/s", "150.0")
+                why = f"not a speed in {tune.rate_unit(task)}"
+                raise ArgumentError(f"level {name!r}: {value!r}", why, "150.0")
+        self._unit = tune.rate_unit(task)
         self._task, self._levels, self._trials = task, dict(levels or {}), list[Trial]()
         self._batch, self._planned, self._status = 0, 0, "not started"
         self._ended = False
@@ -81,8 +83,8 @@ class TuningCurve(Live):
         for n, trial in enumerate(trial for trial in every if not trial.final):
             curve._trials.append(_trial(task, trial, n // BATCH if batches is None else batches[n]))
         best = tune.best_trial(every)
-        speed = 0.0 if best is None else tune.rate(task, best.seconds)
-        curve._status = f"{len(curve._trials)} trials, best {speed:.4g} GFLOP/s"
+        speed = 0.0 if best is None else tune.rate(task, best.cost)
+        curve._status = f"{len(curve._trials)} trials, best {speed:.4g} {tune.rate_unit(task)}"
         curve._judge(best)
         Live.__init__(curve)
         return curve
@@ -111,13 +113,13 @@ class TuningCurve(Live):
     def _judge(self, best: tune.Trial | None) -> None:
         """Draw the speeds of the best candidate and of the default beside it as levels."""
         if best is not None and best.final:
-            self._levels["best, measured again"] = tune.rate(self._task, best.seconds)
+            self._levels["best, measured again"] = tune.rate(self._task, best.cost)
             if best.default is not None:
                 self._levels["default schedule"] = tune.rate(self._task, best.default)
 
     def _progress(self, event: tune.Measured) -> str:
         """Return the number of trials, the best speed, and the time taken or left, as text."""
-        best = f"best {self._best()[-1]:.4g} GFLOP/s"
+        best = f"best {self._best()[-1]:.4g} {self._unit}"
         if not self._planned:
             return f"{event.number} trials, {best}, {event.elapsed:.0f} s"
         left = event.elapsed / event.number * (self._planned - event.number)
@@ -145,7 +147,7 @@ class TuningCurve(Live):
         return f"{kinds.total()} failed: {each}" if kinds else ""
 
     def title(self) -> str:
-        return " ".join(["tuning of", self._task.name, *map(str, self._task.workload)])
+        return " ".join(["tuning of", self._task.name, *map(str, self._task.arguments)])
 
     def plan(self) -> list[str]:
         return [
@@ -157,7 +159,7 @@ class TuningCurve(Live):
     def body(self) -> Box:
         top = 1.08 * (max([*self._levels.values(), *self._best()]) or 1)
         trials = Axis(0, max(self._planned, len(self._trials), 1), "trials", ticks=8, whole=True)
-        speeds = Axis(0, top, "GFLOP/s", ticks=5, grid=True)
+        speeds = Axis(0, top, self._unit, ticks=5, grid=True)
         samples = {"sky dot": "a trial", "blue line": "the best so far"}
         samples |= {"red bar": "a failed trial"} if self._failures() else {}
         status = text(self._status, "soft", anchor="end")
@@ -177,7 +179,7 @@ class TuningCurve(Live):
             start = end
         for n in range(0, len(self._trials), -(-len(self._trials) // MAX_TRIALS) or 1):
             t, key = self._trials[n], f"trial:{n}"
-            tip = f"trial {n + 1}: {t.error or f'{t.speed:.4g} GFLOP/s'}"
+            tip = f"trial {n + 1}: {t.error or f'{t.speed:.4g} {self._unit}'}"
             tip = ", ".join(filter(None, [tip, t.about]))
             if t.error:
                 yield Path([(n + 1, 0), (n + 1, top / 27)], "red", key, tip)
@@ -192,12 +194,12 @@ class TuningCurve(Live):
     def lines(self) -> list[str]:
         """Return the run as text: a bar for the best speed after each batch, and the failures."""
         lines = [f"{self.title()}: {self._status}"]
-        lines += [f"{name}: {value:.3g} GFLOP/s" for name, value in self._levels.items()]
+        lines += [f"{name}: {value:.3g} {self._unit}" for name, value in self._levels.items()]
         if most := self._best()[-1]:
             batches = zip((t.batch for t in self._trials), self._best()[1:], strict=True)
             ends = [[*group][-1][1] for _, group in groupby(batches, lambda pair: pair[0])]
             bars = "".join(BLOCKS[round(8 * s / most)] for s in ends[-60:])
-            lines.append(f"best after each batch  |{bars}|  {most:.3g} GFLOP/s")
+            lines.append(f"best after each batch  |{bars}|  {most:.3g} {self._unit}")
         return [*lines, *filter(None, [self._failures()])]
 
 
@@ -207,4 +209,4 @@ def _trial(task: tune.Task, trial: tune.Trial, batch: int) -> Trial:
     if trial.result.error:
         detail = trial.result.detail.strip().splitlines()
         return Trial(0.0, batch, trial.result.error, "; ".join([*detail[:1], about]))
-    return Trial(tune.rate(task, trial.seconds), batch, "", about)
+    return Trial(tune.rate(task, trial.cost), batch, "", about)

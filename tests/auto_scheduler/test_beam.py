@@ -21,7 +21,7 @@ def task() -> tune.Task:
 class Machine:
     """A measurer that believes the analytic model."""
 
-    reference_seconds = 1.0
+    reference_cost = 1.0
 
     def __init__(self, task: tune.Task) -> None:
         self.columns = tune.columns_of(task)

@@ -48,7 +48,7 @@ class OneOfEach:
 class Favours:
     """A measurer for which sketches with `name` in their names are faster than all others."""
 
-    reference_seconds = 1.0
+    reference_cost = 1.0
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -113,7 +113,7 @@ def test_history_uses_the_default_if_it_was_faster_before_a_search_that_was_stop
     tmp_path: Path,
 ) -> None:
     class Stopped(Favours):
-        reference_seconds = 0.3  # of the default; the programs take 0.5
+        reference_cost = 0.3  # of the default; the programs take 0.5
 
         def remeasure(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
             raise KeyboardInterrupt

@@ -102,7 +102,7 @@ class Curve:
 
     floor: float
     clock: Clock = field(default_factory=Clock)
-    reference_seconds: float = 1.0
+    reference_cost: float = 1.0
     count: int = 0
     finals: int = 0
     flat: bool = False  # all candidates take the floor
@@ -226,7 +226,7 @@ def test_events_say_what_was_tuned() -> None:
 
 
 def test_the_default_is_the_latency_until_a_candidate_is_faster() -> None:
-    given = fake(1e-3, 3e-3, reference_seconds=2e-3)
+    given = fake(1e-3, 3e-3, reference_cost=2e-3)
     outcome = given.tune(trials=80)
     assert outcome.latencies[0] < 2e-3
     assert outcome.latencies[1] == 2e-3
@@ -385,11 +385,11 @@ class Broken(Curve):
     """A measurer whose default cannot be measured."""
 
     @property
-    def reference_seconds(self) -> float:
+    def reference_cost(self) -> float:
         raise MeasureError("the reference program", "it crashed")
 
-    @reference_seconds.setter
-    def reference_seconds(self, value: float) -> None:
+    @reference_cost.setter
+    def reference_cost(self, value: float) -> None:
         """Accept the value of the dataclass."""
 
 

@@ -283,7 +283,7 @@ from minitvm import auto_scheduler, tune
 task = auto_scheduler.SearchTask("GMM", (1, 8, 24, 12), target={target!r})
 rng = np.random.default_rng()
 class Noisy:
-    reference_seconds = 1e-3
+    reference_cost = 1e-3
     def measure(self, programs):
         for _ in programs:
             time.sleep(.002)

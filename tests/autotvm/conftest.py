@@ -54,14 +54,14 @@ class Pretended:
         self, task: autotvm.Task, seconds: Callable[[autotvm.ConfigEntity], float]
     ) -> None:
         self.task, self.seconds = task, seconds
-        self.reference_seconds = 1.0
+        self.reference_cost = 1.0
 
     def measure(self, programs: Iterable[Any]) -> Iterator[tune.Result]:
         for program in programs:
             yield self._one(program)
 
     def remeasure(self, programs: Sequence[Any]) -> list[tune.Result]:
-        return [*map(self._one, programs), tune.Result((self.reference_seconds,))]
+        return [*map(self._one, programs), tune.Result((self.reference_cost,))]
 
     def _one(self, program: Any) -> tune.Result:
         seconds = self.seconds(self.task.config(program.candidate))

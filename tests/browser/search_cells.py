@@ -17,7 +17,7 @@ def double(number):
     return tune.Task("double", (64, number), tvm.Target("llvm"), (A, C), 64.0**2, (sketch,))
 
 class Told:
-    reference_seconds = 2e-7
+    reference_cost = 2e-7
 
     def __init__(self, pause=0.0):
         self.pause = pause

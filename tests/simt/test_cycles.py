@@ -62,7 +62,7 @@ def test_uncoalesced_loads_take_longer() -> None:
 def test_blocks_beyond_those_that_fit_take_another_round() -> None:
     launch = simt.Launch((132 * 16 + 1, 1, 1), (64, 1, 1))
     one = simt.AccessCounts("A[0]", "global", requests=2 * launch.blocks, runs=1)
-    kernel = simt.KernelReport("k", launch, accesses=[one], batches=1)
+    kernel = simt.KernelReport("k", launch, accesses=[one])
     assert simt.kernel_cycles(kernel).rounds == 2
     assert simt.kernel_cycles(kernel).resident == 16
 
@@ -71,14 +71,14 @@ def test_blocks_beyond_those_that_fit_take_another_round() -> None:
 def test_arrays_of_threads_are_registers(local: int, resident: int) -> None:
     """64 threads with 128 registers each: a partition holds 4 warps, a multiprocessor 16;
     a block of two warps takes the room of four."""
-    kernel = simt.KernelReport("k", simt.Launch((1, 1, 1), (64, 1, 1)), batches=1, local=local)
+    kernel = simt.KernelReport("k", simt.Launch((1, 1, 1), (64, 1, 1)), local=local)
     assert simt.kernel_cycles(kernel).resident == resident
 
 
 def test_arrays_beyond_the_registers_cost_instructions() -> None:
     def parts(local: int) -> dict[str, float]:
         launch = simt.Launch((1, 1, 1), (128, 1, 1))
-        kernel = simt.KernelReport("k", launch, instructions=4000, local=local, batches=1)
+        kernel = simt.KernelReport("k", launch, instructions=4000, local=local)
         return simt.kernel_cycles(kernel).parts
 
     assert parts(0) == {"issue": 1000, "shared": 0, "global": 0, "latency": 2000}

@@ -78,7 +78,7 @@ class Machine:
     now: float = 0.0
     asked: list[tune.Candidate] = field(default_factory=list)
     finals: int = 0
-    reference_seconds: float = 2e-3
+    reference_cost: float = 2e-3
 
     def measure(self, programs: Iterable[tune.CandidateProgram]) -> Iterator[tune.Result]:
         waiting = list[tune.Candidate]()
@@ -99,7 +99,7 @@ class Machine:
     def remeasure(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
         self.finals += 1
         times = [seconds(self.task, program.candidate) for program in programs]
-        return [tune.Result((t * 1.01,)) for t in times] + [tune.Result((self.reference_seconds,))]
+        return [tune.Result((t * 1.01,)) for t in times] + [tune.Result((self.reference_cost,))]
 
     def timer(self) -> float:
         return self.now

@@ -215,7 +215,7 @@ class Copies(Machine):
     """
 
     def noisy(self, rng: np.random.Generator, rounds: int) -> tuple[float, ...]:
-        times = self.reference_seconds * rng.normal(1, 0.05, rounds)
+        times = self.reference_cost * rng.normal(1, 0.05, rounds)
         busy = rng.random(rounds) < 0.25
         return tuple(np.where(busy, times * rng.uniform(1, 3, rounds), times).tolist())
 

@@ -39,7 +39,7 @@ class Fake:
 
     def __init__(self, base: float, gate: Gate | None = None) -> None:
         self.base, self.gate, self.count = base, gate, 0
-        self.reference_seconds = base
+        self.reference_cost = base
 
     def measure(self, programs):
         for _ in programs:

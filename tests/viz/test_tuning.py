@@ -42,7 +42,7 @@ class Fake:
     def __init__(self) -> None:
         self.go = threading.Event()
         self.waiting = threading.Event()
-        self.reference_seconds = 2e-6
+        self.reference_cost = 2e-6
 
     def measure(self, programs):
         for n, _ in enumerate(programs):

@@ -32,7 +32,8 @@ class Tuner:
 
     A tuner overrides `next_row`, or `propose` as a whole.
 
-    best_config, best_flops   the fastest configuration or None; its operations per second or 0
+    best_config, best_flops   the fastest configuration or None; its operations per second
+                              (per modelled cycle on a simulated GPU) or 0
     """
 
     def __init__(self, task: Task, rng: np.random.Generator | None = None) -> None:
@@ -153,7 +154,7 @@ class Tuner:
     @property
     def best_flops(self) -> float:
         """Return the operations per second of the fastest configuration so far."""
-        return 0.0 if self.best is None else self.task.flops / self.best.seconds
+        return 0.0 if self.best is None else self.task.flops / self.best.cost
 
 
 class RandomTuner(Tuner):

@@ -54,10 +54,10 @@ class GATuner(Tuner):
 
     def _children(self, last: Sequence[tune.Trial]) -> list[Row]:
         """Return the next generation: children of the last one and of the elite."""
-        elite = sorted(self.trials, key=lambda t: t.seconds)[: self.elite_num]
+        elite = sorted(self.trials, key=lambda t: t.cost)[: self.elite_num]
         group = list({t.candidate: t for t in (*last, *elite)}.values())
         parents: tune.Ints = np.array([self.task.derived.row(t.candidate) for t in group])
-        speed = np.array([1 / t.seconds for t in group]) + 1e-30
+        speed = np.array([1 / t.cost for t in group]) + 1e-30
         share = np.cumsum(speed / speed.sum())[:-1]
         children = dict[Row, None]()
         for _ in range(20 * self.pop_size):
