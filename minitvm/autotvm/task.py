@@ -20,6 +20,7 @@ from .templates import Template, args_to_workload, find_template
 class Task(tune.Task):
     """A template with arguments, to be tuned for a target.
 
+    workload       as in TVM, the name of the template before its arguments: what `query` takes
     template       the function that makes schedules
     config_space   its knobs; candidates of the task are configurations of this space
     """
@@ -27,6 +28,10 @@ class Task(tune.Task):
     template: Template
     config_space: ConfigSpace
     derived: tune.Derived
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.workload[1:]
 
     @property
     def flop(self) -> float:
@@ -38,7 +43,7 @@ class Task(tune.Task):
 
         Raises InstantiationError if the template rejects it.
         """
-        return instance(self.template, config, self.workload, self.target)
+        return instance(self.template, config, self.arguments, self.target)
 
     def candidate(self, config: Config) -> tune.Candidate:
         """Return a configuration as a candidate of the task's sketches."""
@@ -87,7 +92,15 @@ def create(
     outputs = [t for t in first.args if not isinstance(t.op, te.PlaceholderOp)]
     flops = space.flop or topi.flops(outputs)
     return Task(
-        task_name, workload, to, first.args, flops, derived.sketches, template, space, derived
+        task_name,
+        (task_name, *workload),
+        to,
+        first.args,
+        flops,
+        derived.sketches,
+        template,
+        space,
+        derived,
     )
 
 

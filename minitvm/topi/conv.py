@@ -81,6 +81,24 @@ def conv2d(
             return direct(data, kernel, conv)
 
 
+def conv2d_nchw(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Convolve in layout NCHW by the textbook formula, as TVM's operator of this name does.
+
+    out_dtype: the type of the data, or None; other types are refused.
+    """
+    if out_dtype not in (None, str(data.dtype)):
+        why = f"the result has the type of the data, {data.dtype}"
+        raise ExprError(f"conv2d_nchw: out_dtype {out_dtype!r}", why, "te.compute with a cast")
+    return conv2d(data, kernel, strides, padding, dilation, method="direct")
+
+
 def _depthwise(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     """Define a convolution in which each output reads one channel, as depthwise_conv2d does."""
     multiplier = tir.floordiv(conv.outputs, conv.groups)

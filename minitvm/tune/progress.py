@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any, TextIO
 
-from .events import Event, Finished, Measured, Started, fastest, rate
+from .events import Event, Finished, Measured, Started, fastest, rate, rate_unit
 from .policy import Trial
 from .task import Task
 
@@ -55,10 +55,10 @@ class ProgressLine:
 
     def _draw(self, number: int, best: Trial | None, elapsed: float) -> None:
         assert self.task is not None
-        speed = "-" if best is None else f"{rate(self.task, best.seconds):.1f}"
+        speed = "-" if best is None else f"{rate(self.task, best.cost):.1f}"
         done = self._done(number, elapsed)
         left = f", {elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 and elapsed else ""
-        text = f"best {speed} GFLOP/s, {number} trials, {self.errors} errors{left}"
+        text = f"best {speed} {rate_unit(self.task)}, {number} trials, {self.errors} errors{left}"
         self.bar.n = round(STEPS * done)
         self.bar.unit = text  # a postfix would begin with a comma
         self.bar.refresh()
@@ -90,4 +90,4 @@ def shown(task: Task) -> str:
     A task made of formulas is called by their hash; the name of its last tensor stands for it.
     """
     name = task.args[-1].name if HASH.fullmatch(task.name) else task.name
-    return f"{name}({', '.join(str(value) for value in task.workload)})"
+    return f"{name}({', '.join(str(value) for value in task.arguments)})"

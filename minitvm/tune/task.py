@@ -41,7 +41,12 @@ class Task:
     @property
     def key(self) -> str:
         """Return the name and the workload as one line of JSON; logs find records by it."""
-        return json.dumps([self.name, *self.workload])
+        return json.dumps([self.name, *self.arguments])
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Return the operator's arguments: the workload without the name."""
+        return self.workload
 
     @property
     def size(self) -> int:
