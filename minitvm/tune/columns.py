@@ -53,24 +53,28 @@ class Columns:
 def columns_of(task: Task) -> Columns:
     """Return the features of the loops, and the analytic model's columns with its estimate last.
 
-    If the loops of one sketch of the task cannot be derived, return knob_columns(task) instead.
+    That model is of a CPU, so candidates for a GPU have the features only. If the loops of one
+    sketch of the task cannot be derived, return knob_columns(task) instead.
     """
     target = task.target
+    names = NAMES if target.kind == "cuda" else COLUMNS
 
     def columns(batch: Batch) -> Floats:
         arrays = all_packed(batch)
+        if target.kind == "cuda":
+            return features_of(batch, arrays)
         expected = analytic.columns_of(batch, arrays, target).astype(np.float32)
         return np.column_stack([features_of(batch, arrays), expected])
 
     def of(n: int, rows: Rows) -> Floats:
         if not len(rows):
-            return np.zeros((0, len(COLUMNS)), np.float32)
+            return np.zeros((0, len(names)), np.float32)
         return statements(task.sketches[n]).table(rows, columns)
 
     def checked(n: int, rows: Rows) -> tuple[Mask, Floats]:
         mask, features = (
             np.zeros(len(rows), np.bool_),
-            np.zeros((len(rows), len(COLUMNS)), np.float32),
+            np.zeros((len(rows), len(names)), np.float32),
         )
         for at, batch in statements(task.sketches[n]).batches(rows):
             mask[at], features[at] = legal_in(batch, target), columns(batch)
@@ -81,7 +85,7 @@ def columns_of(task: Task) -> Columns:
             statements(sketch)
     except ArgumentError:
         return knob_columns(task)
-    return Columns(of, COLUMNS, checked)
+    return Columns(of, names, checked)
 
 
 def knob_columns(task: Task) -> Columns:

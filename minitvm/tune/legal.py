@@ -8,7 +8,7 @@ A row is left out if in one of its statements
     a "local" buffer is larger than the stack that programs use
 
 They refuse four of five rows drawn uniformly for a matrix product. The limits are rules of thumb:
-they may also refuse a fast row.
+they may also refuse a fast row. A GPU has rules of its own; see legal_gpu.py.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from minitvm.base import Target
 
 from .affine import Num
+from .legal_gpu import launchable
 from .sketch import Sketch
 from .space import Mask, Rows
 from .statements import Batch, Loop, Statement, statements
@@ -46,6 +47,8 @@ def restricted(sketch: Sketch, target: Target) -> Sketch:
 
 def legal_in(batch: Batch, target: Target) -> Mask:
     """Return which candidates of a batch may be measured on `target`."""
+    if target.kind == "cuda":
+        return launchable(batch, target)
     legal = np.ones(batch.count, np.bool_)
     stores: Num = 0
     for s in batch.statements:

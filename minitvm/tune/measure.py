@@ -148,7 +148,7 @@ class Measurer:
         if self._target.kind != LLVM:
             why = "programs are measured in other processes, as machine code"
             fix = "target llvm; tune.SimulatedGpu for a simulated GPU"
-            raise ArgumentError(f"measuring for target {str(self._target)!r}", why, fix)
+            raise ArgumentError(f"measuring for target {self._target.kind!r}", why, fix)
         if why := runtime.not_runnable(self._target):
             raise ArgumentError(f"measuring for {self._target}", why, "target llvm")
         if self._options.cold and not reference.constants:

@@ -21,10 +21,10 @@ from minitvm.base import ArgumentError, MeasureError, Target, TVMError
 
 from .builder import Program, lowered
 from .inputs import Array, arguments, checked, draw, largest_errors, moved, tolerance
+from .legal_gpu import MAX_STEPS
 from .measure import MeasureOptions, Measurer, Processes
 from .trial import Result
 
-STEPS = 1 << 14  # of a trial: statements that all threads of a batch run at once; about a second
 SLOWER = 8  # any program may take this many times as many steps as the reference
 
 
@@ -45,7 +45,7 @@ class SimulatedGpu:
         inputs: Sequence[Array] | None = None,
         rng: np.random.Generator | None = None,
         check: bool = True,
-        steps: int = STEPS,
+        steps: int = MAX_STEPS,
     ) -> None:
         if not Target(target).sim:
             raise ArgumentError(f"simulation of {target}", "it has no simulator", "cuda -sim")

@@ -12,7 +12,8 @@ import pytest
 import minitvm as tvm
 from minitvm import autotvm, simt, te, tir, topi, tune
 from minitvm.base import ArgumentError, MeasureError
-from minitvm.tune.simulated_gpu import STEPS, count_steps
+from minitvm.tune.legal_gpu import MAX_STEPS as STEPS
+from minitvm.tune.simulated_gpu import count_steps
 
 SIM = "cuda -sim"
 N = 48
@@ -130,7 +131,9 @@ def test_only_a_simulated_gpu_is_simulated() -> None:
 def test_a_search_and_its_log_speak_of_cycles(scale: autotvm.Template, tmp_path: Path) -> None:
     task = autotvm.task.create("sim/scale", (4096,), SIM)
     log = tmp_path / "sim.log"
-    outcome = tune.run(task, tune.RandomPolicy(task, np.random.default_rng(0)), trials=3, log=log)
+    outcome = autotvm.tuner.GridSearchTuner(task).tune(
+        3, callbacks=[autotvm.callback.log_to_file(log)]
+    )
     kinds = {task.config(t.candidate)["threads"].val: t.result.error for t in outcome.trials}
     assert kinds == {16: "", 1024: "", 2048: "lower"}
     assert "FLOP/cycle" in str(outcome)
