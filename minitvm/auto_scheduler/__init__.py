@@ -1,7 +1,8 @@
 """Ansor: sketches derived by rules, filled by evolution, for any computation without a template.
 
 To add        write
-a sketch rule its condition and its effect, and a Rule in RULES (rules.py)
+a sketch rule its condition and its effect, and a Rule in RULES (rules.py), or for a GPU in
+              GPU_RULES (gpu_rules.py)
 a decision    a function in annotate.py that returns or yields a state for each choice
 an objective  a function of the latencies, in objectives.py
 """
@@ -15,6 +16,7 @@ from .allocation import ObjectiveName, Strategy
 from .beam import BeamPolicy, BeamTrace, accuracy_by_completeness
 from .dag import ComputeDAG
 from .derive import derived, sketches
+from .gpu_rules import GPU_RULES
 from .history import ApplyHistoryBest, load_best_record, load_records
 from .loop_state import LoopState
 from .options import HardwareParams, LocalRPCMeasureContext, RecordToFile, TuningOptions

@@ -93,9 +93,14 @@ def reads_elementwise(reader: tensor.Operation, read: tensor.Operation) -> bool:
     loads = [e for e in tensor.loads(reader) if getattr(e.buffer, "op", None) is read]
     return all(
         len(e.indices) == len(reader.axis)
-        and all(i is a for i, a in zip(e.indices, reader.axis, strict=True))
+        and all(_is_at(i, a) for i, a in zip(e.indices, reader.axis, strict=True))
         for e in loads
     )
+
+
+def _is_at(index: tir.Index, a: tensor.Axis) -> bool:
+    """Return whether an index is an axis, or the only value of an axis of one iteration."""
+    return index is a or (extent(a) == 1 and isinstance(index, int) and index == a.start)
 
 
 def elementwise_consumer(state: schedule.State, name: str) -> str | None:

@@ -8,8 +8,9 @@ from typing import TypeAlias
 from minitvm import schedule, te, tensor, tune
 from minitvm.base import ArgumentError, Reason, Target, raise_first
 
-from .annotate import annotated
+from . import annotate, gpu_annotate
 from .dag import ComputeDAG
+from .gpu_rules import GPU_RULES
 from .rules import RULES, Rule
 from .state import State
 
@@ -22,18 +23,24 @@ MAX_STEPS = (
 Watch: TypeAlias = Callable[[State, str, Rule, State], None]
 
 
+def rules_for(target: Target) -> tuple[Rule, ...]:
+    """Return the built-in rules for a kind of target."""
+    return GPU_RULES if target.kind == "cuda" else RULES
+
+
 def derived(
     initial: schedule.State,
     target: Target,
-    rules: Sequence[Rule] = RULES,
+    rules: Sequence[Rule] | None = None,
     watch: Watch | None = None,
 ) -> list[State]:
     """Return the states that the rules derive, visiting stages from the output to the inputs.
 
+    rules   by default rules_for(target)
     watch   is called with each step of the derivation
     Raises ArgumentError after 10,000 steps, because then a rule most likely applies forever.
     """
-    first = State(initial)
+    rules, first = rules_for(target) if rules is None else rules, State(initial)
     waiting, derived, steps = [(first, len(first.stages) - 1)], list[State](), 0
     while waiting:
         state, at = waiting.pop()
@@ -84,7 +91,7 @@ def _checked(rule: Rule, branches: object) -> Iterator[tuple[State, int]]:
 
 
 def states(
-    dags: Sequence[ComputeDAG], target: Target, rules: Sequence[Rule] = RULES
+    dags: Sequence[ComputeDAG], target: Target, rules: Sequence[Rule] | None = None
 ) -> list[tuple[str, ComputeDAG, State]]:
     """Return the names, formulas and states of all sketches of a computation.
 
@@ -93,10 +100,16 @@ def states(
     """
     raise_first(ArgumentError, "sketches of several formulas", _about(dags))
     return [
-        (", ".join((*_formula(k), f"sketch {n}", *new.choices)), dag, annotated(new, target))
+        (", ".join((*_formula(k), f"sketch {n}", *new.choices)), dag, _annotated(new, target))
         for k, dag in enumerate(dags)
         for n, new in enumerate(derived(dag.initial, target, rules))
     ]
+
+
+def _annotated(state: State, target: Target) -> State:
+    if target.kind == "cuda":
+        return gpu_annotate.annotated(state)
+    return annotate.annotated(state, target)
 
 
 def _formula(k: int) -> tuple[str, ...]:
@@ -123,7 +136,7 @@ def _described(t: te.Tensor) -> str:
 
 
 def sketches(
-    dags: Sequence[ComputeDAG], target: Target, rules: Sequence[Rule] = RULES
+    dags: Sequence[ComputeDAG], target: Target, rules: Sequence[Rule] | None = None
 ) -> tuple[tune.Sketch, ...]:
     """Return the sketches of a computation; `dags` as in `states`."""
     return tuple(new.sketch(name, dag.tensors) for name, dag, new in states(dags, target, rules))

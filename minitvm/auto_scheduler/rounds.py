@@ -110,11 +110,7 @@ class TasksOutcome:
             yield f"{n:4}  is not tuned: {why.splitlines()[0]}"
         yield from dict.fromkeys(o.unsaved for o in self.outcomes if o.unsaved)
         trials = sum(len(o.trials) for o in self.outcomes)
-        total = (
-            tune.cost_text(self.outcomes[0].task, self.latency)
-            if math.isfinite(self.latency)
-            else "-"
-        )
+        total = _total(self.outcomes[0].task, self.latency)
         yield (
             f"Estimated total latency: {total}  Trials: {trials}  "
             f"Used time: {self.seconds:.0f} s  {ENDS[self.ended]}"
@@ -169,9 +165,16 @@ class TasksLine:
         left = f", {event.elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
         name = self.started.tasks[event.task].name
         self.bar.n = round(STEPS * done)
-        latency = tune.cost_text(self.started.tasks[event.task], event.latency)
+        latency = _total(self.started.tasks[0], event.latency)
         self.bar.unit = f"{latency}, {trials} trials, {name}{left}"
         self.bar.refresh()
+
+
+def _total(task: tune.Task, latency: float) -> str:
+    """Format the latency of the networks; `task` has the unit of all tasks."""
+    if not math.isfinite(latency):
+        return "-"
+    return tune.cost_text(task, latency) if task.target.sim else f"{latency * 1e3:.3f} ms"
 
 
 def _gain(gain: tune.Gain | None) -> str:

@@ -123,13 +123,17 @@ def _label(a: tensor.Axis) -> str:
     return a.name.removesuffix(".c")
 
 
+def knob_name(state: State, stage: str, a: tensor.Axis) -> str:
+    """Return a new name for the knob that splits an axis."""
+    name = f"tile_{_label(a)}"
+    return f"tile_{stage}_{_label(a)}" if any(g.name == name for g in state.knobs) else name
+
+
 def _knob(state: State, stage: str, a: tensor.Axis, lanes: int = 1) -> int | None:
     """Return the number of the knob that splits an axis; None if the axis has one iteration."""
-    length, name = analysis.extent(a), f"tile_{_label(a)}"
+    length, name = analysis.extent(a), knob_name(state, stage, a)
     if length == 1:
         return None
-    if any(g.name == name for g in state.knobs):
-        name = f"tile_{stage}_{_label(a)}"
     new_knob = sum_knob(name, length) if a.kind == "reduce" else data_knob(name, length, lanes)
     return state.knob(new_knob)
 
@@ -147,12 +151,12 @@ def _tile(
     if consumer is not None:
         axes, parts = state.op(consumer).axis, [(n,) for n in range(level)]
         rest = tuple(range(level, LEVELS))
-        outer = _levels(state, consumer, axes, knobs, [*parts, rest], LEVELS)
+        outer = levels_of(state, consumer, axes, knobs, [*parts, rest], LEVELS)
         state.s[consumer].reorder(*chain(*outer))
         place = next(x[-1] for x in reversed(outer[:-1]) if x)
         state.s[stage].compute_at(state.s[consumer], place)
-    spatial = _levels(state, stage, op.axis, knobs, [(n,) for n in range(level, LEVELS)])
-    reduce = _levels(state, stage, op.reduce_axis, sums, [(0,), (1,)])
+    spatial = levels_of(state, stage, op.axis, knobs, [(n,) for n in range(level, LEVELS)])
+    reduce = levels_of(state, stage, op.reduce_axis, sums, [(0,), (1,)])
     order = [*spatial[:-2], reduce[0], spatial[-2], reduce[1], spatial[-1]]
     state.s[stage].reorder(*chain(*order))
     tile_levels = tuple(map(tuple, (*outer[:-1], *spatial)))
@@ -160,7 +164,7 @@ def _tile(
     state.tiles[stage] = Tiles(tuple(knobs), tile_levels, host, level, tuple(spatial[-1]), copied)
 
 
-def _levels(
+def levels_of(
     state: State,
     stage: str,
     axes: Sequence[tensor.Axis],

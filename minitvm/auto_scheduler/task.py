@@ -11,17 +11,17 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from minitvm import te, topi
+from minitvm import driver, te, topi
 from minitvm.base import ArgumentError, Reason, Target, check_kind, check_text, raise_first
 from minitvm.tune import Outcome, Policy, ProgressLine, Task, replay, run
 from minitvm.tune import measurer as make_measurer
 
 from .checks import listed
 from .dag import ComputeDAG
-from .derive import is_other_formula, states
+from .derive import is_other_formula, rules_for, states
 from .history import load_best_record
 from .options import HardwareParams, TuningOptions
-from .rules import RULES, Rule
+from .rules import Rule
 from .state import State
 from .workload_registry import Workload, make_workload_key
 
@@ -71,7 +71,7 @@ class SearchTask(Task):
         target: str | Target | None = None,
         hardware_params: HardwareParams | None = None,
         task_inputs: Mapping[str, Any] | None = None,
-        rules: Sequence[Rule] = RULES,
+        rules: Sequence[Rule] | None = None,
         formulas: Sequence[ComputeDAG] = (),
     ) -> None:
         """Derive the sketches of a computation.
@@ -83,7 +83,8 @@ class SearchTask(Task):
         target            by default the current target
         hardware_params   facts about the machine that replace the facts in the target
         task_inputs       arrays to measure with, by the name of the input; other inputs are random
-        rules             the rules that derive sketches, tried in this order
+        rules             the rules that derive sketches, tried in this order; by default RULES, or
+                          for a GPU GPU_RULES
         formulas          other formulas for the same results: Winograd's for a convolution. Logs
                           refer to them by number, so pass them in the same order to resume
         """
@@ -96,6 +97,7 @@ class SearchTask(Task):
         to = check_kind("hardware_params", machine, HardwareParams, fix="").on(Target(target))
         inputs: Any = {} if task_inputs is None else task_inputs
         check_kind("task_inputs", inputs, dict, fix='{"indices": array}')
+        rules = rules_for(to) if rules is None else rules
         for rule in listed("rules", rules, "(rule, *auto_scheduler.RULES)"):
             check_kind("rules", rule, Rule, fix="Rule(name, meets, apply)")
         for other in listed("formulas", formulas, "(auto_scheduler.ComputeDAG([A, B, C]),)"):
@@ -214,16 +216,20 @@ class SearchTask(Task):
         return replay(record, self), list(args.get(record.sketch, self.args))
 
     def print_best(
-        self, log_file: str | Path, print_mode: Literal["schedule", "python"] = "schedule"
+        self, log_file: str | Path, print_mode: Literal["schedule", "python", "cuda"] = "schedule"
     ) -> str:
         """Return the schedule steps of the fastest program in a log, as Python code.
 
-        print_mode   "schedule", as in TVM, or "python"
+        print_mode   "schedule", as in TVM, or "python"; "cuda" for the kernels of a GPU's program
         """
-        if check_text("print_mode", print_mode, "python") not in ("schedule", "python"):
-            why = "programs here are printed for a CPU"
-            raise ArgumentError(f"print_mode {print_mode!r}", why, '"schedule" or "python"')
-        return self.apply_best(log_file)[0].python()
+        modes = ("schedule", "python", *(("cuda",) if self.target.kind == "cuda" else ()))
+        if check_text("print_mode", print_mode, "python") not in modes:
+            why = f"programs for {self.target.kind} are not printed in this way"
+            raise ArgumentError(f"print_mode {print_mode!r}", why, " or ".join(map(repr, modes)))
+        s, args = self.apply_best(log_file)
+        if print_mode == "cuda":
+            return driver.build(s, args, target=self.target).source("cuda")
+        return s.python()
 
 
 def _about(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from minitvm import auto_scheduler, tune
@@ -246,3 +247,108 @@ def test_tune_sparse_x86(
     assert [t.result.error for t in trials] == [""] * 4
     assert {s.rules[0] for s in names["search_policy"].search_task.states} == {"always inline"}
     assert any("SparseDense" in s.rules for s in names["search_policy"].search_task.states)
+
+
+CONV2D_LAYER_CUDA = """
+import numpy as np
+import minitvm as tvm
+from minitvm import auto_scheduler, te, topi
+
+
+@auto_scheduler.register_workload
+def conv2d_layer(N, H, W, CO, CI, KH, KW, stride, padding):
+    data = te.placeholder((N, CI, H, W), name="data")
+    kernel = te.placeholder((CO, CI, KH, KW), name="kernel")
+    bias = te.placeholder((1, CO, 1, 1), name="bias")
+    conv = topi.nn.conv2d_nchw(data, kernel, stride, padding, dilation=1, out_dtype="float32")
+    out = topi.nn.relu(topi.add(conv, bias))
+    return [data, kernel, bias, out]
+
+
+target = tvm.target.Target(gpu)
+N, H, W, CO, CI, KH, KW, strides, padding = 1, 7, 7, 16, 8, 3, 3, (1, 1), (1, 1)
+task = auto_scheduler.SearchTask(
+    func=conv2d_layer, args=(N, H, W, CO, CI, KH, KW, strides, padding), target=target
+)
+print("Computational DAG:")
+print(task.compute_dag)
+
+measure_ctx = auto_scheduler.LocalRPCMeasureContext(min_repeat_ms=300)
+tune_option = auto_scheduler.TuningOptions(
+    num_measure_trials=8,
+    runner=measure_ctx.runner,
+    measure_callbacks=[auto_scheduler.RecordToFile(log_file)],
+    verbose=2,
+)
+task.tune(tune_option)
+sch, args = task.apply_best(log_file)
+del measure_ctx
+
+print("Lowered TIR:")
+print(tvm.lower(sch, args, simple_mode=True))
+
+func = tvm.build(sch, args, target)
+data_np = np.random.uniform(size=(N, CI, H, W)).astype(np.float32)
+weight_np = np.random.uniform(size=(CO, CI, KH, KW)).astype(np.float32)
+bias_np = np.random.uniform(size=(1, CO, 1, 1)).astype(np.float32)
+conv_np = conv2d_nchw_python(data_np, weight_np, strides, padding)
+out_np = np.maximum(conv_np + bias_np, 0.0)
+
+dev = tvm.cpu()
+data_tvm = tvm.nd.array(data_np, device=dev)
+weight_tvm = tvm.nd.array(weight_np, device=dev)
+bias_tvm = tvm.nd.array(bias_np, device=dev)
+out_tvm = tvm.nd.empty(out_np.shape, device=dev)
+func(data_tvm, weight_tvm, bias_tvm, out_tvm)
+np.testing.assert_allclose(out_np, out_tvm.numpy(), rtol=1e-3)
+
+print("Equivalent python schedule:")
+print(task.print_best(log_file, print_mode="schedule"))
+print("CUDA source code:")
+print(task.print_best(log_file, print_mode="cuda"))
+
+
+def resume_search(task, log_file):
+    print("Resume search:")
+    cost_model = auto_scheduler.XGBModel()
+    cost_model.update_from_file(log_file)
+    search_policy = auto_scheduler.SketchPolicy(
+        task, cost_model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)]
+    )
+    measure_ctx = auto_scheduler.LocalRPCMeasureContext(min_repeat_ms=300)
+    tune_option = auto_scheduler.TuningOptions(
+        num_measure_trials=5,
+        runner=measure_ctx.runner,
+        measure_callbacks=[auto_scheduler.RecordToFile(log_file)],
+    )
+    task.tune(tune_option, search_policy=search_policy)
+    del measure_ctx
+
+
+resume_search(task, log_file)
+"""
+
+
+def conv2d_nchw_python(a: Any, w: Any, strides: tuple[int, int], padding: tuple[int, int]) -> Any:
+    """Convolve with stride 1 by numpy: the sum over windows."""
+    assert strides == (1, 1)
+    padded = np.pad(a, ((0, 0), (0, 0), *((p, p) for p in padding)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axis=(2, 3))
+    return np.einsum("ncyxij,ocij->noyx", windows, w, optimize=True)
+
+
+def test_tune_conv2d_layer_cuda(
+    run: Callable[..., dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lines that time the kernel are left out: a simulated GPU has no clock."""
+    log = tmp_path / "conv2d.json"
+    given = {"gpu": "cuda -sim", "log_file": log, "conv2d_nchw_python": conv2d_nchw_python}
+    run(CONV2D_LAYER_CUDA, **given)
+    printed = capsys.readouterr().out
+    assert "T_relu(i0, i1, i2, i3) = max(T_add[i0, i1, i2, i3], 0.0)" in printed
+    assert "te.thread_axis('threadIdx.x')" in printed
+    assert "def main_kernel(data, kernel, bias, T_relu" in printed
+    records = [r for r in tune.Log(log).records() if not r.final]
+    assert len(records) == 13
+    assert [r.result.error for r in records] == [""] * 13
+    assert all(r.result.cycles and not r.result.seconds for r in records)

@@ -265,4 +265,4 @@ def test_autotvm_conv2d_cuda(
     assert "Best config:\n[tile_f=" in capsys.readouterr().out
     threads = [s.thread for s in names["s"].steps if type(s).__name__ == "Bind"]
     assert threads[:3] == ["blockIdx.z", "blockIdx.y", "blockIdx.x"]
-    assert names["func"].source("cuda").count("@cuda.jit") == 1
+    assert "def main_kernel(" in names["func"].source("cuda")
