@@ -57,6 +57,12 @@ class Program:
         self.s[self.D].unroll(self.D.op.axis[1])
 
 
+def parameters(f: Callable[..., Any], optional: bool = False) -> list[str]:
+    """The names of the parameters of `f` without a default, or of all."""
+    known = inspect.signature(f).parameters.values()
+    return [p.name for p in known if optional or p.default is p.empty]
+
+
 def formulas(p: Program) -> dict[str, Call]:
     one = (
         *("exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "atan"),
@@ -208,9 +214,11 @@ def steps(p: Program) -> dict[str, Call]:
         "s[C].tile": (stage.tile, [p.i, p.j, 4, 4]),
         "s[C].fuse": (stage.fuse, [p.i, p.j]),
         "s[C].reorder": (stage.reorder, [p.j, p.i]),
-        "s[C].vectorize": (stage.vectorize, [p.j]),
-        "s[C].unroll": (stage.unroll, [p.j]),
-        "s[C].parallel": (stage.parallel, [p.i]),
+        **{  # vectorize, unroll, parallel, ...
+            f"s[C].{name}": (getattr(stage, name), [p.j])
+            for name, f in vars(te.StageView).items()
+            if inspect.isfunction(f) and parameters(f, optional=True) == ["self", "axis"]
+        },
         "s[C].bind": (stage.bind, [p.i, thread]),
         "s[C].pragma": (stage.pragma, [p.i, "auto_unroll_max_step", 16]),
         "s[C].tensorize": (stage.tensorize, [p.i, INTRIN]),
@@ -251,19 +259,10 @@ def programs(p: Program) -> dict[str, Call]:
 
 
 def operators(p: Program) -> dict[str, Call]:
-    one = (
-        *("abs", "negative", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu"),
-        *("leaky_relu", "gelu", "silu", "softmax", "log_softmax", "sum", "prod", "max", "min"),
-        *("mean", "argmax", "argmin", "layer_norm", "transpose"),
-    )
-    two = (
-        *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "equal"),
-        *("not_equal", "less", "less_equal", "greater", "greater_equal"),
-    )
+    known = {n: getattr(topi, n) for n in topi.__all__ if n not in ("dispatch", "nn")}
     batch = te.placeholder((2, 8, 16)), te.placeholder((2, 16, 8))
     return {
-        **{f"topi.{name}": (getattr(topi, name), [A]) for name in one},
-        **{f"topi.{name}": (getattr(topi, name), [A, TWICE]) for name in two},
+        **{f"topi.{n}": (f, [A, TWICE][: len(parameters(f))]) for n, f in known.items()},
         "topi.schedule": (topi.schedule, [TWICE]),
         "topi.matmul": (topi.matmul, [A, B]),
         "topi.batch_matmul": (topi.batch_matmul, [*batch]),

@@ -13,14 +13,13 @@ from minitvm.testing import pick
 from .intrinsics import tile_intrinsic
 from .values import Rng, chance
 
-PRIMITIVES = (
-    "split", "split by nparts", "split without guard", "fuse", "reorder",
-    "vectorize", "unroll", "parallel", "bind to virtual threads", "bind to hardware threads",
-    "pragma auto_unroll_max_step", "pragma unroll_explicit", "prefetch",
-    "compute_at", "compute_inline", "compute_root", "store_at",
-    "cache_read", "cache_write", "rfactor", "tensorize",
-    "set_scope", "storage_align", "double_buffer", "transform_layout", "set_store_predicate",
-)  # fmt: skip
+VARIANTS: dict[str, tuple[str, ...]] = {  # the names under which steps of some kinds are counted
+    "split": ("split", "split by nparts", "split without guard"),
+    "annotate": ("vectorize", "unroll", "parallel"),
+    "bind": ("bind to virtual threads", "bind to hardware threads"),
+    "pragma": ("pragma auto_unroll_max_step", "pragma unroll_explicit"),
+}
+PRIMITIVES = tuple(name for kind in schedule.STEPS for name in VARIANTS.get(kind, (kind,)))
 THREADS = 4  # per block; all stages of a block must have the same number
 
 
