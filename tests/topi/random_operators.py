@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm import te, tir, topi
+from minitvm import graph, te, tir, topi
 from minitvm.tensor import PlaceholderOp
 
 Rng = np.random.Generator
@@ -302,6 +303,21 @@ def product(rng: Rng) -> Operator:
 
 # --- elementwise stages --------------------------------------------------------------------------
 
+FUNCTIONS = tuple(  # all elementwise operators of one tensor whose other arguments can be left out
+    each
+    for each in graph.OPERATORS.values()
+    if each.fusion == graph.Fusion.ELEMENTWISE
+    and sum(p.default is p.empty for p in inspect.signature(each.formula).parameters.values()) == 1
+)
+STEEPEST = 8  # the largest slope of a function between the limits of its argument
+
+
+def limits(function: graph.Operator) -> tuple[float, float]:
+    """Limits between which all values of the function are finite."""
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(function.reference(np.linspace(-2, 2, 9))).all()
+    return (-2, 2) if finite else (0.5, 2)
+
 
 def per_channel(t: te.Tensor, layout: str) -> tuple[Any, ...]:
     """The shape of a tensor with one element for each channel of `t`, which broadcasts to `t`."""
@@ -339,10 +355,14 @@ def after(
 
     first: the operand of the operator, which is added if it fits.
     """
-    kind = pick(rng, ["bias", "affine", "relu", "residual", "clip"])
+    kind = pick(rng, ["bias", "affine", "relu", "residual", "clip", "function"])
     dtype, shape = str(result.dtype), per_channel(result, layout)
-    if kind == "relu":
-        return kind, [], topi.relu
+    if kind == "function" and dtype.startswith("float"):
+        function = pick(rng, FUNCTIONS)
+        low, high = limits(function)
+        return f"function {function.name}", [], lambda x: function.formula(topi.clip(x, low, high))
+    if kind in ("relu", "function"):
+        return "relu", [], topi.relu
     if kind == "clip":
         return kind, [], lambda x: topi.clip(x, -3, 6)
     if kind == "residual":
@@ -409,7 +429,7 @@ def draw(seed: int) -> Case:
         word, more, stage = after(rng, result, o.layout, x, n)
         words.append(word)
         inputs += more
-        growth *= 2 if word == "affine" else 1
+        growth *= STEEPEST if "function" in word else 2 if word == "affine" else 1
         outs.append(stage(outs[-1]))
         wanted.append(stage(wanted[-1]))
     if chance(rng, 0.15):
@@ -427,8 +447,9 @@ def draw(seed: int) -> Case:
     symbolic = any(not isinstance(size, int) for t in inputs for size in t.shape)
     dtype = str(result.dtype)
     reals = dtype.startswith("float") and chance(rng, 0.3)
+    inexact = reals or not o.exact or any("function" in word for word in words)
     unit = 2.0**-53 if dtype == "float64" else 2.0**-24
-    error = (max(o.error, 4 * unit * sqrt(o.terms)) * growth) if reals or not o.exact else 0.0
+    error = (max(o.error, 4 * unit * sqrt(o.terms)) * growth) if inexact else 0.0
     bound = any(fixed(t) for t in inputs) and chance(rng, 0.6)
     words += ["both are outputs"] * both + ["bound"] * bound + [target]
     return Case(
