@@ -52,9 +52,12 @@ LISTED += [
 @pytest.mark.parametrize("case", LISTED, ids=lambda case: case[0])
 def test_the_formula_computes_what_the_reference_does(case, rng) -> None:
     name, *shapes, attrs = case
-    values = [rng.random(shape, np.float32) for shape in shapes]
-    inputs = [te.placeholder(shape, "float32", name=f"x{k}") for k, shape in enumerate(shapes)]
     operator = graph.OPERATORS[name]
+    values = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    with np.errstate(all="ignore"):
+        if not np.isfinite(operator.reference(*values, **attrs)).all():  # log, sqrt, power, ...
+            values = [abs(x) for x in values]
+    inputs = [te.placeholder(shape, "float32", name=f"x{k}") for k, shape in enumerate(shapes)]
     out = operator.formula(*inputs, **attrs)
     found = tvm.nd.empty(out.shape, out.dtype)
     tvm.build(topi.schedule(out), [*inputs, out])(*values, found)
