@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from minitvm.base import ArgumentError
 
+from . import files
 from .item import Exercise, Item
 from .notebook import (
     HIDDEN,
@@ -105,26 +106,38 @@ def holed(text: str, item: Item | None) -> str:
 
 
 def hashes(root: Path) -> dict[str, list[str]]:
-    """Read .generated.json; map each file name to the hashes of its versions, oldest first."""
+    """Read .generated.json; map each file name to the hashes of its versions, oldest first.
+
+    Raises ArgumentError if the file is damaged.
+    """
     record = root / "exercises" / RECORD
-    return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    try:
+        known = json.loads(record.read_text(encoding="utf-8"))
+        return {str(name): [str(h) for h in versions] for name, versions in known.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError, TypeError) as e:
+        fix = "restore it from version control; or delete it, and build --force what was not edited"
+        raise ArgumentError(str(record), f"not a record of hashes ({e})", fix) from None
 
 
 def write(root: Path, exercise: Exercise, text: str, *, force: bool = False) -> Done:
-    """Write one exercise; unless `force`, keep a file that has been edited, and return "kept"."""
+    """Write one exercise; unless `force`, keep a file that has been edited, and return "kept".
+
+    A file that is only the beginning of the exercise was cut off, not edited.
+    """
     path, record = exercise_file(root, exercise), hashes(root)
     known = record.setdefault(path.name, [])
     new = sha256(text.encode())
-    old = sha256(path.read_bytes()) if path.exists() else None
-    if old is not None and old != new and old not in known and not force:
+    before = path.read_bytes() if path.exists() else b""
+    old = sha256(before)
+    if old not in (new, *known) and not text.encode().startswith(before) and not force:
         return "kept"
-    path.parent.mkdir(exist_ok=True)
     if old != new:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        files.write(path, text)
     if new not in known:
         record[path.name] = [*known, new][-MAX_HASHES:]
-        recorded = json.dumps(record, indent=1, sort_keys=True) + "\n"
-        (path.parent / RECORD).write_text(recorded, encoding="utf-8", newline="\n")
+        files.write(path.parent / RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")
     return "unchanged" if old == new else "written"
 
 

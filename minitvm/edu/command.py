@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from minitvm.base import ArgumentError
 
-from . import report
+from . import files, report
 from .build import built, exercise_file, faults, solution_file, structure_faults, write
 from .course import exercise_named, exercises_in
 from .feedback import RIGHT, as_text
@@ -56,8 +56,7 @@ def draft(root: Path, checks: Path, name: str) -> int:
     path = solution_file(root, exercise)
     if path.exists():
         raise ArgumentError(str(path), "it exists already", "edit it, or delete it first")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(stored(skeleton(exercise)), encoding="utf-8", newline="\n")
+    files.write(path, stored(skeleton(exercise)))
     print(f"wrote {path}")
     return 0
 
@@ -93,21 +92,23 @@ def submissions(folder: Path, checks: Path, known: Exercise | None = None) -> li
     """Read every notebook below `folder`; name the student after the subfolder, or else the file.
 
     With folder hw1: hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; a
-    second notebook of one exercise, hw1/ann/ex03_split_new.ipynb -> "ann (ex03_split_new)"
+    second notebook of one exercise, hw1/ann/ex03_split_new.ipynb -> "ann (ex03_split_new)".
+    Names that are no safe paths are replaced by a label(), so that no two students share one.
     """
     if not folder.is_dir():
         raise ArgumentError(str(folder), "there is no such folder")
-    paths = [p for p in sorted(folder.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts]
+    paths = sorted(files.notebooks(folder))
     if not paths:
         raise ArgumentError(str(folder), "there are no notebooks in it")
     named: dict[tuple[str, str], Submission] = {}
-    for path in paths:
-        above = path.relative_to(folder).parent
-        name = printable(above.as_posix() if above.name else path.stem)
-        s = handed_in(path, name)
+    for path, problem in paths:
+        inside = path.relative_to(folder)
+        name = files.label(inside.parent.as_posix() if inside.parent.name else path.stem)
+        s = Submission(path, b"", name, problem) if problem else handed_in(path, name)
         exercise = exercise_id(s, checks, known)
-        if (name, exercise) in named:
-            s = replace(s, student=f"{name} ({printable(path.stem)})")
+        for more in (files.label(path.stem), files.quoted(inside.as_posix())):
+            if (s.student, exercise) in named:
+                s = replace(s, student=f"{name} ({more})")
         named[s.student, exercise] = s
     return list(named.values())
 
@@ -145,27 +146,39 @@ def grade_folder(
         raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
     seeds: Seeds = (None, secret_seed(seed))
     known = exercise_named(exercise, checks) if exercise else None
-    rows: list[dict[str, Any]] = []
-    todo: list[tuple[Submission, str]] = []
     if not seed and not os.environ.get("MINITVM_GRADE_SEED"):
         print("no --seed: hidden tests can be guessed", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
-    for s in submissions(folder, checks, known):
-        key = version(s, checks, seeds, limits)
-        before = report.read(report.folder_of(out, s.student, exercise_id(s, checks, known)))
-        if before and before["key"] == key:
-            rows.append(before)
-        else:
-            todo.append((s, key))
-    if rows:
-        print(f"{len(rows)} graded before, {len(todo)} to grade")
-    running = grade_all([Task(s, checks, known, seeds, limits) for s, _ in todo], jobs)
-    for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
-        tqdm.write(as_text(replace(report.report(graded), notes=(), marks=())))
-        before = report.read(report.folder_of(out, graded.student, graded.exercise))
-        rows.append(report.write(out, graded, todo[n][1], before))
-    finish(out, rows)
+    with files.sole_writer(out):
+        rows: list[dict[str, Any]] = []
+        todo: list[tuple[Task, str]] = []
+        for s in submissions(folder, checks, known):
+            key = version(s, checks, seeds, limits)
+            before = report.read(report.folder_of(out, s.student, exercise_id(s, checks, known)))
+            if before and before["key"] == key:
+                rows.append(before)
+            else:
+                todo.append((Task(s, checks, known, seeds, limits), key))
+        if rows:
+            print(f"{len(rows)} graded before, {len(todo)} to grade")
+        try:
+            running = grade_all([task for task, _ in todo], jobs)
+            for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
+                tqdm.write(as_text(replace(report.report(graded), notes=(), marks=())))
+                rows.append(reported(out, graded, todo[n][1]))
+        finally:
+            finish(out, rows)  # whatever happened: the tables list what was graded
     return 0
+
+
+def reported(out: Path, graded: Graded, key: str) -> dict[str, Any]:
+    """Write the report on one notebook; return its row of the tables, even if that fails."""
+    before = report.read(report.folder_of(out, graded.student, graded.exercise))
+    try:
+        return report.write(out, graded, key, before)
+    except (OSError, ValueError) as e:  # a full disk, a name that this file system refuses
+        why = f"its report could not be written ({printable(str(e))}): run it again"
+        return report.row_of(replace(graded, problem=why, again=True), key, before)
 
 
 def exercise_id(s: Submission, checks: Path, known: Exercise | None) -> str:
@@ -190,12 +203,17 @@ def finish(out: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write grades.csv, junit.xml and summary.md; on GitHub, add the summary to the run's page."""
     ordered = sorted(rows, key=lambda r: (r["student"], r["exercise"]))
     contents = (report.csv_text(ordered), report.junit(ordered), report.summary(ordered))
-    texts = dict(zip(report.TABLES, contents, strict=True))
-    for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8", newline="\n")
+    problem: OSError | None = None
+    for name, text in zip(files.TABLES, contents, strict=True):
+        try:
+            files.write(out / name, text)
+        except OSError as e:
+            problem = e
+    if problem:
+        raise problem
     if page := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(page, "a", encoding="utf-8") as file:
-            file.write(texts["summary.md"])
+            file.write(contents[-1])
     print(f"{len(ordered)} notebooks: {out / 'grades.csv'}")
     if unsure := sum(not row["key"] for row in ordered):
         print(f"{unsure} of them not measured: run it again when the machine is less busy")

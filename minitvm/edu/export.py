@@ -21,6 +21,7 @@ from minitvm.base import ArgumentError
 
 from .build import built, item_in, solution, without_outputs
 from .course import check_files, exercises_in
+from .files import write
 from .item import Exercise, Item
 from .notebook import Cell, nbgrader, source, stored
 from .sandbox import PACKAGE, ROOT
@@ -35,7 +36,7 @@ def export(root: Path, checks: Path, form: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     convert, common = FORMATS[form]
     for name, text in common().items():
-        _put(folder / name, text)
+        write(folder / name, text)
     for exercise in tqdm(exercises, unit="exercise"):
         convert(root, checks, exercise, folder)
     print(f"{len(exercises)} exercises: {folder}")
@@ -44,12 +45,7 @@ def export(root: Path, checks: Path, form: str, folder: Path) -> None:
 def _put_checks(folder: Path, checks: Path, exercise: Exercise) -> None:
     """Copy the checks of one exercise into `folder`/checks, where edu.check() finds them."""
     for path in check_files(exercise.id, checks):
-        _put(folder / "checks" / path.name, path.read_text(encoding="utf-8"))
-
-
-def _put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+        write(folder / "checks" / path.name, path.read_text(encoding="utf-8"))
 
 
 # --- nbgrader ------------------------------------------------------------------------------------
@@ -62,7 +58,7 @@ def to_nbgrader(root: Path, checks: Path, exercise: Exercise, folder: Path) -> N
     checks beside the notebook, and restores them before it grades.
     """
     place = folder / "source" / exercise.id
-    _put(place / f"{exercise.stem}.ipynb", stored(without_outputs(solution(root, exercise))))
+    write(place / f"{exercise.stem}.ipynb", stored(without_outputs(solution(root, exercise))))
     _put_checks(place, checks, exercise)
 
 
@@ -81,7 +77,7 @@ def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None
             cells += _question(cell, item)
         elif not nbgrader(cell).get("grade"):
             cells.append({**cell, "metadata": {}})
-    _put(folder / f"{exercise.stem}.ipynb", stored({**notebook, "cells": cells}))
+    write(folder / f"{exercise.stem}.ipynb", stored({**notebook, "cells": cells}))
     _put_checks(folder, checks, exercise)
 
 
@@ -130,7 +126,7 @@ def to_gradescope(root: Path, checks: Path, exercise: Exercise, folder: Path) ->
             if not (ROOT / name).exists():
                 raise ArgumentError("export gradescope", f"no {name}", "run it in a checkout")
             _add(z, name, (ROOT / name).read_bytes(), 0o644)
-    (folder / f"{exercise.id}.zip").write_bytes(out.getvalue())
+    write(folder / f"{exercise.id}.zip", out.getvalue())
 
 
 def _add(z: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
@@ -145,7 +141,7 @@ def _add(z: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
 
 def to_actions(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
     """Write exercises/ for a template repository; a workflow grades what students push."""
-    _put(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise))
+    write(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise))
     _put_checks(folder / "exercises", checks, exercise)
 
 

@@ -7,6 +7,7 @@ is escaped in HTML, and cannot end a code block in Markdown.
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass
 from textwrap import indent
 
@@ -23,6 +24,7 @@ COLOR = {  # border and pale background, from Okabe and Ito; words repeat the me
 # The feedback is a light card in every theme. It has no table and no <pre>, because JupyterLab
 # changes their colours and breaks words in them anywhere.
 ROWS = "display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:2px 0 2px 1.5em"
+MARKUP = re.compile(r"[\\`*_\[\]#|!~$]")  # punctuation that has a meaning in Markdown
 TEXT = "font-family:monospace;white-space:pre-wrap;overflow-wrap:anywhere"
 
 
@@ -85,8 +87,8 @@ def as_text(x: Report | Mark) -> str:
 def as_markdown(x: Report | Mark) -> str:
     """Write feedback as Markdown, with all text from the student as code."""
     if isinstance(x, Report):
-        facts = "\n".join(f"- {fact}" for fact in x.facts)
-        blocks = [f"# {x.title}", facts, *map(_code, x.notes), *map(as_markdown, x.marks)]
+        facts = "\n".join(f"- {escaped(fact)}" for fact in x.facts)
+        blocks = [f"# {escaped(x.title)}", facts, *map(_code, x.notes), *map(as_markdown, x.marks)]
         return "\n\n".join(blocks) + "\n"
     lines = [f"**{headline(x)}**", ""]
     for part in x.parts:
@@ -97,6 +99,11 @@ def as_markdown(x: Report | Mark) -> str:
             else:
                 lines.append(f"  - {label}: `{text.replace('`', chr(39))}`")
     return "\n".join([*lines, *(f"\nHint: {words}" for words in pointer(x))])
+
+
+def escaped(words: str) -> str:
+    """Escape text that a student may have chosen, such as a file name, for a line of Markdown."""
+    return html.escape(MARKUP.sub(r"\\\g<0>", words.replace("\n", " ")), quote=False)
 
 
 def _code(text: str) -> str:

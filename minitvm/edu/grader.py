@@ -126,17 +126,24 @@ def grade(task: Task, worker: workers.Worker) -> Graded:
         _end_notebook(worker)
         _mark(worker, task, cells, rest, known)
         if known.failed:
-            why = f"the machine could not run it ({shortened(known.failed)}): run it again"
-            return Graded(*identity, exercise.id, problem=why, again=True)
+            return failed_here(task, known.failed, exercise.id)
     _end_notebook(worker)
     marks = tuple(known.marks[i.id] for i in exercise.items)
     seconds = time.monotonic() - start
     return Graded(*identity, exercise.id, marks, known.cells, "", seconds)
 
 
+def failed_here(task: Task, why: str, exercise: str = "") -> Graded:
+    """Return the result of a notebook that the machine or the grader could not grade."""
+    s = task.submission
+    problem = f"the machine could not run it ({shortened(why)}): run it again"
+    who = (s.student, printable(str(s.path)), s.sha256, exercise)
+    return Graded(*who, problem=problem, again=True)
+
+
 def _end_notebook(worker: workers.Worker) -> None:
     """End the processes that a notebook started, and make the worker ready for the next one."""
-    if lost := worker.prepare(None):
+    if worker.prepare(None) and (lost := worker.prepare(None)):  # a new process must start
         why = "\n".join([f"its process does not start: {lost}", *lost.stderr])
         raise MeasureError("grading", why, "python -m minitvm doctor")
 
@@ -179,7 +186,13 @@ def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Grade
     """Grade tasks, `jobs` at a time; yield (index of the task, result) as each one is done."""
 
     def one(worker: workers.Worker, n: int) -> tuple[int, Graded]:
-        return n, grade(tasks[n], worker)
+        try:
+            return n, grade(tasks[n], worker)
+        except MeasureError:
+            raise  # no notebook can be graded
+        except Exception as e:  # a mistake of ours; whatever it is, the others are graded
+            worker.close()
+            return n, failed_here(tasks[n], f"{type(e).__name__}: {e}")
 
     with workers.Pool(JOB, min(max(1, jobs), len(tasks))) as pool:
         yield from pool.map(one, range(len(tasks)))

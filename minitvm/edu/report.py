@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 from collections.abc import Sequence
@@ -12,20 +11,17 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from .feedback import RIGHT, Report, as_html, as_markdown, as_text, details, headline
+from .feedback import RIGHT, Report, as_html, as_markdown, as_text, details, escaped, headline
+from .files import write as write_file
 from .grader import Graded
 from .score import Mark
 
-TABLES = ("grades.csv", "junit.xml", "summary.md")
 COLUMNS = ("student", "exercise", "points", "best", "worth", "path", "sha256", "problem")
 
 
 def folder_of(out: Path, student: str, exercise: str) -> Path:
-    """Return the folder for reports, such as OUT/ann/ex03.
-
-    A student who is named like a file in TABLES gets a "_".
-    """
-    return out / (f"{student}_" if student in TABLES else student) / (exercise or "unknown")
+    """Return the folder for reports, such as OUT/ann/ex03; `student` is a label()."""
+    return out / student / (exercise or "unknown")
 
 
 def report(g: Graded) -> Report:
@@ -93,16 +89,22 @@ def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict
     before: the extra_data of an earlier run, or None. If that run had more points, they are kept.
     """
     folder = folder_of(out, g.student, g.exercise)
-    folder.mkdir(parents=True, exist_ok=True)
+    content = _content(g, key, before)
+    for name, written in (("feedback.md", as_markdown), ("feedback.html", as_html)):
+        write_file(folder / name, written(report(g)))
+    write_file(folder / "results.json", json.dumps(content, indent=1) + "\n")  # last: it is the key
+    return content["extra_data"]
+
+
+def row_of(g: Graded, key: str, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what write() returns, without writing."""
+    return _content(g, key, before)["extra_data"]
+
+
+def _content(g: Graded, key: str, before: dict[str, Any] | None) -> dict[str, Any]:
     sure = float(before.get("sure", before["best"])) if before else 0.0
     best = max(g.points, sure)
-    content = results(g, key, best, sure if g.unsure else best)
-    for name, written in (("feedback.md", as_markdown), ("feedback.html", as_html)):
-        (folder / name).write_text(written(report(g)), encoding="utf-8", newline="\n")
-    new = folder / "results.json.new"  # the old file stays until the new one is complete
-    new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
-    new.replace(folder / "results.json")
-    return content["extra_data"]
+    return results(g, key, best, sure if g.unsure else best)
 
 
 def read(folder: Path) -> dict[str, Any] | None:
@@ -182,5 +184,4 @@ def _reason(m: Mark) -> str:
 
 def _cell(words: str) -> str:
     """Escape text for one cell of a Markdown table."""
-    line = " ".join(words.split()).replace("|", "\\|")
-    return html.escape(line[:300], quote=False)
+    return escaped(" ".join(words.split())[:300])

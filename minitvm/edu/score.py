@@ -125,13 +125,18 @@ def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
 def _outcome(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
     """Check one part, and shorten the texts of its outcome."""
     o = _checked(part, answer, rng)
-    texts = {name: shortened(getattr(o, name)) for name in ("expected", "got", "where", "case")}
+    names = ("expected", "got", "where", "why", "case")
+    texts = {name: shortened(getattr(o, name)) for name in names}
     return replace(o, **texts)
 
 
 def shortened(text: str) -> str:
-    """Shorten a text to its first MAX_TEXT characters."""
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
+    """Return the first MAX_TEXT characters of a text, with "?" for what no file can hold.
+
+    A surrogate alone cannot be encoded, and a control character can steer a terminal.
+    """
+    cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in cut)
 
 
 def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:

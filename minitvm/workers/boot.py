@@ -12,6 +12,8 @@ import os
 import runpy
 import sys
 
+from .zygote import die_with_parent
+
 try:
     import resource
 except ImportError:  # Windows has none
@@ -27,6 +29,8 @@ def main() -> None:
     if options["cpus"] is not None:
         pin(options["cpus"])
     if options["apart"]:
+        if sys.platform == "linux":
+            die_with_parent(options["parent"])
         leave_package_empty(options["module"])
     runpy.run_module(options["module"], run_name="__main__")
 

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import IO, Any, Literal
 
 import psutil
 
+from .folder import remove
 from .wire import MAX_BYTES, MAX_BYTES_APART, Message, WireError, receive, send
 from .zygote import kill_descendants
 
@@ -53,8 +54,8 @@ class Process:
         self._apart: bool = options["apart"]
         path = [ROOT] if self._apart else [os.path.abspath(p) for p in sys.path]
         prefix = f"{FOLDER}-{os.getpid()}-"
-        self._folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
-        folder = os.path.realpath(self._folder.name)
+        folder = os.path.realpath(tempfile.mkdtemp(prefix=prefix))
+        self._remove_folder = weakref.finalize(self, remove, folder)
         remove_leftovers(os.stat(folder).st_uid)
         argument = json.dumps({**options, "path": path, "parent": os.getpid()})
         self._stderr: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  until end()
@@ -152,7 +153,7 @@ class Process:
             if self._popen.stdin is not None:
                 self._popen.stdin.close()
         self._stderr.close()
-        self._folder.cleanup()
+        self._remove_folder()
 
 
 @cache
@@ -163,7 +164,7 @@ def remove_leftovers(user: int) -> None:
         if owner.isdecimal() and not psutil.pid_exists(int(owner)):
             with contextlib.suppress(OSError):  # another process may remove it, too
                 if folder.lstat().st_uid == user:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove(str(folder))
 
 
 def _environment(folder: str, apart: bool) -> dict[str, str]:
