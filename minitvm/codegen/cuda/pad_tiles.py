@@ -192,8 +192,14 @@ def _or_zero(cond: tir.Expr, s: tir.Stmt) -> tir.Stmt:
     def padded(x: tir.Stmt) -> tir.Stmt:
         if not isinstance(x, tir.Store):
             return x
-        zero = tir.const(0, x.buffer.dtype)
-        return tir.Store(x.buffer, x.indices, tir.IfThenElse(cond, x.value, zero, x.buffer.dtype))
+        all_conditions, value, zero = cond, x.value, tir.const(0, x.buffer.dtype)
+        match value:
+            case tir.IfThenElse(inner, e, tir.Const(0)):  # a guard inside this one
+                all_conditions, value = tir.all_of(cond, inner), e
+            case _:
+                pass
+        padded_value = tir.IfThenElse(all_conditions, value, zero, x.buffer.dtype)
+        return tir.Store(x.buffer, x.indices, padded_value)
 
     return tir.rewrite(s, padded)
 
