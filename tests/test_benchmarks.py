@@ -72,7 +72,11 @@ def test_kernels_are_compiled_or_the_message_says_how_to(tmp_path: Path) -> None
         assert "pip install 'minitvm[cuda]'" in said
         return
     (row,) = json.loads(file.read_text())["rows"]
-    assert (row["case"], row["threads"], row["unit"]) == ("one result a thread", 256, "multiply-adds %")
+    assert (row["case"], row["threads"], row["unit"]) == (
+        "one result a thread",
+        256,
+        "multiply-adds %",
+    )
     assert (row["peers"]["f64"], row["peers"]["spilled"]) == (0, 0)
 
 

@@ -1,5 +1,6 @@
 """Scalar types. A dtype is a string with attributes: `dtype("float32").bits == 32`."""
 
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -47,9 +48,11 @@ class DType(str):
         return (1 << (self.bits - (self.kind == "int"))) - 1
 
 
-def _make(name: str, kind: DTypeKind, bits: int) -> DType:
+def _make(
+    name: str, kind: DTypeKind, bits: int, numpy: np.dtype[np.generic] | None = None
+) -> DType:
     new = DType(name)
-    new.kind, new.bits, new.numpy = kind, bits, np.dtype(name)
+    new.kind, new.bits, new.numpy = kind, bits, numpy or np.dtype(name)
     return new
 
 
@@ -70,19 +73,27 @@ def dtype(name: str) -> DType:
     """Return the DType called `name`, which may be a string, a numpy dtype or a DType.
 
     Equal names give the same object. Raises ExprError for an unknown type. Operations on float16
-    round to float16, but functions such as exp compute in float32 before rounding.
+    round to float16, but functions such as exp compute in float32 before rounding. bfloat16 needs
+    the package ml_dtypes, and only tensor cores of target "cuda" compute with it.
     """
+    if "bfloat16" in (str(name), getattr(name, "__name__", "")):
+        return _bfloat16()
     known = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
-    if str(name) == "bfloat16":
-        raise ExprError(
-            "dtype 'bfloat16' is not supported",
-            "numpy has no arrays of this type",
-            "store float16 and compute in float32: A[i].astype('float32')",
-        )
     if known is None:
         why, fix = "there is no such type", f"one of {', '.join(DTYPES)}"
         raise ExprError(f"dtype {str(name)!r}", why, fix)
     return known
+
+
+@cache
+def _bfloat16() -> DType:
+    """Return the type bfloat16; raise ExprError without the package that has such arrays."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        why = "numpy has no arrays of this type, and the package ml_dtypes is not installed"
+        raise ExprError("dtype 'bfloat16'", why, "pip install ml_dtypes; or float16") from None
+    return _make("bfloat16", "float", 16, np.dtype(ml_dtypes.bfloat16))
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -99,4 +110,4 @@ def promote(a: DType, b: DType) -> DType:
     if UINT64 in (a, b) and "int" in (a.kind, b.kind):
         why = "no integer type represents all values of both"
         raise ExprError(f"an operation on {a} with {b}", why, f"convert one: x.astype('{a}')")
-    return DTYPES[np.promote_types(a.numpy, b.numpy).name]
+    return dtype(np.promote_types(a.numpy, b.numpy).name)

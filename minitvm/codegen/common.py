@@ -73,7 +73,16 @@ def refuse_threads(s: tir.For) -> None:
 
 
 def check_for_cpu(func: tir.PrimFunc, target: Target) -> None:
-    """Raise BuildError if a program for a CPU uses memories or pragmas of the accelerator."""
+    """Raise BuildError for what no CPU has: an accelerator's memories and pragmas, bfloat16."""
+    check_memories(func, target)
+    for n in (*func.params, *tir.walk(func.body)):
+        if getattr(n, "dtype", "") == "bfloat16":
+            what, why = f"bfloat16 for target {target.kind!r}", 'only target "cuda" has bfloat16'
+            raise BuildError(what, why, "float16 in memory: A[i].astype('float32')")
+
+
+def check_memories(func: tir.PrimFunc, target: Target) -> None:
+    """Raise BuildError if a program uses memories or pragmas of the accelerator."""
     tir.check_buffers(func)
     for n in tir.every(func.body):
         if isinstance(n, tir.Allocate) and lowering.memory_of(n.buffer) is not None:

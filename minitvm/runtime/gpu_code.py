@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from minitvm import schedule, simt, tir
-from minitvm.base import BOOL, BuildError
+from minitvm.base import BuildError
 
 INSTALL = "pip install 'minitvm[cuda]'"
 DEFAULT_ARCH = "sm_90"  # Hopper, such as H100 and H200
@@ -153,7 +153,7 @@ def _numba_type(types: Any, p: tir.Buffer | tir.Var) -> Any:
     """Return the type of a parameter: a contiguous array in one dimension, or an int."""
     if isinstance(p, tir.Var):
         return types.int64
-    dtype = "bool_" if p.dtype is BOOL else str(p.dtype)
+    dtype = {"bool": "bool_", "bfloat16": "float16"}.get(p.dtype, str(p.dtype))
     return types.Array(getattr(types, dtype), 1, "C")
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from minitvm import tir
 from minitvm.base import MeasureError, TVMError
 
@@ -69,12 +71,18 @@ class DeviceProgram:
 
     def _copied(self, args: Sequence[Any]) -> list[Any]:
         """Copy arrays to the device, in one dimension; leave ints alone."""
-        return [a if isinstance(a, int) else self._cuda.to_device(a.reshape(-1)) for a in args]
+        return [a if isinstance(a, int) else self._cuda.to_device(_bits(a)) for a in args]
 
     def _copy_back(self, copies: Sequence[Any], args: Sequence[Any]) -> None:
         """Copy the outputs to the caller's arrays; this waits for the kernels."""
         for n in self._outputs:
-            copies[n].copy_to_host(args[n].reshape(-1))
+            copies[n].copy_to_host(_bits(args[n]))
+
+
+def _bits(a: Any) -> Any:
+    """Return an array in one dimension; numba knows bfloat16 as other values of 16 bits."""
+    flat = a.reshape(-1)
+    return flat.view(np.float16) if flat.dtype.name == "bfloat16" else flat
 
 
 def _last_function(source: str) -> str:

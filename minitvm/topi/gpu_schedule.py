@@ -23,9 +23,9 @@ def schedule_gpu(s: te.Schedule, arch: str = "") -> None:
     """Bind the loops of all stages to blocks and threads.
 
     A matrix product is computed in tiles, with the elementwise stage after it; on tensor cores, if
-    it multiplies float16, adds float32, and consists of whole tiles. A row that is normalised, as
-    by softmax, stays in the shared memory of a block. Threads reduce long rows together, and
-    columns too if there are few. All other stages have a thread for each element.
+    it multiplies float16 or bfloat16, adds float32, and consists of whole tiles. A row that is
+    normalised, as by softmax, stays in the shared memory of a block. Threads reduce long rows
+    together, and columns too if there are few. All other stages have a thread for each element.
 
     arch   the GPU, such as "sm_80"; by default one with tensor cores
     """

@@ -1,8 +1,8 @@
 """Products on tensor cores: the tensor intrinsics of mma.m16n8k16, and a schedule with them.
 
-A warp multiplies tiles of 16 x 16 and 16 x 8 elements in float16 and adds in float32. It keeps the
-tiles in the registers of its 32 lanes: memory with scope "warp.mma", which only these intrinsics
-access.
+A warp multiplies tiles of 16 x 16 and 16 x 8 elements in float16 or bfloat16, and adds in float32.
+It keeps the tiles in the registers of its 32 lanes: memory with scope "warp.mma", which only these
+intrinsics access.
 
 Source: NVIDIA, PTX ISA, sections ldmatrix and mma.
 """
@@ -21,6 +21,7 @@ from .stages import axes_of, is_product, reads, reduce_axes_of
 M, N, K = 16, 8, 16
 WARP = 32
 FRAGMENT = simt.SCOPE
+DTYPES = ("float16", "bfloat16")
 ROW_BYTES = 16  # what a thread copies at once, and ldmatrix reads from a row
 
 
@@ -29,7 +30,7 @@ def load_intrin(name: str, dtype: str = "float16") -> tensor.TensorIntrin:
     """Declare an intrinsic that loads a tile of the left ("a") or right ("b") operand."""
     shape = simt.FRAGMENTS[name].shape
     x = te.placeholder(shape, dtype, name="x")
-    y = te.compute(shape, lambda i, j: x[i, j], name="y")
+    y = _copy_of(x)
     stride = te.var("stride")
     source = tir.decl_buffer(
         shape, dtype, "x", scope="shared", strides=[stride, 1], offset_factor=8
@@ -75,7 +76,7 @@ def mma_intrin(dtype: str = "float16") -> tensor.TensorIntrin:
 def store_intrin() -> tensor.TensorIntrin:
     """Declare an intrinsic that stores a tile of sums from registers to memory."""
     x = te.placeholder((M, N), "float32", name="x")
-    y = te.compute((M, N), lambda i, j: x[i, j], name="y")
+    y = _copy_of(x)
     stride = te.var("stride")
     tile = tir.decl_buffer((M, N), "float32", "x", scope=FRAGMENT, offset_factor=M * N)
     to = tir.decl_buffer((M, N), "float32", "y", strides=[stride, 1])
@@ -85,6 +86,13 @@ def store_intrin() -> tensor.TensorIntrin:
         return tir.call_intrin("int32", simt.STORE, *pointers, stride)
 
     return te.decl_tensor_intrin(y.op, store, binds={x: tile, y: to}, name="store_tile")
+
+
+def _copy_of(x: te.Tensor) -> te.Tensor:
+    def element(i: Any, j: Any) -> Any:
+        return x(i, j)
+
+    return te.compute(x.shape, element, name="y")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +117,11 @@ SMALL, LARGE = WarpTile((64, 64), (32, 32)), WarpTile((128, 128), (32, 64))
 
 
 def warp_tile_of(op: te.ComputeOp) -> WarpTile | None:
-    """Return the tile for a float16 product with sums in float32; None if it does not fit one."""
+    """Return the tile for a product of DTYPES with sums in float32; None if it does not fit one."""
     operands = [t.dtype for t in op.input_tensors]
     if not is_product(op) or len(op.axis) != 2 or len(operands) != 2:
         return None
-    if op.dtypes[0] != "float32" or any(d != "float16" for d in operands):
+    if op.dtypes[0] != "float32" or operands[0] is not operands[1] or operands[0] not in DTYPES:
         return None
     sizes = [a.extent for a in (*op.axis, *op.reduce_axis)]
     left, right = tensor.loads(op)
@@ -160,13 +168,14 @@ def schedule_tensor_cores(s: te.Schedule, op: te.ComputeOp, tile: WarpTile) -> s
     ko, k = sums.split(k, tile.depth)
     ki, kk = sums.split(k, K)
     sums.reorder(ko, ki, rows[0], columns[0], rows[1], columns[1], kk)
-    sums.tensorize(rows[1], mma_intrin())
+    dtype = reads(op)[0].dtype
+    sums.tensorize(rows[1], mma_intrin(dtype))
     sums.unroll(ki)
     for view, name, shape in zip(near, "ab", ((M, K), (K, N)), strict=True):
         view.compute_at(sums, ki)
         rows, columns = _tiles(view, shape)
         view.reorder(rows[0], columns[0], rows[1], columns[1])
-        view.tensorize(rows[1], load_intrin(name))
+        view.tensorize(rows[1], load_intrin(name, dtype))
     for view in shared:
         _copy(view, sums, ko, tile)
     return {v.name for v in (out, sums, *shared, *near)}

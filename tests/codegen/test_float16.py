@@ -1,7 +1,9 @@
 """float16: stored in two bytes, each operation rounded as numpy does it, on every CPU target."""
 
+import sys
 from collections.abc import Callable
 from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -150,10 +152,13 @@ def test_a_cpu_that_cannot_convert_is_refused() -> None:
         tvm.build(te.create_schedule(C.op), [A, C], "llvm -mcpu=x86-64")
 
 
-def test_bfloat16_is_refused_with_a_reason() -> None:
+def test_without_ml_dtypes_there_is_no_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    module = import_module("minitvm.base.dtype")
+    monkeypatch.setattr(module, "_bfloat16", module._bfloat16.__wrapped__)
     with pytest.raises(ExprError) as caught:
         dtype("bfloat16")
     assert str(caught.value) == (
-        "dtype 'bfloat16' is not supported: numpy has no arrays of this type\n"
-        "  try: store float16 and compute in float32: A[i].astype('float32')"
+        "dtype 'bfloat16': numpy has no arrays of this type, and the package ml_dtypes is not "
+        "installed\n  try: pip install ml_dtypes; or float16"
     )

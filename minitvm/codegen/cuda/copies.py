@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minitvm import lowering, tir
-from minitvm.base import BOOL, DType
+from minitvm.base import DType
 
 from ..common import flat
 from ..numba import NumbaPrinter
@@ -22,8 +22,12 @@ ACCESSES = (
 
 
 def type_name(dtype: DType) -> str:
-    """Return the name of a type in printed source: "np.float32"."""
-    return f"np.{'bool_' if dtype is BOOL else dtype}"
+    """Return the name of a type in printed source: "np.float32".
+
+    numpy has no bfloat16. Since only tensor cores compute with it, its bits may have another type.
+    """
+    names = {"bool": "bool_", "bfloat16": "float16"}
+    return f"np.{names.get(dtype, dtype)}"
 
 
 class CopyPrinter(NumbaPrinter):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from minitvm import runtime, tir
-from minitvm.base import Target, debug, debug_level
+from minitvm.base import BuildError, Target, debug, debug_level
 
 from ..backend import Backend, BuildRequest
+from ..common import check_memories
 from .emit import emit_cuda
 from .passes import PASSES
 
@@ -22,4 +23,17 @@ def _as_it_is(func: tir.PrimFunc, _target: Target) -> tir.PrimFunc:
     return func
 
 
-CUDA = Backend(passes=PASSES, emit=_as_it_is, load=_load, prepacks=False)
+def _check(func: tir.PrimFunc, target: Target) -> None:
+    """Raise BuildError for what no GPU has, and for arithmetic in bfloat16 without tensor cores."""
+    check_memories(func, target)
+    for n in tir.walk(func.body):
+        parts = [n, n.value] if isinstance(n, tir.Cast) else [n]
+        for e in parts:
+            moved = isinstance(e, tir.Load | tir.Pointer) and e is n
+            if isinstance(e, tir.Expr) and not moved and getattr(e, "dtype", "") == "bfloat16":
+                what, why = f"{tir.text(n)} in {func.name}", "only tensor cores compute in bfloat16"
+                fix = "float16; or topi.matmul with sums in float32 and sizes of whole tiles"
+                raise BuildError(what, why, fix)
+
+
+CUDA = Backend(passes=PASSES, emit=_as_it_is, load=_load, check=_check, prepacks=False)

@@ -11,6 +11,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import simt, te, tir, topi
+from minitvm.base import BuildError
 from minitvm.runtime import GpuFunction, gpu_code
 from minitvm.simt import tensor_core
 
@@ -22,8 +23,8 @@ compiles = pytest.mark.skipif(
 )
 
 
-def product(m: int, n: int, k: int, target: Any = SIMULATED) -> GpuFunction:
-    A, B = te.placeholder((m, k), "float16", "A"), te.placeholder((k, n), "float16", "B")
+def product(m: int, n: int, k: int, target: Any = SIMULATED, dtype: str = "float16") -> GpuFunction:
+    A, B = te.placeholder((m, k), dtype, "A"), te.placeholder((k, n), dtype, "B")
     C = topi.matmul(A, B, out_dtype="float32")
     f = tvm.build(topi.schedule(C, target), [A, B, C], target=target)
     assert isinstance(f, GpuFunction)
@@ -45,6 +46,25 @@ def test_a_product_of_whole_tiles_is_exact(sizes: tuple[int, int, int]) -> None:
     assert "mma_f16(" in f.source("cuda")
     loads = [x for x in report.kernels[0].accesses if x.access.startswith("mma.load")]
     assert [x.wavefronts_per_request for x in loads] == [4, 2]  # no bank conflicts
+
+
+def test_a_product_of_bfloat16() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    f, (a, b, c) = product(64, 64, 64, dtype="bfloat16"), arrays(64, 64, 64)
+    a, b = (x.astype(ml_dtypes.bfloat16) for x in (a * 0.37, b * 1.9))
+    f(a, b, c)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-3)
+    assert "mma_bf16(" in f.source("cuda")
+    assert "bfloat16" not in f.source("cuda")  # numpy has no such type
+
+
+def test_only_tensor_cores_compute_in_bfloat16() -> None:
+    pytest.importorskip("ml_dtypes")
+    with pytest.raises(BuildError, match="only tensor cores compute in bfloat16"):
+        product(65, 64, 64, dtype="bfloat16")
+    with pytest.raises(BuildError, match='only target "cuda" has bfloat16'):
+        product(64, 64, 64, "llvm", "bfloat16")
 
 
 @pytest.mark.parametrize("sizes", [(65, 64, 32), (33, 40, 20)])
@@ -101,6 +121,13 @@ def test_all_lanes_of_a_warp_take_part() -> None:
     report = simt.run(tir.PrimFunc(f.name, f.params, body, f.outputs), arrays(64, 64, 32))
     assert report.faults[0].kind == "shuffle from an inactive lane"
     assert "execute it together, but some are not active" in str(report.faults[0])
+
+
+@compiles
+def test_machine_code_of_a_product_of_bfloat16() -> None:
+    pytest.importorskip("ml_dtypes")
+    sass = product(64, 64, 64, "cuda", "bfloat16").source("sass")
+    assert "HMMA.16816.F32.BF16" in sass
 
 
 @compiles
