@@ -95,7 +95,7 @@ def run_case(
     tally, gpu = Tally(), GPU in targets
     try:
         rng = np.random.default_rng(seed)
-        case = _case(seed, rng, tally, gpu=gpu)
+        case = make_case(seed, rng, tally, gpu=gpu)
         _replays(case)
         if gpu:
             return _on_gpu(case, tally)
@@ -156,7 +156,7 @@ def _schedule(program: RandomProgram, rng: Rng, tally: Tally, *, gpu: bool) -> t
     return random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
 
 
-def _case(seed: int, rng: Rng, tally: Tally, *, gpu: bool = False) -> Case:
+def make_case(seed: int, rng: Rng, tally: Tally, *, gpu: bool = False) -> Case:
     """Draw a case from `rng`, and compute its expected results.
 
     The tolerance for rounded results is 64 times an estimate: epsilon times the largest number, for

@@ -16,10 +16,12 @@ from minitvm import schedule, simt, tir
 from minitvm.base import BuildError, DType
 
 from ..common import clean, parameters
+from ..numba import HELPERS as NUMBA_HELPERS
+from ..numba import NumbaPrinter
 from ..python import ATOM, INTRINSICS, TAB
 from .copies import ACCESSES, WARP, type_name
 from .kernels import is_hardware, is_kernel, shared_elements
-from .tensor_cores import LANE, STORE_TILE, TensorPrinter, has_instructions, in_registers
+from .tensor_cores import LANE, has_instructions, in_registers
 
 SHORT = {tag: tag[0] + tag[-1] for tag in (*schedule.BLOCKS, *schedule.THREADS)}  # tx, by, ...
 IN_MATH = {  # intrinsics of the module math, which numba.cuda compiles
@@ -29,7 +31,10 @@ IN_MATH = {  # intrinsics of the module math, which numba.cuda compiles
 }
 SAME_TYPE = {"isnan", "isfinite", "isinf"}  # their results need no conversion
 HELPERS = {
-    "store_tile": STORE_TILE,
+    **{
+        word: f"\n@cuda.jit(device=True){code}".replace("np.isnan", "math.isnan")
+        for word, code in NUMBA_HELPERS.items()
+    },
     "maximum": '''
 @cuda.jit(device=True)
 def maximum(a, b):
@@ -60,9 +65,9 @@ def emit_cuda(f: tir.PrimFunc) -> str:
     Needs the passes of codegen.cuda. Raises BuildError for what numba.cuda cannot express.
     """
     name, params = clean(f.name), parameters(f)
-    parts, host = list[str](), list[str]()
+    parts, host, steps = list[str](), list[str](), 0
     for root in simt.roots(f.body):
-        printer = CudaPrinter(name)
+        printer = CudaPrinter(name, steps)
         for p in params:
             printer.name(p)
         if isinstance(root, tir.Allocate) and root.buffer.scope == "global":
@@ -72,6 +77,7 @@ def emit_cuda(f: tir.PrimFunc) -> str:
         elif is_kernel(root):
             kernel = f"{name}_kernel" + (f"_{len(parts)}" if parts else "")
             parts.append(printer.kernel(kernel, params, root))
+            steps += len(printer.devices)
             arguments = ", ".join(map(printer.name, params))
             grid, block, condition = _launch(printer, root)
             host += [f"{TAB}if {condition}:"] if condition else []
@@ -105,12 +111,20 @@ def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> tuple[str, str, str]:
     return grid, block, " and ".join(f"{printer.expr(n)} > 0" for n in symbolic)
 
 
-class CudaPrinter(TensorPrinter):
-    """A printer of one kernel. Loops over hardware threads are variables: tx, ty, bx, ..."""
+def _type(dtype: DType) -> str:
+    return f"np.{'bool_' if dtype is BOOL else dtype}"
 
-    def __init__(self, function: str) -> None:
-        super().__init__()
-        self.used |= {*SHORT.values(), WARP, LANE, *ACCESSES, "cuda", function}
+
+class CudaPrinter(NumbaPrinter):
+    """A printer of one kernel. Loops over hardware threads are variables: tx, ty, bx, ...
+
+    steps   the number of device functions of the kernels before
+    """
+
+    def __init__(self, function: str, steps: int = 0) -> None:
+        super().__init__(())
+        self.steps = steps
+        self.used |= {*SHORT.values(), WARP, "ld", "st", "cp4", "cuda", function}
         self.devices: list[str] = []
         self.warps = 1
 
@@ -232,7 +246,8 @@ class CudaPrinter(TensorPrinter):
         """Print an unrolled loop as calls of a device function, one for each iteration."""
         inside = list(tir.every(s.body))
         counters = {x.var for x in inside if isinstance(x, tir.For) and not is_hardware(x)}
-        own = {x.buffer for x in inside if isinstance(x, tir.Allocate)}
+        allocated = (x.buffer for x in inside if isinstance(x, tir.Allocate))
+        own = {b for b in allocated if b.scope.partition(".")[0] == "local"}
         names: dict[str, None] = {}
         for n in tir.walk(s.body):
             if isinstance(n, tir.Var) and n not in counters and n is not s.var:
@@ -242,9 +257,8 @@ class CudaPrinter(TensorPrinter):
                 names[self.name(buffer)] = None
                 if buffer.scope == WARP:
                     names[WARP] = None
-        if has_instructions(s.body):
-            names[LANE] = None
-        step, place = f"step{len(self.devices)}", len(self.devices)
+        place = len(self.devices)
+        step = f"step{self.steps + place}"
         self.devices.append("")
         head = f"@cuda.jit(device=True)\ndef {step}({', '.join([self.name(s.var), *names])}):"
         self.devices[place] = "\n".join([head, *self.lines(s.body, 1)])

@@ -2,5 +2,5 @@
 
 # pyright: reportUnusedImport=false
 
-from .emit import NumbaPrinter, emit_numba
+from .emit import HELPERS, NumbaPrinter, emit_numba
 from .target import NUMBA

@@ -230,3 +230,45 @@ def test_one_thread_waits_for_no_other() -> None:
     s = te.create_schedule(B.op)
     bind(s, B, bx=B.op.axis[1])
     assert barriers(tvm.lower(s, [A, B], target="cuda -sim")) == 0
+
+
+# --- printed source ------------------------------------------------------------------------------
+
+
+def test_printed_kernels_bring_the_functions_that_they_call() -> None:
+    A = te.placeholder((8,), "int64", name="A")
+    B = te.compute((8,), lambda i: A[i] * A[7 - i], name="B")
+    s = te.create_schedule(B.op)
+    bind(s, B, tx=B.op.axis[0])
+    f = tvm.build(s, [A, B], target="cuda -sim")
+    assert "@cuda.jit(device=True)\ndef wrap_mul(a, b):" in f.source("cuda")
+
+
+def test_an_unrolled_step_gets_the_shared_memory_that_it_uses() -> None:
+    A = te.placeholder((4, 8), name="A")
+    B = te.compute((4, 8), lambda i, j: A[i, 7 - j], name="B")
+    s = te.create_schedule(B.op)
+    i, j = B.op.axis
+    shared = s.cache_read(A, "shared", [B])
+    outer, inner = s[B].split(j, 4)
+    bind(s, B, tx=inner)
+    s[B].reorder(i, inner, outer)
+    s[B].unroll(i)
+    s[shared].compute_at(s[B], i)
+    text = tvm.build(s, [A, B], target="cuda -sim").source("cuda")
+    step = next(line for line in text.splitlines() if line.startswith("def step0("))
+    assert "A_shared" in step
+
+
+def test_the_steps_of_two_kernels_have_different_names() -> None:
+    A = te.placeholder((4, 4, 8), name="A")
+    B = te.compute(A.shape, lambda i, j, k: A[i, j, k] + 1, name="B")
+    C = te.compute(A.shape, lambda i, j, k: B[i, j, k] * 2, name="C")
+    s = te.create_schedule(C.op)
+    for t in (B, C):
+        i, j, k = t.op.axis
+        s[t].reorder(k, i, j)
+        bind(s, t, tx=k)
+        s[t].unroll(i)
+    text = tvm.build(s, [A, C], target="cuda -sim").source("cuda")
+    assert text.count("def step") == text.count("def step0(") + text.count("def step1(") == 2
