@@ -45,8 +45,8 @@ class CaseResult:
     ran       the targets on which the program ran with right results
     refusing  the targets that refused the program for its hardware threads, as they must
     certain   whether results were compared; see Case
-    barriers  how often a thread waits for others in the program for a GPU, and `spare` how many of
-              these barriers the simulated GPU does not miss
+    barriers  how many barriers of the program for a GPU were removed in turn, and `spare` how many
+              of these the simulated GPU did not miss
     """
 
     seed: int
@@ -198,18 +198,21 @@ def _replays(case: Case) -> None:
 # --- running -------------------------------------------------------------------------------------
 
 
-def stores(case: Case, *, threads_at_once: bool = False) -> int:
-    """Return how many stores the loops execute; compute_at may repeat a stage many times.
+def stores(case: Case) -> int:
+    """Return how many stores the loops execute; compute_at may repeat a stage many times."""
+    return _stores(
+        driver.lower(case.schedule, case.program.args, until="nest").body, case.program.sizes
+    )
+
+
+def _stores(s: tir.Stmt, sizes: dict[tir.Var, int], *, threads_at_once: bool = False) -> int:
+    """Return how many stores `s` executes.
 
     threads_at_once   count a store by all threads as one, as the simulated GPU executes it
     """
-    nest = driver.lower(case.schedule, case.program.args, until="nest").body
-    return _stores(nest, case.program.sizes, threads_at_once)
-
-
-def _stores(s: tir.Stmt, sizes: dict[tir.Var, int], threads_at_once: bool) -> int:
     inside = [c for c in tir.children(s) if isinstance(c, tir.Stmt)]
-    total = sum(_stores(c, sizes, threads_at_once) for c in inside) + isinstance(s, tir.Store)
+    total = sum(_stores(c, sizes, threads_at_once=threads_at_once) for c in inside)
+    total += isinstance(s, tir.Store)
     if not isinstance(s, tir.For) or (threads_at_once and _is_thread(s)):
         return total
     extent = tir.substitute(s.extent, sizes)
@@ -330,11 +333,12 @@ _RUNS: dict[str, Callable[[Case, Rng, tuple[lowering.Pass, ...]], None]] = {
 def _on_gpu(case: Case, tally: Tally) -> CaseResult:
     """Run the case on the simulated GPU; then remove each barrier in turn, which it must report."""
     function = driver.build(case.schedule, case.program.args, target=GPU)
-    if stores(case, threads_at_once=True) > PATIENCE:
+    cost = _stores(function.func.body, case.program.sizes, threads_at_once=True)
+    if cost > PATIENCE:
         return CaseResult(case.seed, "ok", "", "", tally)
     _run(case, GPU, function)
     tally.ran = tally.taken.copy()
-    count = barriers(function.func)
+    count = min(barriers(function.func), PATIENCE // max(cost, 1))  # one run for each
     spare = sum(not _misses(case, without_barrier(function.func, n)) for n in range(count))
     return CaseResult(
         case.seed, "ok", "", "", tally, (GPU,), certain=case.certain, barriers=count, spare=spare
