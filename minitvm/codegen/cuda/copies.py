@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from minitvm import lowering, tir
 from minitvm.base import DType
@@ -59,7 +59,7 @@ class CopyPrinter(NumbaPrinter):
 
     def vector(self, s: tir.For, depth: int) -> Iterator[str]:
         """Print a vectorized loop: for v: A[i + v] = B[j + v]  ->  cp16(A, i, B, j)."""
-        if isinstance(s.body, tir.Seq):
+        if isinstance(s.body, tir.Seq) and _are_separate(s.body.body):
             for part in s.body.body:
                 yield from self.vector(tir.For(s.var, s.extent, part, s.kind), depth)
             return
@@ -137,3 +137,11 @@ def _condition_of_all(cond: tir.Expr, v: tir.Var, n: int) -> tir.Expr | None:
                 return None
         parts.append(tir.substitute(part, {v: 0}))
     return tir.all_of(*parts)
+
+
+def _are_separate(parts: Sequence[tir.Stmt]) -> bool:
+    """Return whether each statement may run for all iterations before the next one does."""
+    inside = [n for part in parts for n in tir.walk(part)]
+    stored = {n.buffer for n in inside if isinstance(n, tir.Store)}
+    loaded = {n.buffer for n in inside if isinstance(n, tir.Load)}
+    return not any(isinstance(n, tir.Evaluate) for n in inside) and stored.isdisjoint(loaded)

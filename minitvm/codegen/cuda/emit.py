@@ -17,11 +17,10 @@ from minitvm.base import BuildError, DType
 
 from ..common import clean, parameters
 from ..numba import HELPERS as NUMBA_HELPERS
-from ..numba import NumbaPrinter
 from ..python import ATOM, INTRINSICS, TAB
 from .copies import ACCESSES, WARP, type_name
 from .kernels import is_hardware, is_kernel, shared_elements
-from .tensor_cores import LANE, has_instructions, in_registers
+from .tensor_cores import LANE, STORE_TILE, TensorPrinter, has_instructions, in_registers
 
 SHORT = {tag: tag[0] + tag[-1] for tag in (*schedule.BLOCKS, *schedule.THREADS)}  # tx, by, ...
 IN_MATH = {  # intrinsics of the module math, which numba.cuda compiles
@@ -35,6 +34,7 @@ HELPERS = {
         word: f"\n@cuda.jit(device=True){code}".replace("np.isnan", "math.isnan")
         for word, code in NUMBA_HELPERS.items()
     },
+    "store_tile": STORE_TILE,
     "maximum": '''
 @cuda.jit(device=True)
 def maximum(a, b):
@@ -111,20 +111,16 @@ def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> tuple[str, str, str]:
     return grid, block, " and ".join(f"{printer.expr(n)} > 0" for n in symbolic)
 
 
-def _type(dtype: DType) -> str:
-    return f"np.{'bool_' if dtype is BOOL else dtype}"
-
-
-class CudaPrinter(NumbaPrinter):
+class CudaPrinter(TensorPrinter):
     """A printer of one kernel. Loops over hardware threads are variables: tx, ty, bx, ...
 
     steps   the number of device functions of the kernels before
     """
 
     def __init__(self, function: str, steps: int = 0) -> None:
-        super().__init__(())
+        super().__init__()
         self.steps = steps
-        self.used |= {*SHORT.values(), WARP, "ld", "st", "cp4", "cuda", function}
+        self.used |= {*SHORT.values(), WARP, LANE, *ACCESSES, "cuda", function}
         self.devices: list[str] = []
         self.warps = 1
 
@@ -247,7 +243,7 @@ class CudaPrinter(NumbaPrinter):
         inside = list(tir.every(s.body))
         counters = {x.var for x in inside if isinstance(x, tir.For) and not is_hardware(x)}
         allocated = (x.buffer for x in inside if isinstance(x, tir.Allocate))
-        own = {b for b in allocated if b.scope.partition(".")[0] == "local"}
+        own = {b for b in allocated if in_registers(b)}
         names: dict[str, None] = {}
         for n in tir.walk(s.body):
             if isinstance(n, tir.Var) and n not in counters and n is not s.var:
@@ -257,6 +253,8 @@ class CudaPrinter(NumbaPrinter):
                 names[self.name(buffer)] = None
                 if buffer.scope == WARP:
                     names[WARP] = None
+        if has_instructions(s.body):
+            names[LANE] = None
         place = len(self.devices)
         step = f"step{self.steps + place}"
         self.devices.append("")

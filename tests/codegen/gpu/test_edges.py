@@ -272,3 +272,18 @@ def test_the_steps_of_two_kernels_have_different_names() -> None:
         s[t].unroll(i)
     text = tvm.build(s, [A, C], target="cuda -sim").source("cuda")
     assert text.count("def step") == text.count("def step0(") + text.count("def step1(") == 2
+
+
+def test_a_vectorized_loop_with_a_barrier_stays_one_loop() -> None:
+    A = te.placeholder((8, 4), name="A")
+    B = te.compute((8, 4), lambda i, j: A[7 - i, j] + 1, name="B")
+    s = te.create_schedule(B.op)
+    i, j = B.op.axis
+    bind(s, B, tx=i)
+    s[B].vectorize(j)
+    shared = s.cache_read(A, "shared", [B])
+    s[shared].compute_at(s[B], j)
+    bind(s, shared, tx=s[shared].op.axis[0])
+    text = tvm.build(s, [A, B], target="cuda -sim").source("cuda")
+    assert text.count("in range(4):") == 1
+    assert text.index("in range(4):") < text.index("cuda.syncthreads()")
