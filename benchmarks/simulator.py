@@ -3,8 +3,10 @@
     python benchmarks/simulator.py [--quick] [--json FILE] [case ...]
 
 Milliseconds of one run: "ours" finds races and counts memory traffic; the others compute values and
-check barriers only ("values"), find races as well ("races"), or count as well ("counts"). Each
-product is compared with numpy's before it is timed. One thread.
+check barriers only ("values"), find races as well ("races"), or count as well ("counts").
+"generators" is another simulator, which runs the printed kernel with a Python generator per thread
+and finds divergent barriers only; large products would take it minutes. Each product is compared
+with numpy's before it is timed. One thread.
 
 --quick    fewer rounds
 """
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import _generators
 from _common import Row, arguments, best_seconds, report
 
 flags = arguments(__doc__)
@@ -53,6 +56,14 @@ def timed(case: str) -> Row:
         mode: partial(simt.run, f, [*arrays, out], races=races, counters=counters)
         for mode, (races, counters) in MODES.items()
     }
+    if case.startswith("64"):
+        launch = simt.launch_of(f.body)
+        source = tvm.build(f, target="cuda -sim").source("cuda")
+        wanted, out[:] = out.copy(), np.nan
+        by_generators = partial(_generators.run, source, launch.grid, launch.block, [*arrays, out])
+        by_generators()
+        np.testing.assert_array_equal(out, wanted)
+        runs["generators"] = by_generators
     seconds = best_seconds(runs, 3 if flags.quick else 7, burst=1)
     milliseconds = {mode: 1e3 * s for mode, s in seconds.items()}
     return Row(case, 1, "ms", milliseconds.pop("all"), milliseconds)
