@@ -13,6 +13,7 @@ MAX_THREADS = 1024  # in a block
 MAX_ALONG = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
 MAX_SHARED = 48 << 10  # bytes of a block that every GPU has
 FORGOT = "did you forget to bind? bind a loop to te.thread_axis('blockIdx.x')"
+FASTER = 'set_scope("shared") or "local"; or compute_root, for a kernel of its own'
 
 
 def check_launch(body: tir.Stmt) -> tir.Stmt:
@@ -20,7 +21,8 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
 
     Each statement at the root is a kernel: it must have loops bound to blocks or threads, at most
     1024 threads a block, and at most 48 KB of shared memory, all of known sizes. It allocates no
-    global memory, of which its blocks would share one copy, and memory of scope "warp" only where
+    global memory, of which its blocks would share one copy, and stores to it only inside the loops
+    over all its blocks. It has memory of scope "warp" only where
     each row of threads along threadIdx.x is a warp.
     """
     for part in simt.roots(body):
@@ -53,6 +55,17 @@ def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
         if launch.extent(tag) > most:
             yield f"{launch.extent(tag)} threads along {tag}, at most {most}", "bind another loop"
     yield from _memory(kernel, launch)
+    blocks = frozenset(tag for tag in schedule.BLOCKS if launch.extent(tag) > 1)
+    for name in dict.fromkeys(_stored_by_all(kernel, blocks)):
+        yield f"all its blocks would store to {name}, which is in global memory", FASTER
+
+
+def _stored_by_all(s: tir.Stmt, blocks: frozenset[str]) -> Iterator[str]:
+    """Yield what is stored to global memory outside a loop over one of the hardware indices."""
+    if isinstance(s, tir.Store) and s.buffer.scope == "global" and blocks:
+        yield s.buffer.name
+    for inside in lowering.inner(s):
+        yield from _stored_by_all(inside, blocks - {s.thread} if isinstance(s, tir.For) else blocks)
 
 
 def _memory(kernel: tir.Stmt, launch: simt.Launch) -> Iterator[Reason]:
@@ -62,7 +75,7 @@ def _memory(kernel: tir.Stmt, launch: simt.Launch) -> Iterator[Reason]:
         size, scope = tir.elements(b), b.scope.partition(".")[0]
         if scope == "global":
             why = f"its blocks would share {b.name}, which is in global memory"
-            yield why, 'set_scope("shared") or "local"; or compute_root, for a kernel of its own'
+            yield why, FASTER
         elif not isinstance(size, int):
             yield f"the size of {b.name} is {tir.text(size)}", "constant tile sizes"
         elif scope == "warp" and x != schedule.WARP and (x > schedule.WARP or y * z > 1):

@@ -173,6 +173,21 @@ def test_a_stage_in_global_memory_inside_a_kernel() -> None:
         lowered(s, [A, C])
 
 
+def test_a_double_buffer_in_global_memory_that_all_blocks_would_fill() -> None:
+    A = te.placeholder((4, 8), name="A")
+    B = te.compute((4, 8), lambda i, j: A[i, j] + 1, name="B")
+    C = te.compute((4, 8), lambda i, j: B[i, 7 - j] * 2, name="C")
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    outer, inner = s[C].split(j, 4)
+    bind(s, C, bx=outer, tx=inner)
+    s[B].compute_at(s[C], i)
+    s[B].double_buffer()  # its first fill becomes a kernel, so its memory outlives both
+    bind(s, B, tx=s[B].split(B.op.axis[1], 4)[1])
+    with pytest.raises(LoweringError, match="all its blocks would store to B, which is in global"):
+        lowered(s, [A, C])
+
+
 # --- barriers ------------------------------------------------------------------------------------
 
 
