@@ -203,6 +203,39 @@ def test_as_many_threads_must_run_as_the_loops_say() -> None:
     )
 
 
+def test_more_threads_than_the_loops_have_iterations() -> None:
+    func = tir.PrimFunc("f", (X, OUT), threads(put(OUT, TX, at(X, TX))), (OUT,))
+    arrays = [np.zeros(128, np.float32), np.zeros(64, np.float32)]
+    (fault,) = simt.run(func, arrays, launch=simt.Launch(block=(64, 1, 1))).faults
+    assert (fault.kind, fault.detail) == (
+        "wrong number of threads",
+        "it has 32 iterations, but 64 threads run",
+    )
+
+
+def test_blocks_that_write_one_element_race_unless_the_value_is_equal() -> None:
+    bx = tir.Var("bx", 0, 3)
+    for value, harmless in ((at(X, tir.mul(bx, 32)), False), (tir.const(2, F32), True)):
+        report, *_ = run(tir.For(bx, 4, put(OUT, 5, value), "bind", "blockIdx.x"))
+        (fault,) = report.kernels[0].faults
+        assert fault.kind == ("redundant writes" if harmless else "write after write")
+        assert fault.harmless is harmless
+        assert "Out[5]" in fault.detail
+
+
+def test_a_shift_in_place_is_a_race() -> None:
+    fault = only_fault(threads(put(OUT, TX, at(OUT, TX + 1))))
+    assert (fault.kind, fault.access) == ("write after read", "Out[tx] = Out[tx + 1]")
+    assert (fault.other, fault.thread) == ("Out[tx + 1]", "block 0, thread 1")
+    assert fault.other_thread == "block 0, thread 0"
+
+
+def test_threads_that_add_to_one_element_race() -> None:
+    faults = run(threads(put(OUT, 0, at(OUT, 0) + at(X, TX))))[0].faults
+    assert {f.kind for f in faults} == {"write after read", "write after write"}
+    assert all(f.access == "Out[0] = Out[0] + X[tx]" for f in faults)
+
+
 def test_one_block_needs_no_loop_over_blocks() -> None:
     write, read = threads(put(S, TX, at(X, TX))), threads(put(OUT, TX, at(S, 31 - TX)))
     report, x, out = run(tir.Allocate(S, tir.seq(write, BARRIER, read)))
