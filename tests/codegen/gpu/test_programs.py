@@ -120,6 +120,8 @@ import minitvm as tvm
 from tests.codegen.gpu.programs import PROGRAMS
 
 for name, make in PROGRAMS.items():
+    if name in ("tiled", "tiled, ragged"):
+        continue  # "padded" and "in registers, ragged" show the same in less time
     program = make()
     f = tvm.build(program.schedule, program.args, target="cuda -sim")
     text = f.source("cuda")
