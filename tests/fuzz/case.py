@@ -349,7 +349,11 @@ def _misses(case: Case, func: tir.PrimFunc) -> bool:
     """Return whether the simulated GPU reports that `func`, which lacks a barrier, is wrong."""
     program = case.program
     outputs = [np.zeros(w.shape, w.dtype) for w in case.wanted]
-    args = [*case.inputs.values(), *outputs, *(program.sizes[v] for v in program.scalars)]
+    args = [
+        *map(np.asarray, case.inputs.values()),
+        *outputs,
+        *(program.sizes[v] for v in program.scalars),
+    ]
     return not simt.run(func, args, counters=False).ok
 
 

@@ -55,11 +55,12 @@ def _halves(s: tir.Stmt, written: set[tir.Buffer]) -> tuple[tir.Buffer, tir.Stmt
         return None
     inside = list(tir.every(s))
     stores = [x for x in inside if isinstance(x, tir.Store)]
-    loops = [x for x in inside if isinstance(x, tir.For) and not is_hardware(x)]
     late = any(isinstance(x, tir.Pragma) and x.key == simt.ASYNC for x in inside)
     if len(stores) != 1 or late or any(isinstance(x, tir.Evaluate) for x in inside):
         return None
     (store,) = stores
+    around = (x for x in inside if any(y is store for y in tir.every(x)))  # not empty loops
+    loops = [x for x in around if isinstance(x, tir.For) and not is_hardware(x)]
     loads = [n for n in tir.walk(store.value) if isinstance(n, tir.Load)]
     from_global = all(n.buffer.scope == "global" and n.buffer not in written for n in loads)
     if store.buffer.scope != "shared" or not from_global:

@@ -188,6 +188,23 @@ def test_a_double_buffer_in_global_memory_that_all_blocks_would_fill() -> None:
         lowered(s, [A, C])
 
 
+def test_an_empty_loop_beside_the_fill_of_a_double_buffer() -> None:
+    A = te.placeholder((4, 8, 2), name="A")
+    k = te.reduce_axis((0, 2), name="k")
+    never = te.const(False, "bool")
+    B = te.compute((4, 8), lambda i, j: te.sum(A[i, j, k], axis=k, where=never), name="B")
+    C = te.compute((4, 8), lambda i, j: B[i, 7 - j] + 1, name="C")
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    bind(s, C, tx=j)
+    s[C].reorder(j, i)
+    s[B].set_scope("shared")
+    s[B].compute_at(s[C], i)
+    s[B].double_buffer()
+    bind(s, B, tx=B.op.axis[1])
+    np.testing.assert_array_equal(run(s, [A, C], numbers(4, 8, 2)), np.ones((4, 8)))
+
+
 # --- barriers ------------------------------------------------------------------------------------
 
 
