@@ -171,7 +171,7 @@ class Kernel(Values):
 
     def check(self, memory: Memory, text: str, index: Any) -> None:
         """Stop the launch if an index of the active lanes is out of bounds."""
-        if type(index) is int and 0 <= index < memory.size:
+        if index.__class__ is int and 0 <= index < memory.size:
             return  # most accesses of registers: skip numpy
         outside = memory.outside(index)
         if np.any(outside):

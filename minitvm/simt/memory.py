@@ -81,7 +81,7 @@ class Memory:
         """
         match self.scope:
             case "local":
-                if batch.active is None and (type(index) is int or np.ndim(index) == 0):
+                if batch.active is None and (index.__class__ is int or np.ndim(index) == 0):
                     return index
                 return index, batch.lanes()
             case "shared":
