@@ -64,7 +64,7 @@ def _stored_by_all(s: tir.Stmt, blocks: frozenset[str]) -> Iterator[str]:
     """Yield what is stored to global memory outside a loop over one of the hardware indices."""
     if isinstance(s, tir.Store) and s.buffer.scope == "global" and blocks:
         yield s.buffer.name
-    for inside in lowering.inner(s):
+    for inside in tir.inner(s):
         yield from _stored_by_all(inside, blocks - {s.thread} if isinstance(s, tir.For) else blocks)
 
 
