@@ -26,13 +26,13 @@ def test_before_stands_left_of_after(explorer) -> None:
 def test_the_slider_goes_from_pass_to_pass(explorer) -> None:
     explorer.focus("[data-name=pass]")
     explorer.keyboard.press("ArrowRight")
-    explorer.wait_for_selector(".mtvm-stage:has-text('pass 3 of 10: partition')")
+    explorer.wait_for_selector(".mtvm-stage:has-text(': partition')")
     assert marked(explorer, "added") == []
 
 
 def test_a_click_on_a_pass_shows_it(explorer) -> None:
     explorer.locator('.mtvm-visual [data-key="pass:unroll"]').click()
-    explorer.wait_for_selector(".mtvm-stage:has-text('pass 9 of 10: unroll')")
+    explorer.wait_for_selector(".mtvm-stage:has-text(': unroll')")
     assert "after unroll, which took" in explorer.locator(".mtvm-title").last.inner_text()
 
 

@@ -21,8 +21,18 @@ def panel(view: viz.PassExplorer, n: int) -> list[tuple[str, str]]:
     return [(line["text"], line["note"]) for line in lines if line["note"]]
 
 
+NAMES = [run.__name__ for run in PASSES["llvm"]]
+
+
+def place(name: str) -> str:
+    """Say which pass this is: "pass 5 of 10: vectorize"."""
+    return f"pass {NAMES.index(name) + 1} of {len(NAMES)}: {name}"
+
+
 def test_as_text(golden) -> None:
-    golden(repr(viz.PassExplorer(*tiled(), at="vectorize")))
+    shown = repr(viz.PassExplorer(*tiled(), at="vectorize"))
+    assert shown.startswith(place("vectorize"))
+    golden(shown.partition(": ")[2])
 
 
 def test_each_pass_is_a_box_that_says_what_it_changed() -> None:
@@ -66,7 +76,7 @@ def test_png_is_small() -> None:
 
 
 def test_it_begins_at_the_first_pass_that_changed_something() -> None:
-    assert repr(viz.PassExplorer(*matmul())).startswith("pass 2 of 10: flatten, 6 -> 6 statements")
+    assert repr(viz.PassExplorer(*matmul())).startswith(f"{place('flatten')}, 6 -> 6 ")
 
 
 def test_a_pass_is_described_by_its_first_sentence() -> None:
@@ -107,20 +117,15 @@ def test_the_buttons_go_to_the_next_change_and_back() -> None:
     for name in ("next", "next", "next", "back"):
         view.event(name)
         seen.append(view.ascii().split(",")[0])
-    assert seen == [
-        "pass 5 of 10: vectorize",
-        "pass 9 of 10: unroll",
-        "pass 9 of 10: unroll",
-        "pass 5 of 10: vectorize",
-    ]
+    assert seen == [*map(place, ("vectorize", "unroll", "unroll", "vectorize"))]
 
 
 def test_slider_and_click_choose_a_pass() -> None:
     view = viz.PassExplorer(*tiled())
-    view.event("pass", 9)
+    view.event("pass", NAMES.index("unroll") + 1)
     assert view.selected == "pass:unroll"
     view.event("click", "pass:tighten")
-    assert repr(view).splitlines()[0] == "pass 4 of 10: tighten, nothing changed"
+    assert repr(view).splitlines()[0] == f"{place('tighten')}, nothing changed"
 
 
 def test_time_is_shown_in_the_live_widget_only() -> None:
@@ -192,7 +197,7 @@ def test_a_tensor_is_no_schedule() -> None:
         viz.PassExplorer(matmul()[1][0])
 
 
-@pytest.mark.parametrize("at", ["fuse", 0, 11, 2.5j, True])
+@pytest.mark.parametrize("at", ["fuse", 0, len(NAMES) + 1, 2.5j, True])
 def test_an_unknown_pass_is_refused(at) -> None:
     with pytest.raises(ArgumentError, match=f"pass {at!r}".replace("(", r"\(").replace(")", r"\)")):
         viz.PassExplorer(*matmul(), at=at)
