@@ -32,7 +32,7 @@ TESTS := $(VENV)/.installed-test-dev
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify mutants bench notebooks exercises ci-deps clean
+.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify mutants mutants-of bench notebooks exercises ci-deps clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -83,6 +83,9 @@ verify: $(TESTS) ## attack the grader, and check that the exercises match their 
 
 mutants: $(TESTS) ## change the solutions by machine: the grader must notice; many minutes
 	$(PY) -m minitvm.edu verify --mutate --jobs $(JOBS)
+
+mutants-of: $(TESTS) ## change a package by machine: make mutants-of PACKAGE=minitvm/lowering
+	MINITVM_CHECK=1 $(PY) -m tests.mutants $(PACKAGE)
 
 bench: $(RUNTIME) ## run the benchmarks against peers, under a minute each
 	$(if $(BENCHMARKS),,@echo "no benchmarks to run")

@@ -107,6 +107,21 @@ def test_an_output_is_computed_as_a_whole() -> None:
     )  # fmt: skip
 
 
+def test_a_scan_reads_the_current_row_of_its_update() -> None:
+    X, S = te.placeholder((5, 4), name="X"), te.placeholder((5, 4), name="S")
+    first = te.compute((1, 4), lambda _, j: X[0, j], name="first")
+    update = te.compute((5, 4), lambda t, j: S[t - 1, j] + X[t, j], name="update")
+    s = te.create_schedule(te.scan(first, update, S, inputs=[X], name="R").op)
+    assert str(explain_bound(s.state, "update", "t")) == (
+        "update.t = [t + 1, 1]: elements t + 1 .. t + 1 of 5\n"
+        "  because R reads update[t, j]\n"
+        "    with t = t + 1\n"
+        "      t fixed: update is computed inside that loop\n"
+        "    update[t, j] is t + 1\n"
+        "  in each iteration of t of R, where update is computed"
+    )
+
+
 def test_the_extent_of_a_made_loop_follows_from_its_parent() -> None:
     _, _, s = pair()
     assert str(explain_bound(s.state, "C", "i.outer")) == (

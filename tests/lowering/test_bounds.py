@@ -433,6 +433,16 @@ def test_a_symbolic_loop_inside_sweeps_its_range() -> None:
     assert region(s, "B") == ["i .. i", "0 .. n - 1"]
 
 
+def test_the_size_of_a_symbolic_region_is_never_negative() -> None:
+    n = te.var("n")
+    A = te.placeholder((3, n), name="A")
+    B = te.compute((3, n), lambda i, j: A[i, j] * 2.0, name="B")
+    C = te.compute((3, n - 4), lambda i, j: B[i, j] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    assert region(s, "B") == ["i .. i", "0 .. max(0, n - 4) - 1"]
+
+
 # --- sweep ---------------------------------------------------------------------------------------
 
 x, y = Var("x", 0, 3), Var("y", 0, 7)

@@ -11,7 +11,7 @@ import minitvm as tvm
 from minitvm import te
 from minitvm.base import ArgumentError, VerifyError
 from minitvm.lowering import PASSES, START, Pass, flatten, insert, tidy, unroll
-from minitvm.tir import NOTHING, For, PrimFunc, Stmt, Store, interpret, rewrite
+from minitvm.tir import NOTHING, For, PrimFunc, Stmt, Store, interpret, rewrite, text
 
 
 def chain() -> tuple[te.Schedule, te.Tensor, te.Tensor, te.Tensor]:
@@ -193,6 +193,20 @@ def test_sizes_are_learnt_from_shapes() -> None:
     C = te.compute((n,), lambda i: A[i] * n, name="C")
     f = tvm.lower(te.create_schedule(C.op), [A, C])
     assert [v.name for v in f.sizes] == ["n"]
+
+
+def test_each_condition_on_sizes_is_checked_once_and_only_if_it_can_fail() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((n,), lambda i: B[i] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    s[B].split(B.op.axis[0], factor=n // 8)
+    s[C].split(C.op.axis[0], factor=n // 8)
+    assert [text(need) for need in tvm.lower(s, [A, C]).needs] == ["n // 8 - 1"]
+    s = te.create_schedule(C.op)
+    s[C].split(C.op.axis[0], factor=n + 1)
+    assert tvm.lower(s, [A, C]).needs == ()
 
 
 def test_a_scalar_is_an_argument() -> None:

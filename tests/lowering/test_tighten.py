@@ -25,6 +25,7 @@ from minitvm.tir import (
     load,
     value,
     verify,
+    walk,
 )
 
 Same = Callable[..., None]
@@ -46,6 +47,8 @@ def tightened(before: PrimFunc, same: Same) -> str:
     after = replace(before, body=tighten(before.body))
     verify(after, "flat")
     same(before, after, m=7)
+    loops = [n for n in walk(after.body) if isinstance(n, For)]
+    assert all(loop.var.high == max(loop.extent - 1, 0) for loop in loops)
     return "\n".join(line.removeprefix("  ") for line in str(after).splitlines()[1:])
 
 

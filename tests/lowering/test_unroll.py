@@ -115,6 +115,15 @@ def test_auto_unroll_makes_at_most_256_scalar_stores(extent: int, loops: int, sa
     assert sum("for " in line for line in written) == loops
 
 
+@pytest.mark.parametrize(("extent", "loops"), [(256, 0), (257, 1)])
+def test_stores_without_loads_have_the_same_limit(extent: int, loops: int, same: Same) -> None:
+    C = te.compute((1, extent), lambda i, j: j.astype("float32"), name="C")
+    s = te.create_schedule(C.op)
+    auto(2048)(s, C)
+    written = lines(tvm.lower(s, [C], until="flatten"), same)
+    assert sum("for " in line for line in written) == loops
+
+
 def test_auto_unroll_makes_at_most_512_scalar_accesses(same: Same) -> None:
     """C[i, j] = C[i, j] + A[i, k]*B[k, j] has four."""
 
