@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .mutants import mutants_of
+from .mutants import changes, mutants_of
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from .mutants import mutants_of
     ],
 )
 def test_each_mutant_has_one_change(text: str, changed: list[str]) -> None:
-    lines = [m.line for m in mutants_of(Path("file.py"), text)]
+    lines = [m.line for m in mutants_of(changes(Path("file.py"), text))]
     assert lines[: len(changed)] == changed
     assert bool(lines) == bool(changed)
 
 
 def test_a_mutant_names_its_line_before_and_after() -> None:
-    first = mutants_of(Path("file.py"), "x = 1\ny = x - 2")[2]
-    assert str(first) == "file.py:2\n      y = x - 2\n   -> y = x + 2"
+    _, _, third, *_ = mutants_of(changes(Path("file.py"), "x = 1\ny = x - 2"))
+    assert str(third) == "file.py:2\n      y = x - 2\n   -> y = x + 2"
