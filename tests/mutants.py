@@ -183,7 +183,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=75, help="how many mutants to draw")
     parser.add_argument("--seed", type=int, default=4711)
     parser.add_argument("--tests", nargs="*", help="by default those of the package")
-    parser.add_argument("--fast", type=float, default=1e9, help="seconds of tests per mutant")
+    parser.add_argument(
+        "--fast", type=float, default=1e9, help="leave out slower files, so that a run takes this"
+    )
     options = parser.parse_args()
     files = [options.package] if options.package.suffix else sorted(options.package.rglob("*.py"))
     possible = [c for f in files for c in changes(f, (TOP / f).read_text(encoding="utf-8"))]

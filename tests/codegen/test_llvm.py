@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitvm.base import FLOAT32, INT32, BuildError
+from minitvm.base import FLOAT32, INT32, INT64, BuildError
 from minitvm.codegen import emit_llvm
 from minitvm.tir import (
     NOTHING,
     Allocate,
     Buffer,
     Call,
+    Cast,
     Const,
     Evaluate,
     For,
@@ -109,6 +110,13 @@ def test_symbolic_extents_may_be_empty(run: Run, size: int) -> None:
     assert result.sum() == size
 
 
+@pytest.mark.parametrize(("least", "guarded"), [(0, True), (1, False)])
+def test_a_loop_that_certainly_runs_is_not_guarded(least: int, guarded: bool) -> None:
+    size = Var("n", least)
+    body = For(i, size, Store(C, (i,), const(1.0)))
+    assert ("icmp sgt" in emit_llvm(PrimFunc("main", (size, C), body, (C,)))) == guarded
+
+
 def test_extents_may_depend_on_outer_loops(run: Run) -> None:
     body = For(i, 8, For(j, i, Store(C, (i * 8 + j,), const(1.0))))
     result = np.zeros(64, np.float32)
@@ -152,6 +160,15 @@ def test_index_arithmetic_rounds_down_below_zero(run: Run) -> None:
         run(each, 5, got)
         interpret(each, 5, expected)
         np.testing.assert_array_equal(got, expected)
+
+
+def test_remainders_of_32_bits_are_not_negative(run: Run) -> None:
+    D, long = Buffer("D", (2,), INT64), 1 << 31
+    value = floormod(i * (long // 2) + long, long + 11)
+    f = PrimFunc("main", (D,), For(i, 2, Store(D, (i,), Cast(value, INT64))), (D,))
+    got = np.zeros(2, np.int64)
+    run(f, got)
+    assert got.tolist() == [long, long // 2 - 11]
 
 
 def test_data_can_be_an_index(run: Run) -> None:

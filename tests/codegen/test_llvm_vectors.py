@@ -112,6 +112,18 @@ def test_masked_vectors_of_other_strides(machine: Run, stride: int) -> None:
     assert np.count_nonzero(c) == 3
 
 
+@pytest.mark.parametrize("stride", [2, 3])
+def test_masked_vectors_of_other_strides_touch_nothing_past_the_end(
+    machine: Run, cliff: Any, stride: int
+) -> None:
+    x, y = floats("X", 2 * stride + 1), floats("Y", 8)
+    body = If(lane(8) < n, Store(y, (lane(8),), load(x, lane(8) * stride)))
+    a, c = cliff(2 * stride + 1), np.zeros(8, np.float32)
+    a[:] = numbers(2 * stride + 1)
+    machine(PrimFunc("main", (n, x, y), body, (y,)), 3, a, c)
+    np.testing.assert_array_equal(c, np.append(a[::stride], np.zeros(5)))
+
+
 def test_gather_and_scatter_through_data(machine: Run) -> None:
     at = index(load(where, lane(16)))
     body = If(load(where, lane(16)) < 64, Store(C, (at,), load(A, 63 - at)))

@@ -44,5 +44,6 @@ def test_an_index_has_the_values_of_its_expression(f) -> None:
         assert value(index, (i, j)) == f(i, j)
 
 
-def test_a_quotient_of_two_parts_with_remainders_is_not_an_index() -> None:
-    assert index_of((A // 7 + B % 3) // 4, LOOPS) is None
+@pytest.mark.parametrize("f", [lambda x: x // 4, lambda x: x % 4])
+def test_division_of_two_parts_with_remainders_is_not_an_index(f) -> None:
+    assert index_of(f(A // 7 + B % 3), LOOPS) is None

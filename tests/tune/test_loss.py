@@ -39,6 +39,23 @@ def test_the_gradient_of_the_pack_sum_loss_is_its_slope() -> None:
     np.testing.assert_allclose(second, bend, atol=1e-5)
 
 
+def test_the_gradient_of_the_rank_loss_is_its_slope() -> None:
+    """With all pairs, each is counted from both of its samples."""
+    rng = np.random.default_rng(0)
+    labels, scores = rng.random(12), rng.random(12)
+
+    def loss(f):
+        ahead = np.sign(labels[:, None] - labels) * (f[:, None] - f)
+        return np.sum(np.log1p(np.exp(-ahead)))
+
+    step = 1e-4 * np.eye(12)
+    slope = [(loss(scores + h) - loss(scores - h)) / 2e-4 for h in step]
+    bend = [(loss(scores + h) - 2 * loss(scores) + loss(scores - h)) / 1e-8 for h in step]
+    gradient, second = tune.rank_loss(labels, 0)(scores, None)
+    np.testing.assert_allclose(gradient, slope, atol=1e-6)
+    np.testing.assert_allclose(second, bend, atol=1e-4)
+
+
 def test_the_rank_loss_compares_samples_of_one_task_only() -> None:
     labels, scores = np.array([1.0, 0.5, 0.2, 0.8]), np.zeros(4, np.float32)
     tasks = np.array([0, 0, 1, 1])

@@ -194,6 +194,11 @@ def test_a_gain_is_the_median_of_the_rounds_with_an_interval() -> None:
     assert str(gain(0.5)) == "2.00 x the default"
 
 
+def test_a_hundred_rounds_leave_out_more_than_a_third_at_each_end() -> None:
+    """34 gains lie outside the interval at each of its ends."""
+    assert str(gain(*[2.0] * 34, *[0.5] * 32, *[0.1] * 34)) == "2.00 x the default"
+
+
 def test_twenty_rounds_have_two_outliers_at_each_end() -> None:
     assert str(gain(*[0.5] * 16, 2.0, 2.0, 0.1, 0.1)) == "2.00 x the default"
     assert (

@@ -52,6 +52,20 @@ def test_a_task_without_sketches_and_an_empty_batch_are_refused() -> None:
         search(trials=1, batch=0)
 
 
+@pytest.mark.parametrize("measure", [None, tune.MeasureOptions(repeat=3)])
+def test_a_search_measures_as_it_is_told(monkeypatch, measure) -> None:
+    used = []
+
+    def opened(task, measurer, options, rng):
+        used.append(options)
+        raise MeasureError("no machine")
+
+    monkeypatch.setattr(tune.search, "_opened", opened)
+    with pytest.raises(MeasureError, match="no machine"):
+        tune.run(task(), trials=1, measure=measure)
+    assert used == [measure or tune.MeasureOptions()]
+
+
 @pytest.mark.parametrize("ahead", [0, 3])
 def test_exactly_the_trials_of_the_budget_are_made(ahead) -> None:
     machine = Machine(task(), ahead=ahead)
