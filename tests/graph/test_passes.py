@@ -105,6 +105,14 @@ def test_batch_normalisation_goes_into_the_weights(rng) -> None:
     )
 
 
+def test_a_folded_batch_normalisation_has_the_default_epsilon(rng) -> None:
+    b = graph.Builder()
+    x = b.conv2d(b.input("x", (1, 3, 6, 6)), float32(b, "w", (8, 3, 3, 3), rng))
+    vectors = {n: np.full(8, 1.0, np.float32) for n in BN} | {BN[3]: np.full(8, 1e-6, np.float32)}
+    net = b.graph(b.batch_norm(x, *(b.param(n, v) for n, v in vectors.items())))
+    after(passes.fold_batch_norm, net, rng)  # compares what both compute
+
+
 def test_a_convolution_that_others_read_keeps_its_weights(rng) -> None:
     b = graph.Builder()
     x = b.conv2d(b.input("x", (1, 3, 6, 6)), float32(b, "w", (8, 3, 3, 3), rng))
