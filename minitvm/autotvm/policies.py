@@ -225,8 +225,8 @@ def annotate_options(
     """
     what = f"define_annotate({name!r})"
     if policy.startswith("bind_gpu"):
-        why = f"policy {policy!r} binds loops to threads of a GPU, which no target runs"
-        raise ArgumentError(what, why, "try_unroll_vec")
+        why = f"policy {policy!r} binds loops to threads, which a template does itself"
+        raise ArgumentError(what, why, "s[C].bind(loop, te.thread_axis('threadIdx.x'))")
     if policy not in ANNOTATES:
         raise ArgumentError(what, f"no policy is called {policy!r}", f"one of {ANNOTATES}")
     if policy == "locate_cache":
