@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from minitvm import te, tensor, tir
 
 from .gpu_tiles import schedule_tiles, tile_of
 from .loops import row_members
 from .norm import ROW
+from .options import Choose
 from .stages import axes_of, epilogue_through, reduce_axes_of
 from .tensor_cores import schedule_tensor_cores, warp_tile_of
 
@@ -19,7 +21,7 @@ FIRST_WITH_CORES = 80  # sm_80 has asynchronous copies, and mma for float16 and 
 FAST_BYTES = 32 << 10  # shared memory that the rows of a block may take
 
 
-def schedule_gpu(s: te.Schedule, arch: str = "") -> None:
+def schedule_gpu(s: te.Schedule, arch: str = "", choose: Choose | None = None) -> None:
     """Bind the loops of all stages to blocks and threads.
 
     A matrix product is computed in tiles, with the elementwise stage after it; on tensor cores, if
@@ -27,13 +29,14 @@ def schedule_gpu(s: te.Schedule, arch: str = "") -> None:
     normalised, as by softmax, stays in the shared memory of a block. Threads reduce long rows
     together, and columns too if there are few. All other stages have a thread for each element.
 
-    arch   the GPU, such as "sm_80"; by default one with tensor cores
+    arch     the GPU, such as "sm_80"; by default one with tensor cores
+    choose   as in topi.schedule
     """
     done: set[str] = set()
     on_cores = ((_on_tensor_cores, s.stages),) if _has_tensor_cores(arch) else ()
     for rule, stages in (
         *on_cores,
-        (_product, s.stages),
+        (partial(_product, choose=choose), s.stages),
         (_rows, s.stages[::-1]),
         (_other, s.stages),
     ):
@@ -54,8 +57,10 @@ def _on_tensor_cores(s: te.Schedule, _: te.StageView, op: te.ComputeOp, done: se
     return set() if tile is None else schedule_tensor_cores(s, op, tile)
 
 
-def _product(s: te.Schedule, _: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:
-    tile = tile_of(op)
+def _product(
+    s: te.Schedule, _: te.StageView, op: te.ComputeOp, done: set[str], choose: Choose | None
+) -> set[str]:
+    tile = tile_of(op, choose)
     return set() if tile is None else schedule_tiles(s, op, tile, done)
 
 

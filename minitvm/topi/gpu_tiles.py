@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from minitvm import schedule, te, tensor, tir
 
+from .options import Choose, options_of
 from .stages import axes_of, epilogue_through, is_product, reduce_axes_of
 
 WARP = 32
@@ -44,8 +45,11 @@ SMALL, LARGE = Tile(32, 4), Tile(128, 8, double=True)
 BLOCKS = 64  # large tiles are worth while if there are enough to keep most of a GPU busy
 
 
-def tile_of(op: te.ComputeOp) -> Tile | None:
-    """Return the tile for `op`; None if it is no product, is small, or has symbolic sizes."""
+def tile_of(op: te.ComputeOp, choose: Choose | None = None) -> Tile | None:
+    """Return the tile for `op`; None if it is no product, is small, or has symbolic sizes.
+
+    choose   what a search calls with the options, as in topi.schedule
+    """
     if not is_product(op) or len(op.input_tensors) != 2:
         return None
     sizes = [a.extent for a in (*op.axis[-2:], *op.reduce_axis)]
@@ -54,7 +58,13 @@ def tile_of(op: te.ComputeOp) -> Tile | None:
         return None
     batch = math.prod(n for a in op.axis[:-2] if isinstance(n := a.extent, int))
     blocks = batch * -(-rows // LARGE.block) * -(-columns // LARGE.block)
-    return LARGE if blocks >= BLOCKS and min(rows, columns) >= LARGE.block else SMALL
+    large = blocks >= BLOCKS and min(rows, columns) >= LARGE.block
+    tile = LARGE if large else SMALL
+    if choose is None:
+        return tile
+    tiles, each, depths = (16, 32, 64, 128), (4, 8), (4, 8, 16)
+    options = options_of(op.name, tile, block=tiles, each=each, depth=depths, double=(False, True))
+    return choose(options)
 
 
 def schedule_tiles(s: te.Schedule, op: te.ComputeOp, tile: Tile, done: set[str]) -> set[str]:

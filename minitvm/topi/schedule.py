@@ -80,7 +80,7 @@ def schedule(
     if target.kind == "python":
         return s
     if target.kind == "cuda":
-        schedule_gpu(s, target.arch)
+        schedule_gpu(s, target.arch, choose)
         return s
     done: set[str] = set()
     for stage in reversed(s.stages):

@@ -112,7 +112,10 @@ def test_caches_are_placed_at_loops_in_order() -> None:
         (lambda c: c.define_split("t", 8, policy="candidate"), "candidate"),
         (lambda c: c.define_split("t", c.define_split("s", 8)[0]), "depends on another knob"),
         (lambda c: c.define_knob("k", []), "no option is left"),
-        (lambda c: c.define_annotate("a", [c.axis(4)] * 4, "bind_gpu"), "which a template does itself"),
+        (
+            lambda c: c.define_annotate("a", [c.axis(4)] * 4, "bind_gpu"),
+            "which a template does itself",
+        ),
         (lambda c: c.define_reorder("o", [c.axis(4)], "random"), "no policy"),
         (lambda c: [c.define_knob("k", [1]) for _ in range(2)], "defined twice"),
     ],

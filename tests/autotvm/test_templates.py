@@ -1,5 +1,6 @@
 """Templates become sketches whose rows have the steps that the template takes."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,27 @@ def test_a_tuned_operator_computes_what_the_default_does(name: str, shape: Any) 
         found = np.full_like(wanted, 7)
         driver.build(task.lowered(candidate))(*arrays[:-1], found)
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_a_product_is_tuned_on_the_simulated_gpu(tmp_path: Path) -> None:
+    """Its knobs are the tiles of topi's schedule, which is one of the configurations."""
+    log, target = tmp_path / "matmul.log", Target("cuda -sim")
+    task = autotvm.task_for("matmul", (40, 48, 20), target)
+    assert [*task.config_space.space_map] == ["block", "each", "depth", "double"]
+    default = topi.schedule(task.outputs, target).steps
+    configs = [task.config_space.get(n) for n in range(len(task.config_space))]
+    (same,) = [c for c in configs if task.instantiate(c)[0].steps == default]
+    chosen = {name: e.json for name, e in same.chosen.items()}
+    assert chosen == {"block": 32, "each": 4, "depth": 8, "double": False}
+    callbacks = [autotvm.callback.log_to_file(log)]
+    tuner = autotvm.tuner.RandomTuner(task, np.random.default_rng(0))
+    outcome = tuner.tune(n_trial=8, callbacks=callbacks)
+    assert {t.result.error for t in outcome.trials} <= {"", "lower"}
+    assert outcome.best.cost == min(t.cost for t in outcome.trials if not t.result.error)
+    with autotvm.apply_history_best(log):
+        tuned = topi.schedule(task.outputs, target)
+    if not outcome.compared or outcome.compared.is_faster:
+        assert tuned.steps == task.instantiate(task.config(outcome.best.candidate))[0].steps
 
 
 @pytest.mark.parametrize("target", ["llvm -num-cores=1", "llvm -num-cores=2"])
