@@ -3,6 +3,7 @@
 # pyright: reportUnusedImport=false
 
 from .bounds import Facts, facts_of, guarded_loads, inside
+from .broadcast import broadcast_index, broadcast_shape
 from .compute import (
     MAX,
     MIN,
@@ -27,6 +28,7 @@ from .extern import bound_to, extern, symbols
 from .intrin import TensorIntrin, decl_tensor_intrin
 from .scan import body_of, check_past, rescan, scan, scan_state, states_of
 from .tensor import (
+    ELEMENTWISE,
     LAYOUT_FREE,
     Axis,
     AxisKind,

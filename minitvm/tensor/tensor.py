@@ -11,7 +11,7 @@ loop IR whose loads read other tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -19,10 +19,12 @@ from weakref import WeakKeyDictionary
 from minitvm import tir
 from minitvm.base import DType, ExprError, as_tuple, node
 
+from .broadcast import broadcast_index, broadcast_shape
 from .misuse import NotAnArray
 from .reducer import Reducer
 
 AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
+ELEMENTWISE = "elementwise"  # the tag of what an operator on two tensors makes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,6 +314,30 @@ class Tensor(tir.Buffer, NotAnArray):
 
     def _called(self) -> str:
         return self.name
+
+    def __add__(self, other: Any) -> Any:
+        return self._paired("add", lambda x, y: x + y, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._paired("subtract", lambda x, y: x - y, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._paired("multiply", lambda x, y: x * y, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._paired("divide", lambda x, y: x / y, other)
+
+    def _paired(self, name: str, f: Callable[[Any, Any], tir.Expr], other: Any) -> Tensor:
+        """Apply an operator to two whole tensors, as topi does: A + B is topi.add(A, B).
+
+        An operator on a tensor and anything else is an error: indices are most likely missing.
+        """
+        if not isinstance(other, Tensor):
+            return self._operator(other)  # raises
+        shape = broadcast_shape(name, self.shape, other.shape)
+        axes = tuple(axis(f"i{d}", 0, n, "data") for d, n in enumerate(shape))
+        x, y = (element(t, tuple(broadcast_index(t.shape, axes))) for t in (self, other))
+        return tensor_of(ComputeOp(f"T_{name}", axes, (), (f(x, y),), ELEMENTWISE), 0)
 
 
 def tensor_of(op: Operation, i: int) -> Tensor:

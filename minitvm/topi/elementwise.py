@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from minitvm import te, tir
+from minitvm import te, tensor, tir
 from minitvm.base import BOOL, ExprError, named
 
 from .operands import checks_arguments
@@ -21,7 +21,7 @@ __all__ = [
     "subtract", "tanh", "where",
 ]  # fmt: skip
 
-ELEMENTWISE = "elementwise"
+ELEMENTWISE = tensor.ELEMENTWISE
 
 
 def _map(name: str, f: Callable[[Any], Any], x: te.Tensor) -> te.Tensor:
@@ -43,7 +43,7 @@ def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, A
     def apply(a: Any, b: Any) -> te.Tensor:
         if not isinstance(a, te.Tensor) and not isinstance(b, te.Tensor):
             raise ExprError(f"topi.{name}", "neither operand is a tensor")
-        shape = broadcast_shape(name, shape_of(a), shape_of(b))
+        shape = tensor.broadcast_shape(f"topi.{name}", shape_of(a), shape_of(b))
         body: Callable[..., Any] = lambda *i: f(element_at(a, i), element_at(b, i))  # noqa: E731
         return te.compute(shape, body, name=f"T_{name}", tag=ELEMENTWISE)
 
@@ -116,7 +116,7 @@ def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
     """
     shape = shape_of(condition)
     for t in (x, y):
-        shape = broadcast_shape("where", shape, shape_of(t))
+        shape = tensor.broadcast_shape("topi.where", shape, shape_of(t))
 
     def body(*i: Any) -> Any:
         c = element_at(condition, i)
@@ -134,20 +134,4 @@ def element_at(x: Any, i: tuple[Any, ...]) -> Any:
     """Return the element that `x`, broadcast to a larger shape, has at index `i`."""
     if not isinstance(x, te.Tensor):
         return x
-    mine = i[len(i) - x.ndim :]
-    return x(*(0 if tir.prove_equal(n, 1) else j for n, j in zip(x.shape, mine, strict=True)))
-
-
-def broadcast_shape(
-    name: str, a: tuple[tir.Index, ...], b: tuple[tir.Index, ...]
-) -> tuple[tir.Index, ...]:
-    """Return the shape to which `a` and `b` broadcast in numpy; raise ExprError if they do not."""
-    rank = max(len(a), len(b))
-    wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
-    shape: list[tir.Index] = []
-    for x, y in zip(*wide, strict=True):
-        if not (tir.prove_equal(x, 1) or tir.prove_equal(y, 1) or tir.prove_equal(x, y)):
-            shown = [f"[{', '.join(tir.text(n) for n in s)}]" for s in (a, b)]
-            raise ExprError(f"topi.{name} of {' and '.join(shown)}", "the shapes do not broadcast")
-        shape.append(y if tir.prove_equal(x, 1) else x)
-    return tuple(shape)
+    return x(*tensor.broadcast_index(x.shape, i))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm import te, tir
+from minitvm import te, tensor, tir
 from minitvm.base import INT32, ExprError
 
-from .elementwise import ELEMENTWISE, broadcast_shape
+from .elementwise import ELEMENTWISE
 from .int8 import dot4_rows, int8_matmul
 from .operands import check_vector, checks_arguments
 
@@ -65,7 +65,7 @@ def batch_matmul(
     options have the same meaning as in `matmul`.
     """
     m, n, k = _sizes("batch_matmul", (a, b), (transpose_a, transpose_b), 3)
-    (batch,) = broadcast_shape("batch_matmul", a.shape[:1], b.shape[:1])
+    (batch,) = tensor.broadcast_shape("topi.batch_matmul", a.shape[:1], b.shape[:1])
     k_axis, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
 
     def body(at: Any, i: Any, j: Any) -> Any:

@@ -490,3 +490,29 @@ def test_where_does_not_protect_itself() -> None:
 
 def test_an_index_from_data_is_clipped() -> None:
     assert formula(lambda i: V[I[i]]) == "V[max(0, min(I[i], 7))]"
+
+
+@pytest.mark.parametrize(
+    ("f", "formula"),
+    [
+        (lambda a, b: a + b, "A[i0, i1] + B[0, i1]"),
+        (lambda a, b: a - b, "A[i0, i1] - B[0, i1]"),
+        (lambda a, b: a * b, "A[i0, i1]*B[0, i1]"),
+        (lambda a, b: a / b, "A[i0, i1] / B[0, i1]"),
+    ],
+    ids=["add", "sub", "mul", "div"],
+)
+def test_an_operator_on_two_tensors_is_that_of_topi(f: Callable[..., Any], formula: str) -> None:
+    whole = f(A, placeholder((1, 4), name="B"))
+    assert whole.shape == (8, 4)
+    assert whole.op.tag == "elementwise"
+    assert text(whole.op.body[0]).replace(" * ", "*") == formula
+
+
+def test_tensors_that_do_not_broadcast_are_refused() -> None:
+    assert refusal(lambda: A + V) == "add of [8, 4] and [8]: the shapes do not broadcast"
+
+
+@pytest.mark.parametrize("f", [lambda: A + 1, lambda: 1 + A, lambda: A * V[0], lambda: V - None])
+def test_an_operator_on_a_tensor_and_anything_else_is_refused(f: Callable[[], Any]) -> None:
+    assert "as a whole: a formula works on elements" in refusal(f)
