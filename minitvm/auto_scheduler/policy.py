@@ -38,7 +38,7 @@ class XGBModel:
         """Return a policy that uses this model."""
         columns, model = tune.columns_of(task), None
         column = columns.analytic
-        if self.base is not None and column is not None:
+        if self.base is not None and column is not None and tune.parts_in(columns.names):
             bases, loops = (tune.AnalyticModel(column), self.base), tune.loops_in(columns.names)
             model = tune.ResidualModel(bases, only=loops, seed=self.seed or 0)
         elif self.seed is not None:
@@ -52,8 +52,8 @@ class XGBModel:
         if search is None or not search.trials:
             fix = "task.tune(options, SketchPolicy(task, model)) first"
             raise ArgumentError("XGBModel.save", "no search has trained it", fix)
-        if search.columns.analytic is None:
-            why = "it was trained on columns of the task's knobs, which other tasks do not have"
+        if search.columns.analytic is None or not tune.parts_in(search.columns.names):
+            why = "it was trained without the columns of a CPU's analytic model, which tasks share"
             fix = "the log of the search, which init_search_callbacks reads"
             raise ArgumentError("XGBModel.save", why, fix)
         parts = tune.parts_in(search.columns.names)

@@ -2,7 +2,21 @@
 
 # pyright: reportUnusedImport=false
 
-from .cycles import MODEL, VERSION, Cycles, cycles, kernel_cycles
+from .cycles import (
+    AHEAD,
+    BARRIER_CYCLES,
+    DEPENDENT,
+    LATENCIES,
+    LAUNCH,
+    MODEL,
+    MULTIPROCESSORS,
+    SECTORS,
+    VERSION,
+    Cycles,
+    cycles,
+    kernel_cycles,
+)
+from .instructions import MATH
 from .kernel import ASYNC, ASYNC_WAIT, BARRIER, WARP_BARRIER
 from .occupancy import MAX_WARPS, block_limits, resident_blocks, warps_of
 from .report import (

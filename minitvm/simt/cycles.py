@@ -6,8 +6,8 @@ follow one another. A round takes as long as the slowest of these, and then `sta
     issue    its instructions: each of four partitions issues one of a warp in a cycle
     shared   its wavefronts of shared memory, one a cycle
     global   its sectors of global memory, two a cycle
-    latency  one warp on its own: DEPENDENT cycles an instruction, BARRIER a barrier, and the waits
-             for loads, of which a compiler starts AHEAD together
+    latency  one warp on its own: DEPENDENT cycles an instruction, BARRIER_CYCLES a barrier, and the
+             waits for loads, of which a compiler starts AHEAD together
 
 All sectors of the launch also pass the second-level cache, DEVICE a cycle. A launch costs LAUNCH.
 
@@ -34,8 +34,8 @@ MULTIPROCESSORS = 132
 SECTORS = 2.0  # of global memory, a cycle and multiprocessor
 DEVICE = 160.0  # sectors a cycle
 DEPENDENT = 2.0  # cycles: a latency of 4, with two independent instructions
-BARRIER = 30.0
-GLOBAL_LATENCY, SHARED_LATENCY = 480.0, 24.0
+BARRIER_CYCLES = 30.0
+LATENCIES = {"global": 480.0, "shared": 24.0}  # cycles until a loaded value is there
 AHEAD = 8  # loads of a warp that wait together
 LAUNCH = 2000.0
 REGISTERS = 32  # of a thread, apart from its arrays
@@ -100,7 +100,6 @@ def kernel_cycles(kernel: KernelReport) -> Cycles:
 
 def _latency(kernel: KernelReport, instructions: float) -> float:
     """Return how many cycles one warp takes on its own; it issues `instructions`."""
-    waits = {"global": GLOBAL_LATENCY, "shared": SHARED_LATENCY}
-    loads = sum(a.runs * waits.get(a.space, 0.0) for a in kernel.accesses if not a.stores)
-    once = loads / AHEAD + kernel.barriers * BARRIER
+    loads = sum(a.runs * LATENCIES.get(a.space, 0.0) for a in kernel.accesses if not a.stores)
+    once = loads / AHEAD + kernel.barriers * BARRIER_CYCLES
     return instructions * DEPENDENT + once / kernel.launch.batches

@@ -9,7 +9,7 @@ import numpy as np
 
 from minitvm.base import ArgumentError
 
-from . import analytic
+from . import analytic, analytic_gpu
 from .analytic import ANALYTIC
 from .features import NAMES, features_of
 from .knob import Knob
@@ -53,18 +53,19 @@ class Columns:
 def columns_of(task: Task) -> Columns:
     """Return the features of the loops, and the analytic model's columns with its estimate last.
 
-    That model is of a CPU, so candidates for a GPU have the features only. If the loops of one
-    sketch of the task cannot be derived, return knob_columns(task) instead.
+    For a GPU, the only column of its analytic model is the estimate. If the loops of one sketch of
+    the task cannot be derived, return knob_columns(task) instead.
     """
     target = task.target
-    names = NAMES if target.kind == "cuda" else COLUMNS
+    names = (*NAMES, ANALYTIC) if target.kind == "cuda" else COLUMNS
 
     def columns(batch: Batch) -> Floats:
         arrays = all_packed(batch)
         if target.kind == "cuda":
-            return features_of(batch, arrays)
-        expected = analytic.columns_of(batch, arrays, target).astype(np.float32)
-        return np.column_stack([features_of(batch, arrays), expected])
+            expected = -np.log2(analytic_gpu.cycles(batch))
+        else:
+            expected = analytic.columns_of(batch, arrays, target)
+        return np.column_stack([features_of(batch, arrays), expected.astype(np.float32)])
 
     def of(n: int, rows: Rows) -> Floats:
         if not len(rows):

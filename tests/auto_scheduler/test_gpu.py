@@ -178,6 +178,24 @@ def test_what_the_rules_allow_can_be_lowered() -> None:
         task.lowered(tune.Candidate(0, tuple(row)))
 
 
+@pytest.mark.parametrize(("formula", "least"), [(conv2d_layer, 0.8), (matmul_bias_relu, 0.75)])
+def test_estimates_order_candidates_as_the_simulated_gpu_does(
+    formula: Formula, least: float
+) -> None:
+    """The estimate knows no addresses; it orders pairs of candidates nearly as well as counters."""
+    task = task_of(formula)
+    programs = drawn(task, 0, 14)
+    rows = np.array([p.candidate.row for p in programs], np.int32)
+    columns = tune.columns_of(task)
+    estimates = columns.of(0, rows)[:, columns.analytic or 0]
+    measured = tune.measurer(task.default(), SIM).measure(programs)
+    costs = np.array([result.best for result in measured])
+    accuracy = tune.pairwise_accuracy(estimates, 1 / costs)
+    assert accuracy is not None
+    assert accuracy >= least
+    assert 0.5 < np.median(2**-estimates / costs) < 2
+
+
 def test_threads_and_kernels_of_a_batch() -> None:
     task = task_of(matmul)
     (sketch,) = task.sketches

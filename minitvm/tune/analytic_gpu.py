@@ -1,0 +1,84 @@
+"""An estimate of modelled cycles on a GPU for thousands of candidates, without simulating them.
+
+It follows simt.cycles, with statements in place of counters: how often a thread runs a statement,
+its arithmetic, and its loads by memory. It leaves out what depends on addresses: every access of
+global memory counts as coalesced, and none of shared memory has bank conflicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from minitvm import schedule, simt
+
+from .affine import Num
+from .kernel import Floats
+from .legal_gpu import is_hardware, kernels, threads
+from .operations import OPERATIONS
+from .statements import Access, Batch, Statement
+
+COALESCED = 4  # sectors of a request
+
+
+def cycles(batch: Batch) -> Floats:
+    """Return the estimated cycles of each candidate."""
+    scopes = {s.stage: s.scope for s in batch.statements}
+    total = np.zeros(batch.count)
+    for kernel in kernels(batch.statements):
+        total += _kernel(kernel, scopes)
+    return total
+
+
+def _kernel(kernel: Sequence[Statement], scopes: Mapping[str, str]) -> Floats:
+    sizes = threads(kernel)
+    blocks = _product([n for tag, n in sizes.items() if tag in schedule.BLOCKS])
+    block = _product([n for tag, n in sizes.items() if tag in schedule.THREADS])
+    warps = np.ceil(block / schedule.WARP)
+    issued, waits = np.zeros(1), np.zeros(1)
+    requests = {"global": np.zeros(1), "shared": np.zeros(1)}
+    for s in kernel:
+        times = _product([x.extent for x in s.loops if not is_hardware(x.thread)])
+        wide = _product([x.extent for x in s.loops if x.kind == "vectorize"])
+        issued = issued + times * _arithmetic(s)
+        for a in s.accesses:
+            scope = _scope(a, scopes)
+            if scope in requests:
+                count = times / wide * (a.read + a.write)
+                requests[scope] = requests[scope] + count
+                issued = issued + count
+                waits = waits + times / wide * a.read * simt.LATENCIES[scope] / simt.AHEAD
+        if s.scope == "shared":
+            around = s.loops[: s.allocated_in]
+            filled = _product([x.extent for x in around if not is_hardware(x.thread)])
+            waits = waits + 2 * simt.BARRIER_CYCLES * filled
+    held = np.ceil(blocks / simt.MULTIPROCESSORS)
+    held = np.minimum(held, np.maximum(1, simt.MAX_WARPS // warps))
+    parts = (
+        held * warps * issued / 4,
+        held * warps * requests["shared"],
+        held * warps * requests["global"] * COALESCED / simt.SECTORS,
+        issued * simt.DEPENDENT + waits,
+    )
+    rounds = np.ceil(blocks / (simt.MULTIPROCESSORS * held))
+    return simt.LAUNCH + rounds * np.maximum.reduce(np.broadcast_arrays(*parts))
+
+
+def _product(extents: Sequence[Num]) -> Floats:
+    """Return the product of some extents for each candidate, or once if it is the same for all."""
+    product = np.ones(1)
+    for n in extents:
+        product = product * n
+    return product
+
+
+def _scope(a: Access, scopes: Mapping[str, str]) -> str:
+    """Return the memory of an access; arguments are in global memory."""
+    return scopes.get(a.buffer, "global").partition(".")[0]
+
+
+def _arithmetic(s: Statement) -> int:
+    """Return the instructions of one execution."""
+    calls = dict(zip(OPERATIONS, s.operations, strict=True))["math"]
+    return sum(s.operations) + (simt.MATH - 1) * calls
