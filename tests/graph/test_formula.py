@@ -28,6 +28,17 @@ def test_winograd_is_chosen_where_it_should_be_faster_and_only_if_allowed() -> N
     assert passes.choose_formulas(net, TARGET, winograd=False) is net
 
 
+def test_a_gpu_computes_convolutions_as_products() -> None:
+    b = graph.Builder()
+    y = b.conv2d(b.input("x", (1, 8, 9, 9)), float32(b, "w", 17, 8, 3, 3), padding=1)
+    net = b.graph(b.relu(b.conv2d(y, float32(b, "v", 20, 17, 1, 1))))
+    chosen = passes.choose_formulas(net, Target("cuda -sim"))
+    assert [n.attrs.get("method") for n in chosen.calls] == ["gemm", "gemm", None]
+    x = np.random.default_rng(1).random((1, 8, 9, 9), np.float32)
+    found, expected = (graph.compile(net, target=t)(x) for t in ("cuda -sim", "llvm"))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
 def layer(layout: str, method: str = "") -> graph.Graph:
     """A 3x3 convolution of 8 channels, and relu."""
     b = graph.Builder("layer")

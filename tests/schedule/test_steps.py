@@ -571,10 +571,10 @@ def test_a_pragma_that_no_pass_knows_is_kept() -> None:
     [
         ("two words", 1, "pragma of 'i' in C: 'two words' is not made of letters, digits "
          "and underscores\n"
-         "  try: a name, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
+         "  try: a name, such as auto_unroll_max_step, unroll_explicit, async_copy, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
         ("a\nb", 1, "pragma of 'i' in C: 'a\\nb' is not made of letters, digits and underscores\n"
-         "  try: a name, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
+         "  try: a name, such as auto_unroll_max_step, unroll_explicit, async_copy, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
         ("prefetch", 1, "pragma of 'i' in C: another method sets 'prefetch'\n"
          "  try: s[C].prefetch(...)"),
@@ -779,7 +779,7 @@ def test_set_scope_chooses_the_memory() -> None:
 
 def test_an_unknown_memory_is_refused() -> None:
     assert refusal(chain(), SetScope("B", "fast")) == (
-        "scope 'fast': no such memory\n  try: one of global, shared, local, warp; "
+        "scope 'fast': no such memory\n  try: one of global, shared, local, warp, warp.mma; "
         "of an accelerator: inp_buffer, wgt_buffer, acc_buffer"
     )
 
@@ -817,7 +817,7 @@ def test_a_second_copy_gets_a_number() -> None:
         (CacheRead("A", 0, "local", ()), "cache_read of A: no reader is named"),
         (CacheRead("A", 1, "local", ("B",)), "cache_read of A: it has no output 1"),
         (CacheRead("A", 0, "fast", ("B",)),
-         "scope 'fast': no such memory\n  try: one of global, shared, local, warp; "
+         "scope 'fast': no such memory\n  try: one of global, shared, local, warp, warp.mma; "
          "of an accelerator: inp_buffer, wgt_buffer, acc_buffer"),
     ],
     ids=["wrong reader", "itself", "nobody", "no output", "scope"],
