@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--out", type=Path, required=True, help="where reports go")
     one.add_argument("--jobs", type=int, default=1, help="notebooks at a time (1: fair timings)")
     one.add_argument("--seed", default="", help="seed of the hidden tests ($MINITVM_GRADE_SEED)")
+    one.add_argument("--strict", action="store_true", help="refuse to grade without namespaces")
     one.add_argument("--exercise", default="", help="ex03, for notebooks that do not name it")
     _limits(one)
     one = commands.add_parser("export", help="write folders for other tools")
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "grade":
                 return grade_folder(
                     options.folder, options.out, checks, options.seed, limits_of(options),
-                    options.jobs, options.exercise,
+                    options.jobs, options.exercise, strict=options.strict,
                 )  # fmt: skip
             case _:
                 export(root, checks, options.format, options.folder)

@@ -22,7 +22,7 @@ from .feedback import RIGHT, as_text
 from .grader import MAX_BYTES, Graded, Submission, Task, grade_all, printable
 from .item import Exercise
 from .notebook import exercise_of, parsed, stored
-from .sandbox import PACKAGE, ROOT, Limits
+from .sandbox import PACKAGE, ROOT, Limits, about_tier, tier
 from .score import Seeds
 from .skeleton import skeleton
 
@@ -135,12 +135,19 @@ def secret_seed(seed: str) -> int:
 
 
 def grade_folder(
-    folder: Path, out: Path, checks: Path, seed: str, limits: Limits, jobs: int, exercise: str = ""
-) -> int:
+    folder: Path, out: Path, checks: Path, seed: str, limits: Limits, jobs: int, exercise: str = "",
+    *, strict: bool = False,
+) -> int:  # fmt: skip
     """Grade every notebook below `folder`, reusing results in `out`; write reports into `out`.
 
-    Raises ArgumentError if the checks are inside `folder`, where students may have changed them.
+    strict   whether to grade behind namespaces only
+    Raises ArgumentError if the checks are inside `folder`, where students may have changed them,
+    and without namespaces if `strict`.
     """
+    print(about_tier(), file=sys.stderr)
+    if strict and tier() != "namespaces":
+        fix = "install bubblewrap, or grade in a container: docs/instructor.md"
+        raise ArgumentError("--strict", f"this machine has only: {tier()}", fix)
     if checks.is_relative_to(folder.resolve()):
         why = "they are among the notebooks to grade, where students may have changed them"
         raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")

@@ -75,8 +75,8 @@ class NotebookModule:
     def answer(self, request: workers.Message) -> workers.Message:
         """Answer a request of the grader: confine this process, run a cell, or call a function."""
         match request.value:
-            case {"limits": limits, "hidden": hidden}:
-                self._confine(Limits(**limits), hidden)
+            case {"limits": limits, "hidden": hidden, "rules": bool(rules)}:
+                self._confine(Limits(**limits), hidden, rules)
                 return workers.Message(None)
             case {"cell": int(number), "source": source}:
                 return workers.Message(self._run(number, source))
@@ -85,7 +85,7 @@ class NotebookModule:
             case other:
                 raise ValueError(f"an unknown request: {other!r}")
 
-    def _confine(self, limits: Limits, hidden: list[str]) -> None:
+    def _confine(self, limits: Limits, hidden: list[str], rules: bool) -> None:
         """Apply `limits`, make the paths `hidden` unreadable, and discard stdout and stderr."""
         folder = os.getcwd()
         self._limit = limits.output
@@ -97,7 +97,7 @@ class NotebookModule:
             dict.fromkeys(FOLDERS, folder), MPLBACKEND="Agg", MINITVM_WIDGETS="static"
         )
         install_stand_in()
-        confine(limits, Path(folder), [Path(p) for p in hidden])
+        confine(limits, Path(folder), [Path(p) for p in hidden], rules=rules)
 
     def _run(self, number: int, source: str) -> Any:
         """Run one cell; return its "output" and, if it failed, "error", "message" and "trace"."""

@@ -8,14 +8,14 @@ stop attacks: to grade people whom you do not trust, use a container.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, cast
 
 from minitvm import workers
 
@@ -48,6 +48,14 @@ class Limits:
 
 
 USUAL_LIMITS = Limits()
+Tier: TypeAlias = Literal["namespaces", "kernel rules", "fence"]
+TIERS: tuple[Tier, ...] = ("namespaces", "kernel rules", "fence")
+NOT_HELD: dict[Tier, str] = {
+    "kernel rules": "a notebook has the user id of the grader, and sees the names of files, the"
+    " processes and the amount of memory of this machine; many small files can fill the disk",
+    "fence": "only Python's own calls are watched: C code reads what you can read, changes what you"
+    " can change, starts processes and uses the network",
+}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = {  # audit events whose first arguments are paths that change
     "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir",
@@ -65,8 +73,37 @@ SYSTEM = (  # readable besides Python: libraries, time zones, fonts, facts about
 )  # fmt: skip
 
 
-def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
-    """Confine this process until it ends: it may write only in `folder`, and not read `hidden`."""
+@cache
+def tier() -> Tier:
+    """Return the strongest wall that this machine can build, found by building one.
+
+    $MINITVM_WALL names a weaker one, for tests.
+    """
+    strongest = TIERS.index(cast("Tier", os.environ.get("MINITVM_WALL", TIERS[0])))
+    if strongest == 0 and not workers.wall_fault():
+        return TIERS[0]
+    return TIERS[1] if strongest <= 1 and _has_kernel_rules() else TIERS[2]
+
+
+def about_tier() -> str:
+    """Return one or two lines for the instructor: the wall in use, and what it does not hold."""
+    found, why = tier(), workers.wall_fault()
+    if found == "namespaces":
+        return "wall: namespaces (bubblewrap), seccomp, Landlock; each notebook on its own"
+    reason = f"; no namespaces: {why}" if why else ""
+    return f"wall: {found}{reason}\nit does not hold: {NOT_HELD[found]} (docs/instructor.md)"
+
+
+def _has_kernel_rules() -> bool:
+    """Return whether another process can be put under Landlock and a seccomp filter."""
+    return landlock_version() > 0 and workers.can_refuse_system_calls()
+
+
+def confine(limits: Limits, folder: Path, hidden: Sequence[Path], *, rules: bool = True) -> None:
+    """Confine this process until it ends: it may write only in `folder`, and not read `hidden`.
+
+    rules   whether the kernel's own rules, Landlock and seccomp, are used where there are any
+    """
     folder, hidden = folder.resolve(), [p.resolve() for p in hidden]
     reads = readable(folder, hidden) if sys.platform == "linux" else []
     if resource is not None:
@@ -75,14 +112,24 @@ def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
             (resource.RLIMIT_FSIZE, limits.file),
             (resource.RLIMIT_CPU, limits.cpu),
         ):
-            hard = resource.getrlimit(kind)[1]
-            top = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            with contextlib.suppress(ValueError, OSError):  # macOS refuses some of them
-                resource.setrlimit(kind, (top, top))
+            workers.limit(kind, most, final=True)
     if sys.platform == "linux":
         workers.die_with_parent(os.getppid())
-        _landlock(folder, reads)
+        if rules:
+            _landlock(folder, reads)
+            workers.refuse_system_calls()
     sys.addaudithook(_hook(folder, hidden, reads))
+
+
+def wall_around(hidden: Sequence[str]) -> workers.Wall | None:
+    """Return the wall for a notebook, or None where none can be built.
+
+    The package is readable behind it, because the process imports from it first; confine() then
+    hides `hidden` with minitvm/edu.
+    """
+    if tier() != "namespaces":
+        return None
+    return workers.Wall((str(ROOT / "minitvm"),), tuple(p for p in hidden if p != str(PACKAGE)))
 
 
 def readable(folder: Path, hidden: Sequence[Path]) -> list[Path]:
@@ -162,14 +209,20 @@ class _Beneath(ctypes.Structure):
     _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
 
 
+def landlock_version() -> int:
+    """Return the version of Landlock that this kernel speaks; below 1: none."""
+    if sys.platform != "linux":
+        return 0
+    return ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+
+
 def _landlock(folder: Path, reads: Sequence[Path]) -> None:
     """Make the kernel confine a notebook; what the kernel can refuse depends on its version.
 
     It may refuse writes outside `folder`, reads outside `reads`, programs, TCP, and signals.
     Source: the kernel's userspace API documentation, "Landlock: unprivileged access control".
     """
-    libc = ctypes.CDLL(None)
-    version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    libc, version = ctypes.CDLL(None), landlock_version()
     if version < 1:
         return
     writes = WRITE_FILE | CHANGE_FOLDER

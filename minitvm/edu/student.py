@@ -11,7 +11,7 @@ from minitvm import tensor, workers
 
 from .data import Reader, Writer, operations
 from .item import AnswerError, ChangedError, Kept, Problem, expanded
-from .sandbox import PACKAGE, ROOT, Limits
+from .sandbox import PACKAGE, ROOT, Limits, tier, wall_around
 from .score import shortened
 
 JOB = "minitvm.edu.notebook_job"
@@ -64,8 +64,9 @@ class Student:
 
     def _started(self) -> workers.Worker:
         self.close()
-        self._worker = workers.Worker(JOB, apart=True)
-        lost = self._worker.prepare({"limits": asdict(self._limits), "hidden": self._hidden})
+        self._worker = workers.Worker(JOB, apart=True, wall=wall_around(self._hidden))
+        rules = {"hidden": self._hidden, "rules": tier() != "fence"}
+        lost = self._worker.prepare({"limits": asdict(self._limits), **rules})
         if lost is not None:
             raise StartError("\n".join([str(lost), *lost.stderr]))
         return self._worker

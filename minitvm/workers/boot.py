@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 
+from . import wall
 from .zygote import die_with_parent
 
 try:
@@ -28,9 +29,12 @@ def main() -> None:
     no_core_dumps()
     if options["cpus"] is not None:
         pin(options["cpus"])
+    if options["wall"] is not None and resource is not None:
+        wall.settle(options["wall"], os.getcwd())
+        limit(resource.RLIMIT_NPROC, wall.MOST_PROCESSES)
+    elif options["apart"] and sys.platform == "linux":
+        die_with_parent(options["parent"])
     if options["apart"]:
-        if sys.platform == "linux":
-            die_with_parent(options["parent"])
         leave_package_empty(options["module"])
     runpy.run_module(options["module"], run_name="__main__")
 
@@ -51,11 +55,19 @@ def limit_memory(most: int) -> None:
     Linux counts private writable memory; other systems count the whole address space.
     """
     if resource is not None:
-        kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+        limit(resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS, most)
+
+
+def limit(kind: int, most: int, *, final: bool = False) -> None:
+    """Set one of the limits of this process; `final`: it cannot raise it again.
+
+    macOS refuses some of them, and Windows has none.
+    """
+    if resource is not None:
         hard = resource.getrlimit(kind)[1]
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        with contextlib.suppress(ValueError, OSError):  # macOS refuses
-            resource.setrlimit(kind, (soft, hard))
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (soft, soft if final else hard))
 
 
 def no_core_dumps() -> None:

@@ -20,7 +20,9 @@ from typing import IO, Any, Literal
 
 import psutil
 
+from . import wall
 from .folder import remove
+from .wall import Wall
 from .wire import MAX_BYTES, MAX_BYTES_APART, Message, WireError, receive, send
 from .zygote import kill_descendants
 
@@ -50,17 +52,20 @@ class Process:
     are in a folder of its own, and end() deletes them.
     """
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], around: Wall | None = None) -> None:
         self._apart: bool = options["apart"]
         path = [ROOT] if self._apart else [os.path.abspath(p) for p in sys.path]
         prefix = f"{FOLDER}-{os.getpid()}-"
         folder = os.path.realpath(tempfile.mkdtemp(prefix=prefix))
         self._remove_folder = weakref.finalize(self, remove, folder)
         remove_leftovers(os.stat(folder).st_uid)
-        argument = json.dumps({**options, "path": path, "parent": os.getpid()})
+        self._walled = around is not None
+        before = wall.command(around, folder) if around else []
+        settings = wall.options() if around else None
+        argument = json.dumps({**options, "path": path, "parent": os.getpid(), "wall": settings})
         self._stderr: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  until end()
         self._popen = subprocess.Popen(
-            [sys.executable, *(("-P", "-s") if self._apart else ()), "-c", BOOT, argument],
+            [*before, sys.executable, *(("-P", "-s") if self._apart else ()), "-c", BOOT, argument],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -122,7 +127,8 @@ class Process:
         """Return the exit code of a process that closed its pipe; -n if signal n ended it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(CLOSE_SECONDS)
-        return self._popen.poll() or 0
+        code = self._popen.poll() or 0
+        return wall.ended(code) if self._walled else code
 
     def last_lines(self) -> tuple[str, ...]:
         """Return the last lines that the process printed to stderr since the last request."""

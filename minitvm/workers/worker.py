@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .process import Process
+from .wall import Wall
 from .wire import ClosedError, Message, WireError
 from .zygote import FORKS
 
@@ -54,6 +55,8 @@ class Worker:
     apart    whether `module` runs untrusted code. Its process then has a temporary folder, no fork
              and one thread, so that it can confine itself; it gets neither our environment
              variables, our sys.path nor the package of `module`, and is stopped between requests
+    wall     what an untrusted process can read behind a wall; wall_fault() says whether one can be
+             built. None for no wall
 
     All processes end when this process ends. Use a worker from one thread at a time, and close()
     it.
@@ -68,16 +71,18 @@ class Worker:
         renew: int | None = None,
         forks: bool = FORKS,
         apart: bool = False,
+        wall: Wall | None = None,
     ) -> None:
-        forks = forks and not apart
+        forks = forks and not apart and wall is None
         self._given = {
             "module": module,
             "memory": memory,
             "cpus": None if cpus is None else sorted(cpus),
             "renew": renew,
             "forks": forks,
-            "apart": apart,
+            "apart": apart or wall is not None,
         }
+        self._wall = wall
         self._renew = None if forks else renew  # a process that forks replaces its child itself
         self._preparation: tuple[Any, Sequence[bytes]] | None = None
         self._process: Process | None = None
@@ -142,7 +147,7 @@ class Worker:
         self.kill()
 
     def _start(self) -> Process:
-        self._process = Process(self._given)
+        self._process = Process(self._given, self._wall)
         self._ready = self._prepared = self._killed = False
         self._answered = 0
         return self._process
