@@ -1,16 +1,17 @@
-"""Run two programs alternately, and compare their best times."""
+"""Run two programs alternately, in several rounds, and compare their best times of each round."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from minitvm import testing
 
-REPEAT = 7
-DRIFT = 1.10  # the largest accepted ratio between two measurements of one program
-ATTEMPTS = 3
+REPEAT = 3  # counted runs of each program in a round
+ROUNDS, MOST_ROUNDS = 7, 28
+SPREAD = 0.05  # the middle half of all rounds must agree this well
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +22,38 @@ class Ratio:
     busy: bool
 
 
+def cpu_clock() -> Callable[[], float]:
+    """Return a timer of the CPU time of this process, or of real time where that is coarse.
+
+    Other programs that get the CPU in between do not count. Nothing that is timed can wait: it is
+    compiled loops, on one core.
+    """
+    fine = time.get_clock_info("process_time").resolution <= 1e-6
+    return time.process_time if fine else time.perf_counter
+
+
 def time_ratio(
     reference: Callable[[], object],
     yours: Callable[[], object],
-    timer: Callable[[], float] = time.perf_counter,
+    timer: Callable[[], float] | None = None,
 ) -> Ratio:
-    """Return the ratio of the best times, yours / reference, in 14 alternating runs of each.
+    """Return the ratio of the times, yours / reference: the median of several rounds.
 
-    A round is ref, yours, ref again, yours again: each program has two positions, because a busy
-    machine may interrupt every round at the same position. If the best times at the two positions
-    differ by more than a tenth, everything is measured again, three times in all.
+    A round runs both programs alternately and compares their best times. Rounds are added until
+    the middle half of them lies within SPREAD; if MOST_ROUNDS do not suffice, the machine is busy.
     """
-    ratio = float("inf")
-    for _ in range(ATTEMPTS):
-        order = {"ref": reference, "yours": yours, "ref again": reference, "yours again": yours}
-        best = testing.interleaved(order, REPEAT, timer)
-        refs, answers = (best["ref"], best["ref again"]), (best["yours"], best["yours again"])
-        ratio = min(answers) / max(min(refs), 1e-9)
-        if max(refs) <= DRIFT * min(refs) and max(answers) <= DRIFT * min(answers):
-            return Ratio(ratio, False)
-    return Ratio(ratio, True)
+    clock = timer or cpu_clock()
+    ratios: list[float] = []
+    while len(ratios) < MOST_ROUNDS:
+        ratios += [_round(reference, yours, clock) for _ in range(ROUNDS)]
+        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        if high - low <= SPREAD * middle:
+            return Ratio(middle, False)
+    return Ratio(statistics.median(ratios), True)
+
+
+def _round(
+    reference: Callable[[], object], yours: Callable[[], object], clock: Callable[[], float]
+) -> float:
+    best = testing.interleaved({"reference": reference, "yours": yours}, REPEAT, clock)
+    return best["yours"] / max(best["reference"], 1e-9)

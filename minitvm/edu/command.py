@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from .notebook import exercise_of, parsed, stored
 from .sandbox import PACKAGE, ROOT, Limits, about_tier, tier
 from .score import Seeds
 from .skeleton import skeleton
+
+ATTEMPTS = 3  # times that a run grades a notebook that the machine was too busy to measure
 
 
 def project() -> Path:
@@ -169,13 +171,29 @@ def grade_folder(
         if rows:
             print(f"{len(rows)} graded before, {len(todo)} to grade")
         try:
-            running = grade_all([task for task, _ in todo], jobs)
+            running = settled([task for task, _ in todo], jobs)
             for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
                 tqdm.write(as_text(replace(report.report(graded), notes=(), marks=())))
                 rows.append(reported(out, graded, todo[n][1]))
         finally:
             finish(out, rows)  # whatever happened: the tables list what was graded
     return 0
+
+
+def settled(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, Graded]]:
+    """Grade tasks, and those that the machine left open again at the end of the run, one by one.
+
+    Yields (index of the task, result), each once; a result may be open even then.
+    """
+    waiting = range(len(tasks))
+    for attempt in range(ATTEMPTS):
+        still: list[int] = []
+        for k, graded in grade_all([tasks[n] for n in waiting], 1 if attempt else jobs):
+            if graded.unsure and attempt + 1 < ATTEMPTS:
+                still.append(waiting[k])
+            else:
+                yield waiting[k], graded
+        waiting = still
 
 
 def reported(out: Path, graded: Graded, key: str) -> dict[str, Any]:
@@ -223,4 +241,6 @@ def finish(out: Path, rows: Sequence[dict[str, Any]]) -> None:
             file.write(contents[-1])
     print(f"{len(ordered)} notebooks: {out / 'grades.csv'}")
     if unsure := sum(not row["key"] for row in ordered):
-        print(f"{unsure} of them not measured: run it again when the machine is less busy")
+        names = ", ".join(row["student"] for row in ordered if not row["key"])
+        print(f"{unsure} of them not measured, and not paid for it: {names}")
+        print("run it again when the machine is less busy")

@@ -163,10 +163,9 @@ def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
 
 
 def _share(parts: Sequence[PartMark]) -> float:
-    """Return the share of the points that was reached, 0 .. 1, ignoring inconclusive parts."""
-    counted = [p for p in parts if p.outcome.status != "inconclusive"]
-    total = sum(p.weight for p in counted)
-    return sum(p.weight * p.outcome.score for p in counted) / total if total else 0.0
+    """Return the share of the points that was reached, 0 .. 1; inconclusive parts reach nothing."""
+    total = sum(p.weight for p in parts)
+    return sum(p.weight * p.outcome.score for p in parts) / total if total else 0.0
 
 
 def _verdict(parts: Sequence[PartMark]) -> Verdict:

@@ -1,5 +1,7 @@
 """Ready-made parts: a right answer passes, and each kind of wrong one gets its own message."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ from minitvm.edu import (
     visit_order,
     visits,
 )
-from minitvm.edu.bench import Ratio, time_ratio
+from minitvm.edu.bench import MOST_ROUNDS, REPEAT, Ratio, cpu_clock, time_ratio
 from minitvm.edu.checkers import differs, wrong_element
 from minitvm.edu.item import AnswerError, Outcome, Part
 from minitvm.edu.live import call_in_process
@@ -277,9 +279,24 @@ def test_the_ratio_is_that_of_the_best_times() -> None:
     assert time_ratio(int, int, clock(1.0, 3.0, 1.05, 3.2)) == Ratio(3.0, False)
 
 
-def test_a_program_that_differs_from_itself_gives_no_verdict() -> None:
-    assert time_ratio(int, int, clock(1.0, 1.0, 1.5, 1.0)).busy
-    assert time_ratio(int, int, clock(1.0, 4.0, 1.0, 1.0)).busy
+RUNS = 2 * (REPEAT + 1)  # in a round
+
+
+def test_a_few_rounds_that_were_disturbed_do_not_change_the_ratio() -> None:
+    calm, disturbed = [1.0, 3.0] * (RUNS // 2), [1.0, 9.0] * (RUNS // 2)
+    assert time_ratio(int, int, clock(*calm, *calm, *calm, *calm, *calm, *disturbed)).ratio == 3.0
+
+
+def test_rounds_that_differ_give_no_verdict() -> None:
+    rounds = [x for n in range(MOST_ROUNDS) for x in [1.0, 1.0 + n / 10] * (RUNS // 2)]
+    assert time_ratio(int, int, clock(*rounds)).busy
+
+
+def test_the_usual_clock_does_not_count_what_other_programs_take() -> None:
+    timer = cpu_clock()
+    start = timer()
+    time.sleep(0.2)
+    assert timer() - start < 0.1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,7 @@ def test_what_the_machine_prevented_is_graded_again(tmp_path: Path, monkeypatch)
     monkeypatch.setattr(command, "grade_all", never)
     for _ in range(2):
         assert "run it again" in graded(folder, tmp_path / "out")["ann"]["problem"]
-    assert len(count) == 2
+    assert len(count) == 2 * command.ATTEMPTS
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_before_grading(
@@ -207,6 +208,28 @@ def test_what_a_busy_machine_left_open_is_measured_again_and_its_points_are_not_
     assert (second["key"], second["best"]) == ("one", 0.6)
     third = report.write(tmp_path, busy(0.2, "failed"), "two", second)
     assert third["best"] == 0.6
+
+
+def test_what_a_busy_machine_left_open_is_measured_again_later_in_the_run(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    folder = put(tmp_path / "in", f"ann/{NAME}", f"bob/{NAME}", f"eve/{NAME}")
+    order: list[str] = []
+
+    def measured(tasks, jobs=1):
+        for n, task in enumerate(tasks):
+            name = task.submission.student
+            is_open = name == "eve" or (name == "ann" and name not in order)
+            order.append(name)
+            yield n, replace(busy(1.0, "inconclusive" if is_open else "passed"), student=name)
+
+    monkeypatch.setattr(command, "grade_all", measured)
+    graded(folder, tmp_path / "out")
+    assert order == ["ann", "bob", "eve", "ann", "eve", "eve"]
+    assert "1 of them not measured, and not paid for it: eve" in capsys.readouterr().out
+    rows = {name: report.read(tmp_path / "out" / name / "ex00") for name in ("ann", "eve")}
+    assert rows["ann"]["key"]
+    assert rows["eve"]["key"] == ""
 
 
 def test_results_are_replaced_as_a_whole(tmp_path: Path, monkeypatch) -> None:

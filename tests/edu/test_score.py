@@ -33,11 +33,13 @@ def marked(*parts: Part, seeds=(None,)) -> Mark:
         ((PASSED, WRONG, PASSED), 8, "keep going"),
         ((WRONG, PASSED, PASSED), 2, "keep going"),
         ((PASSED, PASSED, WRONG), 9, "keep going"),
-        ((PASSED, PASSED, BUSY), 10, "correct"),
-        ((PASSED, WRONG, BUSY), 7.5, "keep going"),
+        ((PASSED, PASSED, BUSY), 8, "correct"),
+        ((PASSED, WRONG, BUSY), 6, "keep going"),
     ],
 )
-def test_points_are_shares_of_the_parts_that_have_a_verdict(outcomes, points, verdict) -> None:
+def test_points_are_shares_of_all_parts_and_busy_ones_are_not_paid(
+    outcomes, points, verdict
+) -> None:
     kinds = (("correctness", 0.4), ("property", 0.4), ("speed", 0.2))
     found = marked(*(part(*kind, o) for kind, o in zip(kinds, outcomes, strict=True)))
     assert (found.points, found.verdict) == (points, verdict)
