@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from minitvm import testing
 
 REPEAT = 3  # counted runs of each program in a round
-ROUNDS, MOST_ROUNDS = 7, 28
+ROUNDS, MAX_ROUNDS = 7, 28
 SPREAD = 0.05  # the middle half of all rounds must agree this well
 
 
@@ -40,11 +40,11 @@ def time_ratio(
     """Return the ratio of the times, yours / reference: the median of several rounds.
 
     A round runs both programs alternately and compares their best times. Rounds are added until
-    the middle half of them lies within SPREAD; if MOST_ROUNDS do not suffice, the machine is busy.
+    the middle half of them lies within SPREAD; if MAX_ROUNDS do not suffice, the machine is busy.
     """
     clock = timer or cpu_clock()
     ratios: list[float] = []
-    while len(ratios) < MOST_ROUNDS:
+    while len(ratios) < MAX_ROUNDS:
         ratios += [_round(reference, yours, clock) for _ in range(ROUNDS)]
         low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
         if high - low <= SPREAD * middle:

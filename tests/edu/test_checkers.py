@@ -22,7 +22,7 @@ from minitvm.edu import (
     visit_order,
     visits,
 )
-from minitvm.edu.bench import MOST_ROUNDS, REPEAT, Ratio, cpu_clock, time_ratio
+from minitvm.edu.bench import MAX_ROUNDS, REPEAT, Ratio, cpu_clock, time_ratio
 from minitvm.edu.checkers import differs, wrong_element
 from minitvm.edu.item import AnswerError, Outcome, Part
 from minitvm.edu.live import call_in_process
@@ -288,7 +288,7 @@ def test_a_few_rounds_that_were_disturbed_do_not_change_the_ratio() -> None:
 
 
 def test_rounds_that_differ_give_no_verdict() -> None:
-    rounds = [x for n in range(MOST_ROUNDS) for x in [1.0, 1.0 + n / 10] * (RUNS // 2)]
+    rounds = [x for n in range(MAX_ROUNDS) for x in [1.0, 1.0 + n / 10] * (RUNS // 2)]
     assert time_ratio(int, int, clock(*rounds)).busy
 
 
