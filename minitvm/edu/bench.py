@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from minitvm import testing
 
 REPEAT = 3  # counted runs of each program in a round
 ROUNDS, MAX_ROUNDS = 7, 28
-SPREAD = 0.05  # the middle half of all rounds must agree this well
+SPREAD = 0.05  # the scores of the middle half of all rounds must agree this well
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,20 @@ def time_ratio(
     reference: Callable[[], object],
     yours: Callable[[], object],
     timer: Callable[[], float] | None = None,
+    score: Callable[[float], float] = math.log,
 ) -> Ratio:
     """Return the ratio of the times, yours / reference: the median of several rounds.
 
     A round runs both programs alternately and compares their best times. Rounds are added until
-    the middle half of them lies within SPREAD; if MAX_ROUNDS do not suffice, the machine is busy.
+    score(ratio) agrees within SPREAD in the middle half of them; if it still does not in
+    MAX_ROUNDS, the machine is busy.
     """
     clock = timer or cpu_clock()
     ratios: list[float] = []
     while len(ratios) < MAX_ROUNDS:
         ratios += [_round(reference, yours, clock) for _ in range(ROUNDS)]
         low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-        if high - low <= SPREAD * middle:
+        if abs(score(high) - score(low)) <= SPREAD:
             return Ratio(middle, False)
     return Ratio(statistics.median(ratios), True)
 
@@ -56,4 +59,4 @@ def _round(
     reference: Callable[[], object], yours: Callable[[], object], clock: Callable[[], float]
 ) -> float:
     best = testing.interleaved({"reference": reference, "yours": yours}, REPEAT, clock)
-    return best["yours"] / max(best["reference"], 1e-9)
+    return max(best["yours"], 1e-9) / max(best["reference"], 1e-9)

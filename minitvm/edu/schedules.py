@@ -347,7 +347,7 @@ def speed(
         inputs = random_inputs(tensors, rng)
         yours, got = _timed(s, tensors, inputs, target)
         theirs, want = _timed(reference(*expanded(args)), tensors, inputs, target)
-        times = time_ratio(theirs, yours)
+        times = time_ratio(theirs, yours, score=partial(_speed_score, ratio=ratio, worst=worst))
         for mine, right in zip(got, want, strict=True):  # the timed run must have done the work
             if wrong := wrong_element(mine, right, LOOSE, LOOSE, shapes(inputs), why):
                 return wrong
@@ -378,8 +378,13 @@ def timed_outcome(times: Ratio, ratio: float, why: str, worst: float = 10.0) -> 
     if times.busy:
         reason = "the machine is busy: two runs of the same program differ too much"
         return Outcome("inconclusive", 0.0, "", got=reason)
-    if times.ratio <= ratio:
+    score = _speed_score(times.ratio, ratio, worst)
+    if score == 1:
         return PASSED
-    score = max(0.0, (1 / times.ratio - 1 / worst) / (1 / ratio - 1 / worst))
     expected = f"at most {ratio:g} times the time of the reference"
     return failed("too-slow", expected, f"{times.ratio:.3g} times", why=why, score=score)
+
+
+def _speed_score(got: float, ratio: float, worst: float) -> float:
+    """Return 1 up to `ratio`; above it, the score falls linearly in 1 / got, to 0 at `worst`."""
+    return 1.0 if got <= ratio else max(0.0, (1 / got - 1 / worst) / (1 / ratio - 1 / worst))

@@ -100,7 +100,7 @@ def test_a_loop_program_that_does_nothing_has_no_few_misses(kind: str) -> None:
 
 
 def test_what_is_timed_must_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_both(reference, yours) -> Ratio:
+    def run_both(reference, yours, score) -> Ratio:
         reference()
         yours()
         return Ratio(0.1, True)

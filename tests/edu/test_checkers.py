@@ -292,6 +292,11 @@ def test_rounds_that_differ_give_no_verdict() -> None:
     assert time_ratio(int, int, clock(*rounds)).busy
 
 
+def test_rounds_that_differ_but_earn_the_same_give_a_verdict() -> None:
+    rounds = [x for n in range(MAX_ROUNDS) for x in [1.0, 1.0 + n / 10] * (RUNS // 2)]
+    assert not time_ratio(int, int, clock(*rounds), lambda ratio: min(1.0, 9 / ratio)).busy
+
+
 def test_the_usual_clock_does_not_count_what_other_programs_take() -> None:
     timer = cpu_clock()
     start = timer()
