@@ -41,8 +41,8 @@ class Tile:
         return self.block // self.each
 
 
-SMALL, LARGE = Tile(32, 4), Tile(128, 8, double=True)
-BLOCKS = 64  # large tiles are worth while if there are enough to keep most of a GPU busy
+SMALL, MEDIUM, LARGE = Tile(32, 4), Tile(64, 4), Tile(128, 8, double=True)
+BLOCKS = 48  # larger tiles are worth while if there are enough to keep much of a GPU busy
 
 
 def tile_of(op: te.ComputeOp, choose: Choose | None = None) -> Tile | None:
@@ -57,9 +57,11 @@ def tile_of(op: te.ComputeOp, choose: Choose | None = None) -> Tile | None:
     if min(rows, columns) < SMALL.block // 2 or depth < SMALL.depth:
         return None
     batch = math.prod(n for a in op.axis[:-2] if isinstance(n := a.extent, int))
-    blocks = batch * -(-rows // LARGE.block) * -(-columns // LARGE.block)
-    large = blocks >= BLOCKS and min(rows, columns) >= LARGE.block
-    tile = LARGE if large else SMALL
+    tile = SMALL
+    for larger in (MEDIUM, LARGE):
+        blocks = batch * math.prod(-(-n // larger.block) for n in (rows, columns))
+        if blocks >= BLOCKS and min(rows, columns) >= larger.block:
+            tile = larger
     if choose is None:
         return tile
     tiles, each, depths = (16, 32, 64, 128), (4, 8), (4, 8, 16)

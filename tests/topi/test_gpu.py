@@ -128,16 +128,21 @@ def test_other_operators(name: str) -> None:
     check(OTHERS[name])
 
 
-def test_a_large_product_has_larger_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+LARGE = {
+    "matmul": case(topi.matmul, (128, 20), (20, 132)),
+    "conv2d": case(topi.conv2d, (1, 4, 12, 12), (130, 4, 3, 3), padding=1),
+    "medium matmul": case(topi.matmul, (64, 20), (20, 101)),
+    "medium conv2d": case(topi.conv2d, (1, 9, 9, 4), (3, 3, 4, 66), padding=1, layout="NHWC"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_product_has_larger_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_tiles, "BLOCKS", 1)
-    for make in (
-        case(topi.matmul, (128, 20), (20, 132)),
-        case(topi.conv2d, (1, 4, 12, 12), (130, 4, 3, 3), padding=1),
-    ):
-        f, report = check(make)
-        (kernel,) = report.kernels
-        assert kernel.launch.threads == 256
-        assert "% 2" in str(f.func)  # double buffers
+    f, report = check(LARGE[name])
+    (kernel,) = report.kernels
+    assert kernel.launch.block == (16, 16, 1)
+    assert ("k_outer + 1 <" in str(f.func)) == (not name.startswith("medium"))  # double buffers
 
 
 @compiles
