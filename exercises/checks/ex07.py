@@ -109,7 +109,8 @@ def factors(rng):
 
 def report_of(s, tensors, watch=None):
     arrays = [np.zeros(t.shape, t.dtype) for t in tensors]
-    return build(s, tensors, target=SIM).check(*arrays, watch=watch)
+    f = build(s, tensors, target=SIM)
+    return f.check(*arrays, watch=watch)  # pyright: ignore[reportCallIssue]  on the GPU only
 
 
 def counted(s, tensors, space):
