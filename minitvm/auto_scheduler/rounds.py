@@ -94,7 +94,7 @@ class TasksOutcome:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        sim = self.outcomes[0].task.target.sim
+        sim = any(o.task.target.sim for o in self.outcomes)
         head = "  Cycles (model)    (FLOP/cycle)" if sim else "  Latency (ms)  Speed (GFLOPS)"
         yield f"  ID  Task                                      Calls{head}  Trials  x Default"
         for n, outcome in enumerate(self.outcomes):
@@ -110,7 +110,7 @@ class TasksOutcome:
             yield f"{n:4}  is not tuned: {why.splitlines()[0]}"
         yield from dict.fromkeys(o.unsaved for o in self.outcomes if o.unsaved)
         trials = sum(len(o.trials) for o in self.outcomes)
-        total = _total(self.outcomes[0].task, self.latency)
+        total = _total(self.latency, sim)
         yield (
             f"Estimated total latency: {total}  Trials: {trials}  "
             f"Used time: {self.seconds:.0f} s  {ENDS[self.ended]}"
@@ -165,16 +165,16 @@ class TasksLine:
         left = f", {event.elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
         name = self.started.tasks[event.task].name
         self.bar.n = round(STEPS * done)
-        latency = _total(self.started.tasks[0], event.latency)
+        latency = _total(event.latency, self.started.tasks[0].target.sim)
         self.bar.unit = f"{latency}, {trials} trials, {name}{left}"
         self.bar.refresh()
 
 
-def _total(task: tune.Task, latency: float) -> str:
-    """Format the latency of the networks; `task` has the unit of all tasks."""
+def _total(latency: float, sim: bool) -> str:
+    """Format the latency of the networks, in modelled cycles if all tasks have them."""
     if not math.isfinite(latency):
         return "-"
-    return tune.cost_text(task, latency) if task.target.sim else f"{latency * 1e3:.3f} ms"
+    return f"{latency:,.0f} modelled cycles" if sim else f"{latency * 1e3:.3f} ms"
 
 
 def _gain(gain: tune.Gain | None) -> str:
