@@ -16,7 +16,7 @@ from minitvm import driver, lowering, runtime, simt, te, tensor, tir
 from minitvm.base import BuildError, DType, LoweringError
 from minitvm.schedule import Bind, is_virtual
 from minitvm.testing import difference
-from tests.codegen.gpu.programs import barriers, without_barrier
+from tests.codegen.gpu.programs import barriers, without
 
 from .gpu import random_gpu_schedule
 from .make import EXTENTS, random_program
@@ -339,7 +339,7 @@ def _on_gpu(case: Case, tally: Tally) -> CaseResult:
     _run(case, GPU, function)
     tally.ran = tally.taken.copy()
     count = min(barriers(function.func), PATIENCE // max(cost, 1))  # one run for each
-    spare = sum(not _misses(case, without_barrier(function.func, n)) for n in range(count))
+    spare = sum(not _misses(case, without(function.func, n)) for n in range(count))
     return CaseResult(
         case.seed, "ok", "", "", tally, (GPU,), certain=case.certain, barriers=count, spare=spare
     )
