@@ -41,7 +41,7 @@ def write(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        with open(new, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -18,17 +18,18 @@ from minitvm.workers import seccomp, wall, wall_fault
 from .attacks.programs import LOUD, QUIET
 
 MACHINE = platform.machine()
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has walls")
 namespaces = pytest.mark.skipif(bool(wall_fault()), reason=f"no namespaces: {wall_fault()}")
 filters = pytest.mark.skipif(not seccomp.can_refuse_system_calls(), reason="no seccomp here")
 
 ROOT_WITHOUT_NAMESPACES = {"reads the passwords", "becomes root", "has capabilities"}
 THROUGH = {  # what each tier does not hold; docs/instructor.md says the same in words
-    "namespaces": set() if os.geteuid() == 0 else {"makes five thousand files"},
+    "namespaces": set() if IS_ROOT else {"makes five thousand files"},
     "kernel rules": {
         "sees the names of files", "sees that a file is there", "sees other processes",
         "makes five thousand files", "writes 256 MB",
-    } | (ROOT_WITHOUT_NAMESPACES if os.geteuid() == 0 else set()),
+    } | (ROOT_WITHOUT_NAMESPACES if IS_ROOT else set()),
 }  # fmt: skip
 
 
