@@ -62,7 +62,7 @@ def test_the_simulated_gpu_is_timed_in_all_modes(tmp_path: Path) -> None:
     run("simulator.py", "64, 16x16 threads", "--quick", "--json", str(file))
     (row,) = json.loads(file.read_text())["rows"]
     assert (row["case"], row["unit"]) == ("64, 16x16 threads", "ms")
-    assert set(row["peers"]) == {"values", "races", "counts"}
+    assert set(row["peers"]) == {"values", "races", "counts", "generators"}
 
 
 def test_kernels_are_compiled_or_the_message_says_how_to(tmp_path: Path) -> None:

@@ -53,8 +53,6 @@ import math
 
 import numpy as np
 from numba import cuda
-
-from minitvm.runtime.gpu_access import {}
 """
 
 
@@ -88,7 +86,8 @@ def emit_cuda(f: tir.PrimFunc) -> str:
     text = "\n\n\n".join(parts)
     helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
     used = ", ".join(name for name in ACCESSES if f"{name}(" in helpers + text)
-    return f"{HEAD.format(used)}{helpers}\n\n{text}\n\n\n{launch}\n"
+    imports = f"\nfrom minitvm.runtime.gpu_access import {used}\n" if used else ""
+    return f"{HEAD}{imports}{helpers}\n\n{text}\n\n\n{launch}\n"
 
 
 def _launch(printer: CudaPrinter, kernel: tir.Stmt) -> tuple[str, str, str]:
