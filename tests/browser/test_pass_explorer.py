@@ -40,9 +40,11 @@ def test_the_panes_scroll_together(show) -> None:
     page = show("viz.PassExplorer(*matmul(8))")
     page.add_style_tag(content=".mtvm-lines { max-height: 60px !important; max-width: 120px; }")
     left, right = page.locator(".mtvm-visual .mtvm-lines").all()
-    place = "e => [e.scrollTop, e.scrollLeft]"
-    for moved, other in ((left, right), (right, left)):
+    together = "([a, b, n]) => a.scrollTop > n && b.scrollTop === a.scrollTop"
+    together += " && b.scrollLeft === a.scrollLeft"
+    for moved, other, least in ((left, right, 30), (right, left, 50)):
         moved.hover()
         page.mouse.wheel(20, 40)
-        page.wait_for_function("e => e.scrollTop > 30", arg=other.element_handle())
-        assert moved.evaluate(place) == other.evaluate(place)
+        page.wait_for_function(
+            together, arg=[moved.element_handle(), other.element_handle(), least]
+        )
