@@ -42,9 +42,8 @@ from .state import State, Tiles
 DATA_LEVELS, SUM_LEVELS = 5, 3
 LONGEST = 16  # iterations of the innermost data loop of a thread
 WIDTHS = (1, 2, 4)  # elements that a thread fetches at once
-MAX_THREADS = 1024  # results; with more of them, a sum needs no other threads
+MAX_RESULTS = 1024  # with more of them, a sum needs no other threads
 SHARING = (16, 32, 64, 128, 256)  # threads that share a sum
-WARP = 32
 
 
 # --- always inline -------------------------------------------------------------------------------
@@ -74,8 +73,8 @@ def can_share(state: State, stage: str, target: Target) -> bool:
         return False
     results, terms = analysis.points(op), analysis.terms(op)
     if analysis.has_data_reuse(op):
-        return results <= MAX_THREADS and results < terms
-    return terms > WARP
+        return results <= MAX_RESULTS and results < terms
+    return terms > schedule.WARP
 
 
 def share(state: State, stage: str, target: Target) -> Iterator[Branch]:
@@ -113,12 +112,12 @@ def tile(state: State, stage: str, target: Target) -> Iterator[Branch]:
     thread = _bound(new, consumer, outer[:3])
     new.s[stage].compute_at(new.s[consumer], thread)
     new.s[stage].set_scope("local")
-    own = levels_of(new, stage, op.axis, knobs, [(3,), (4,)])
+    inner = levels_of(new, stage, op.axis, knobs, [(3,), (4,)])
     reduce = levels_of(new, stage, op.reduce_axis, sums, [(0,), (1,), (2,)])
-    order = [reduce[0], reduce[1], own[0], reduce[2], own[1]]
+    order = [reduce[0], reduce[1], inner[0], reduce[2], inner[1]]
     new.s[stage].reorder(*chain(*order))
-    levels = tuple(map(tuple, (*outer[:-1], *own)))
-    new.tiles[stage] = Tiles(tuple(knobs), levels, consumer, 3, tuple(own[1]), tuple(outer[-1]))
+    levels = tuple(map(tuple, (*outer[:-1], *inner)))
+    new.tiles[stage] = Tiles(tuple(knobs), levels, consumer, 3, tuple(inner[1]), tuple(outer[-1]))
     sizes = [(n, 2) for n in knobs if n is not None]
     for t in _inputs(op) if op.reduce_axis else ():
         _fetch(new, stage, t, reduce[0][-1], sizes)

@@ -28,7 +28,7 @@ OURS = (*TABLES, "feedback.md", "feedback.html", "results.json")  # no student i
 PLAIN = re.compile(r"[\w(](?:[\w ().@+,=&'-]*[\w)'+-])?")
 OTHER = re.compile(r"[^\w ().@+,=&'-]")
 LONGEST = 100  # bytes of one part of a name
-MOST_PARTS = 8
+MAX_PARTS = 8
 LOCK = ".lock"
 
 
@@ -88,7 +88,7 @@ def label(name: str) -> str:
     "ann" -> "ann"; "b/c" -> "b/c"; ".." -> "__~fb80b5d9"; "summary.md" -> "summary.md~66a2a9fe"
     """
     parts = name.split("/")
-    if len(parts) > MOST_PARTS:
+    if len(parts) > MAX_PARTS:
         return quoted(name)
     return "/".join(part if _is_plain(part) else quoted(part) for part in parts)
 

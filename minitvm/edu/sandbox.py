@@ -87,11 +87,13 @@ def tier() -> Tier:
 
 def about_tier() -> str:
     """Return one or two lines for the instructor: the wall in use, and what it does not hold."""
-    found, why = tier(), workers.wall_fault()
-    if found == "namespaces":
+    strongest, why = tier(), workers.wall_fault()
+    if strongest == "namespaces":
         return "wall: namespaces (bubblewrap), seccomp, Landlock; each notebook on its own"
     reason = f"; no namespaces: {why}" if why else ""
-    return f"wall: {found}{reason}\nit does not hold: {NOT_HELD[found]} (docs/instructor.md)"
+    return (
+        f"wall: {strongest}{reason}\nit does not hold: {NOT_HELD[strongest]} (docs/instructor.md)"
+    )
 
 
 def _has_kernel_rules() -> bool:

@@ -83,7 +83,9 @@ def _local_words(kernel: tir.Stmt) -> int:
     """Return the size of a thread's own arrays in words of 4 bytes, the size of a register."""
     arrays = {s.buffer: None for s in tir.every(kernel) if isinstance(s, tir.Allocate)}
     words = 0
-    for b in (b for b in arrays if b.scope == simt.SCOPE or b.scope.partition(".")[0] == "local"):
+    for b in (
+        b for b in arrays if b.scope == simt.SCOPE or schedule.scope_kind(b.scope) == "local"
+    ):
         size = simt.local_elements(b)
         words += math.ceil(size * b.dtype.bytes / 4) if isinstance(size, int) else 0
     return words

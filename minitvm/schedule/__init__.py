@@ -56,8 +56,10 @@ from .threads import (
     THREADS,
     WARP,
     check_tag,
+    is_hardware,
     is_shared_by,
     is_virtual,
+    scope_kind,
     scope_rank,
     thread_rank,
 )

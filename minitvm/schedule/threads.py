@@ -24,6 +24,16 @@ def is_virtual(tag: str) -> bool:
     return tag in VIRTUAL
 
 
+def is_hardware(tag: str) -> bool:
+    """Return whether `tag` names blocks or threads of the hardware; "" names none."""
+    return bool(tag) and not is_virtual(tag)
+
+
+def scope_kind(scope: str) -> str:
+    """Return the memory of a scope: "shared" for "shared", "local" for "local.acc_buffer"."""
+    return scope.partition(".")[0]
+
+
 def thread_rank(tag: str) -> int:
     """Return 0 if `tag` names blocks, 1 if it names the hardware or virtual threads of a block."""
     return 0 if tag in BLOCKS else 1
@@ -31,7 +41,7 @@ def thread_rank(tag: str) -> int:
 
 def scope_rank(scope: str) -> int:
     """Return the rank of a memory scope: 0 if all threads share it, up to 3 if each has its own."""
-    return RANKS[scope.partition(".")[0]]
+    return RANKS[scope_kind(scope)]
 
 
 def is_shared_by(scope: str, tag: str) -> bool:
@@ -40,6 +50,6 @@ def is_shared_by(scope: str, tag: str) -> bool:
     The threads of a block share "shared" memory; along threadIdx.x, at most WARP threads share
     "warp" memory.
     """
-    if scope.partition(".")[0] == "warp" and tag == "threadIdx.x":
+    if scope_kind(scope) == "warp" and tag == "threadIdx.x":
         return True
     return scope_rank(scope) <= thread_rank(tag)

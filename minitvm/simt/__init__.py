@@ -18,7 +18,15 @@ from .cycles import (
 )
 from .instructions import MATH
 from .kernel import ASYNC, ASYNC_WAIT, BARRIER, WARP_BARRIER
-from .occupancy import MAX_WARPS, block_limits, resident_blocks, warps_of
+from .occupancy import (
+    MAX_ALONG,
+    MAX_SHARED,
+    MAX_THREADS,
+    MAX_WARPS,
+    block_limits,
+    resident_blocks,
+    warps_of,
+)
 from .report import (
     RACES,
     AccessCounts,

@@ -78,21 +78,21 @@ def kernel_cycles(kernel: KernelReport) -> Cycles:
     blocks, warps = launch.blocks, launch.warps
     registers = REGISTERS + -(-kernel.local // 4)
     resident = resident_blocks(launch.threads, min(registers, MAX_REGISTERS), kernel.shared)
-    held = max(1, min(resident, -(-blocks // MULTIPROCESSORS)))
+    together = max(1, min(resident, -(-blocks // MULTIPROCESSORS)))
     requests = sum(a.requests for a in kernel.accesses)
     sectors = sum(a.sectors for a in kernel.accesses)
     wavefronts = sum(a.wavefronts for a in kernel.accesses)
     in_memory = max(0.0, 1 - MAX_REGISTERS / registers)  # the share of arrays that is spilled
     issued = (kernel.instructions + requests) * (1 + 2 * in_memory)
     wavefronts += int(kernel.instructions * in_memory)
-    uneven = -(-held * warps // PARTITIONS) * PARTITIONS / (held * warps)
+    uneven = -(-together * warps // PARTITIONS) * PARTITIONS / (together * warps)
     parts = {
-        "issue": held * issued / blocks / PARTITIONS * uneven,
-        "shared": held * wavefronts / blocks,
-        "global": held * sectors / blocks / SECTORS,
+        "issue": together * issued / blocks / PARTITIONS * uneven,
+        "shared": together * wavefronts / blocks,
+        "global": together * sectors / blocks / SECTORS,
         "latency": _latency(kernel, issued / blocks / warps),
     }
-    rounds = -(-blocks // (MULTIPROCESSORS * held))
+    rounds = -(-blocks // (MULTIPROCESSORS * together))
     device = sectors / DEVICE
     total = LAUNCH + max(rounds * max(parts.values()), device)
     return Cycles(kernel.name, total, parts, device, rounds, resident)

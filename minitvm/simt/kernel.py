@@ -57,7 +57,7 @@ class Kernel(Values):
         watch: Watch | None = None,
     ) -> None:
         loops = [s for s in tir.every(body) if isinstance(s, tir.For)]
-        super().__init__({s.var: s.thread for s in loops if _is_hardware(s)})
+        super().__init__({s.var: s.thread for s in loops if schedule.is_hardware(s.thread)})
         self.memories = dict(memories)
         self.report = KernelReport(name, launch)
         self.launch, self.printer, self.races, self.counters = launch, printer, races, counters
@@ -472,7 +472,3 @@ class _Copy(NamedTuple):
     lanes: Lanes
     at: Any
     new: Any
-
-
-def _is_hardware(s: tir.For) -> bool:
-    return s.kind == "bind" and not schedule.is_virtual(s.thread)

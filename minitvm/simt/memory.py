@@ -28,7 +28,7 @@ class Memory:
 
     def __init__(self, buffer: tir.Buffer, size: int) -> None:
         self.buffer, self.size = buffer, size
-        self.scope = buffer.scope.partition(".")[0]
+        self.scope = schedule.scope_kind(buffer.scope)
         self.data: Array = np.empty(0, buffer.dtype.numpy)
         self.written: npt.NDArray[np.bool_] | None = None
         self.shadow: Shadow | None = None

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor can hold at a time.
+"""What a GPU can launch, and how many blocks of a kernel a multiprocessor holds at a time.
 
 The numbers are those of sm_90 (H100, H200). Source: NVIDIA's Hopper Tuning Guide, section
 Occupancy, and the table of technical specifications by compute capability in the CUDA C++
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from minitvm import schedule
 
-MAX_WARPS, MAX_BLOCKS = 64, 32
+MAX_THREADS = 1024  # of a block
+MAX_ALONG = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
+MAX_SHARED = 48 << 10  # bytes of a block that every GPU has
+MAX_WARPS, MAX_BLOCKS = 64, 32  # of a multiprocessor
 PARTITIONS = 4  # a warp lives in one of them; each has a quarter of the registers
 PARTITION_REGISTERS = 1 << 14
 REGISTER_UNIT = 256  # registers are allocated to a warp in such portions
@@ -33,9 +36,9 @@ def block_limits(threads: int, registers: int, shared: int) -> dict[str, int]:
     """
     warps = warps_of(threads)
     of_a_warp = _up(max(1, registers) * schedule.WARP, REGISTER_UNIT)
-    held = PARTITION_REGISTERS // of_a_warp * PARTITIONS
+    warps_at_a_time = PARTITION_REGISTERS // of_a_warp * PARTITIONS
     return {
-        "registers": held // _up(warps, PARTITIONS),
+        "registers": warps_at_a_time // _up(warps, PARTITIONS),
         "shared memory": SHARED_BYTES // _up(shared + RESERVED_SHARED, SHARED_UNIT),
         "warps": MAX_WARPS // warps,
         "blocks": MAX_BLOCKS,

@@ -137,8 +137,8 @@ class TensorKernel(Kernel):
         f = core.FRAGMENTS[core.IN_MEMORY[name]]
 
         def run(frame: Frame) -> None:
-            held = self.registers(operands[1], frame, "c", text)
-            values = self.known(registers, held, text)
+            sums = self.registers(operands[1], frame, "c", text)
+            values = self.known(registers, sums, text)
             first, step = self.first(start(frame), text), stride(frame)
             for r in range(f.registers):
                 index = (first + f.rows[:, r] * step + f.columns[:, r]).reshape(-1)
@@ -165,11 +165,11 @@ class TensorKernel(Kernel):
         counts, batch, active = self.report.accesses[number], self.batch, self.batch.active
         chosen = batch.of(batch.slot) % schedule.WARP < lanes
         batch.active = batch.chosen(chosen)
-        found = cost(memory.scope, index[chosen], batch, memory.buffer.dtype.bytes, width)
+        spent = cost(memory.scope, index[chosen], batch, memory.buffer.dtype.bytes, width)
         batch.active = active
         counts.runs += 1
         counts.lanes += int(chosen.sum())
-        counts.requests += found.requests
-        counts.sectors += found.sectors
-        counts.needed += found.needed
-        counts.wavefronts += found.wavefronts
+        counts.requests += spent.requests
+        counts.sectors += spent.sectors
+        counts.needed += spent.needed
+        counts.wavefronts += spent.wavefronts

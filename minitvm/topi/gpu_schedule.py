@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from minitvm import te, tensor, tir
+from minitvm import schedule, te, tensor, tir
 
 from .gpu_tiles import schedule_tiles, tile_of
 from .loops import row_members
@@ -16,7 +16,6 @@ from .tensor_cores import schedule_tensor_cores, warp_tile_of
 
 THREADS = 256  # of a block, where nothing else decides
 MANY = 4096  # results that keep a GPU busy with one thread each
-WARP = 32
 FIRST_WITH_CORES = 80  # sm_80 has asynchronous copies, and mma for float16 and bfloat16
 FAST_BYTES = 32 << 10  # shared memory that the rows of a block may take
 
@@ -70,7 +69,7 @@ def _rows(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str])
 
 
 def _other(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:
-    if op.reduction is not None and _length(op) >= WARP:
+    if op.reduction is not None and _length(op) >= schedule.WARP:
         if _folds_rows(op):
             schedule_sums_of_rows(stage, op)
             return {stage.name}
@@ -103,8 +102,8 @@ def schedule_elements(
 
 def schedule_sums_of_rows(stage: te.StageView, op: te.ComputeOp) -> None:
     """Let the threads of a warp reduce a row together; those of a block if there are few rows."""
-    few = _length(op) >= THREADS * 8 and _results(op) <= MANY // WARP
-    threads = THREADS if few else WARP
+    few = _length(op) >= THREADS * 8 and _results(op) <= MANY // schedule.WARP
+    threads = THREADS if few else schedule.WARP
     inner = stage.split(stage.fuse(*reduce_axes_of(stage)), threads)[1]
     stage.bind(inner, te.thread_axis("threadIdx.x"))
     if op.axis:
@@ -116,9 +115,9 @@ def schedule_sums_of_rows(stage: te.StageView, op: te.ComputeOp) -> None:
 
 def schedule_sums_of_columns(stage: te.StageView) -> None:
     """Let a warp read neighbouring columns, and several warps reduce parts of them."""
-    part = stage.split(stage.fuse(*reduce_axes_of(stage)), THREADS // WARP)[1]
+    part = stage.split(stage.fuse(*reduce_axes_of(stage)), THREADS // schedule.WARP)[1]
     stage.bind(part, te.thread_axis("threadIdx.y"))
-    block, column = stage.split(stage.fuse(*axes_of(stage)), WARP)
+    block, column = stage.split(stage.fuse(*axes_of(stage)), schedule.WARP)
     stage.bind(block, te.thread_axis("blockIdx.x"))
     stage.bind(column, te.thread_axis("threadIdx.x"))
 
@@ -127,7 +126,7 @@ def schedule_rows(out: te.StageView, members: list[te.StageView]) -> set[str]:
     """Let a block compute a row of `out` with all that the row needs; return the stages' names."""
     *outer, last = axes_of(out)
     assert isinstance(last.extent, int)
-    threads = min(THREADS, WARP << (last.extent // (4 * WARP)).bit_length())
+    threads = min(THREADS, schedule.WARP << (last.extent // (4 * schedule.WARP)).bit_length())
     row = out.fuse(*outer)
     out.bind(row, te.thread_axis("blockIdx.x"))
     out.bind(out.split(last, threads)[1], te.thread_axis("threadIdx.x"))

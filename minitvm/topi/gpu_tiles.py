@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from minitvm import schedule, te, tensor, tir
+from minitvm import schedule, simt, te, tensor, tir
 
 from .options import Choose, options_of
 from .stages import axes_of, epilogue_through, is_product, reduce_axes_of
 
-WARP = 32
 WIDE = 4  # elements that a thread loads or stores at once
 Axes: TypeAlias = Sequence[te.Axis]
 
@@ -169,8 +168,8 @@ def _fetch(
     assert isinstance(operand, te.Tensor)
     k_last = isinstance(load.indices[-1], te.Axis) and load.indices[-1].kind == "reduce"
     source = s[operand]
-    own = isinstance(source.op, te.ComputeOp) and not source.is_output
-    if own and schedule.readers(s.state)[source.name] == [registers.name]:
+    computed = isinstance(source.op, te.ComputeOp) and not source.is_output
+    if computed and schedule.readers(s.state)[source.name] == [registers.name]:
         source.set_scope("shared")
         shared, together = source, 1
     else:
@@ -180,7 +179,9 @@ def _fetch(
         axes = tuple(a.name for a in axes_of(shared))
         layout = (*axes[:-2], axes[-1], axes[-2])
         s.apply(schedule.TransformLayout(shared.name, axes, layout))
-        shared.storage_align(axes_of(shared)[-1], WARP, WIDE)  # neighbours along k in other banks
+        shared.storage_align(
+            axes_of(shared)[-1], simt.BANKS, WIDE
+        )  # neighbours along k in other banks
     near = s[s.cache_read(shared.op.output(0), "local", [registers])]
     near.compute_at(registers, loops[1])
     if wide > 1:

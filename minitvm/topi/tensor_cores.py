@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from minitvm import simt, te, tensor, tir
+from minitvm import schedule, simt, te, tensor, tir
 
 from .stages import axes_of, is_product, reads, reduce_axes_of
 
 M, N, K = 16, 8, 16
-WARP = 32
 FRAGMENT = simt.SCOPE
 DTYPES = ("float16", "bfloat16")
 ROW_BYTES = 16  # what a thread copies at once, and ldmatrix reads from a row
@@ -205,7 +204,7 @@ def _copy(view: te.StageView, sums: te.StageView, ko: te.Axis, tile: WarpTile) -
     view.storage_align(axes_of(view)[0], 2 * wide, wide)
     rest, inner = view.split(view.fuse(*axes_of(view)), wide)
     view.vectorize(inner)
-    rest, tx = view.split(rest, WARP)
+    rest, tx = view.split(rest, schedule.WARP)
     _, ty = view.split(rest, tile.warps)
     view.bind(ty, te.thread_axis("threadIdx.y"))
     view.bind(tx, te.thread_axis("threadIdx.x"))

@@ -15,7 +15,7 @@ from minitvm import schedule, simt
 
 from .affine import Num
 from .kernel import Floats
-from .legal_gpu import is_hardware, kernels, threads
+from .legal_gpu import kernels, threads
 from .operations import OPERATIONS
 from .statements import Access, Batch, Statement
 
@@ -39,7 +39,7 @@ def _kernel(kernel: Sequence[Statement], scopes: Mapping[str, str]) -> Floats:
     issued, waits = np.zeros(1), np.zeros(1)
     requests = {"global": np.zeros(1), "shared": np.zeros(1)}
     for s in kernel:
-        times = _product([x.extent for x in s.loops if not is_hardware(x.thread)])
+        times = _product([x.extent for x in s.loops if not schedule.is_hardware(x.thread)])
         wide = _product([x.extent for x in s.loops if x.kind == "vectorize"])
         issued = issued + times * _arithmetic(s)
         for a in s.accesses:
@@ -51,17 +51,17 @@ def _kernel(kernel: Sequence[Statement], scopes: Mapping[str, str]) -> Floats:
                 waits = waits + times / wide * a.read * simt.LATENCIES[scope] / simt.AHEAD
         if s.scope == "shared":
             around = s.loops[: s.allocated_in]
-            filled = _product([x.extent for x in around if not is_hardware(x.thread)])
+            filled = _product([x.extent for x in around if not schedule.is_hardware(x.thread)])
             waits = waits + 2 * simt.BARRIER_CYCLES * filled
-    held = np.ceil(blocks / simt.MULTIPROCESSORS)
-    held = np.minimum(held, np.maximum(1, simt.MAX_WARPS // warps))
+    resident = np.ceil(blocks / simt.MULTIPROCESSORS)
+    resident = np.minimum(resident, np.maximum(1, simt.MAX_WARPS // warps))
     parts = (
-        held * warps * issued / 4,
-        held * warps * requests["shared"],
-        held * warps * requests["global"] * COALESCED / simt.SECTORS,
+        resident * warps * issued / 4,
+        resident * warps * requests["shared"],
+        resident * warps * requests["global"] * COALESCED / simt.SECTORS,
         issued * simt.DEPENDENT + waits,
     )
-    rounds = np.ceil(blocks / (simt.MULTIPROCESSORS * held))
+    rounds = np.ceil(blocks / (simt.MULTIPROCESSORS * resident))
     return simt.LAUNCH + rounds * np.maximum.reduce(np.broadcast_arrays(*parts))
 
 
@@ -75,7 +75,7 @@ def _product(extents: Sequence[Num]) -> Floats:
 
 def _scope(a: Access, scopes: Mapping[str, str]) -> str:
     """Return the memory of an access; arguments are in global memory."""
-    return scopes.get(a.buffer, "global").partition(".")[0]
+    return schedule.scope_kind(scopes.get(a.buffer, "global"))
 
 
 def _arithmetic(s: Statement) -> int:

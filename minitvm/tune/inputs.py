@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from minitvm import lowering, runtime, tir
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, MeasureError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 STEPS = 8  # how many rounding errors of one operation a result may contain
@@ -123,6 +123,38 @@ def _iterations(around: Sequence[tir.Stmt]) -> float:
     """Return an upper bound of how often the loops among `around` run what they enclose."""
     loops = (s for s in around if isinstance(s, tir.For))
     return math.prod(max(0, tir.upper_bound(s.extent)) for s in loops)
+
+
+def expected_of(
+    run: Callable[[Sequence[Array]], list[Array]],
+    inputs: Sequence[Array],
+    by: float | None,
+    *,
+    drawn: bool,
+) -> tuple[Sequence[Array], list[Array], list[Array]]:
+    """Run the reference; return the inputs, its outputs, and the largest errors of programs.
+
+    Random inputs have negative numbers, because otherwise max(x, 0) would do nothing. If that makes
+    outputs NaN or infinite, as with sqrt(x), the absolute values are the inputs.
+
+    run     computes the outputs of the reference from inputs
+    by      the tolerance of the reference; None if outputs are not compared: there are no errors
+    drawn   whether the inputs were drawn, so that others may take their place
+    """
+    outputs = run(inputs)
+    if drawn and not _finite(outputs):
+        inputs = [np.abs(a) for a in inputs]
+        outputs = run(inputs)
+    if by is None:
+        return inputs, outputs, []
+    if not _finite(outputs):
+        why = "its outputs have NaN or infinite elements, which cannot be compared"
+        raise MeasureError("the reference program", why, "other inputs=[...]; or check=False")
+    return inputs, outputs, largest_errors(outputs, map(run, moved(inputs, by)), by)
+
+
+def _finite(arrays: Iterable[Array]) -> bool:
+    return all(np.isfinite(a).all() for a in arrays)
 
 
 def moved(inputs: Sequence[Array], by: float) -> Iterator[list[Array]]:

@@ -17,21 +17,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from minitvm import schedule
+from minitvm import schedule, simt
 from minitvm.base import Target
 
 from .affine import Num
 from .space import Mask
 from .statements import Batch, Loop, Statement
 
-MAX_THREADS = 1024  # in a block
-MAX_Z = 64  # along threadIdx.z
-MAX_SHARED = 48 << 10  # bytes of a block
 MAX_ARRAYS = 4 * 224  # bytes of the arrays of a thread: its 255 registers without addresses
 MAX_VIRTUAL = 16
-MAX_STEPS = (
-    1 << 14
-)  # statements that all threads of a batch run at once: about a second to simulate
+MAX_STEPS = 1 << 14  # statements that all threads of a batch run: about a second to simulate
 
 
 def launchable(batch: Batch, target: Target) -> Mask:
@@ -41,8 +36,9 @@ def launchable(batch: Batch, target: Target) -> Mask:
     for kernel in kernels(batch.statements):
         sizes = threads(kernel)
         block = math.prod(n for tag, n in sizes.items() if tag in schedule.THREADS)
-        legal &= np.asarray(block <= MAX_THREADS) & np.asarray(block >= schedule.WARP)
-        legal &= np.asarray(sizes.get("threadIdx.z", 1) <= MAX_Z)
+        legal &= np.asarray(block <= simt.MAX_THREADS) & np.asarray(block >= schedule.WARP)
+        for tag, most in simt.MAX_ALONG.items():
+            legal &= np.asarray(sizes.get(tag, 1) <= most)
         shared: Num = 0
         arrays: Num = 0
         for s in kernel:
@@ -52,8 +48,10 @@ def launchable(batch: Batch, target: Target) -> Mask:
                 shared = shared + s.allocated * s.bytes
             if s.scope == "local":
                 arrays = arrays + s.allocated * s.bytes * virtual
-            steps = steps + math.prod(x.extent for x in s.loops if not is_hardware(x.thread))
-        legal &= np.asarray(shared <= MAX_SHARED) & np.asarray(arrays <= MAX_ARRAYS)
+            steps = steps + math.prod(
+                x.extent for x in s.loops if not schedule.is_hardware(x.thread)
+            )
+        legal &= np.asarray(shared <= simt.MAX_SHARED) & np.asarray(arrays <= MAX_ARRAYS)
     return legal & np.asarray(steps <= MAX_STEPS) if target.sim else legal
 
 
@@ -67,13 +65,8 @@ def kernels(statements: Sequence[Statement]) -> list[list[Statement]]:
 
 def threads(kernel: Sequence[Statement]) -> Mapping[str, Num]:
     """Return how many blocks or threads a kernel has along each hardware index."""
-    return {x.thread: x.extent for s in kernel for x in s.loops if is_hardware(x.thread)}
+    return {x.thread: x.extent for s in kernel for x in s.loops if schedule.is_hardware(x.thread)}
 
 
 def _is_virtual(loop: Loop) -> bool:
     return bool(loop.thread) and schedule.is_virtual(loop.thread)
-
-
-def is_hardware(thread: str) -> bool:
-    """Return whether a loop is bound to blocks or threads of the hardware."""
-    return bool(thread) and not schedule.is_virtual(thread)

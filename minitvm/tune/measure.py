@@ -22,7 +22,7 @@ from minitvm import runtime, tir, workers
 from minitvm.base import ArgumentError, MeasureError, Target, host
 
 from .builder import LLVM, Builder, Built, Program
-from .inputs import Array, arguments, checked, draw, largest_errors, moved, tolerance
+from .inputs import Array, arguments, checked, draw, expected_of, tolerance
 from .trial import ErrorKind, Result
 
 JOB = "minitvm.runtime.run_job"
@@ -251,26 +251,16 @@ class Measurer:
         self._processes.prepare(self._given, value, self._given)
 
     def _measure_reference(self, builder: Builder, runner: workers.Worker) -> None:
-        """Run the reference once to get the expected outputs, and measure it.
-
-        Random inputs have negative numbers, because otherwise max(x, 0) would do nothing. If that
-        makes outputs NaN or infinite, as with sqrt(x), the absolute values are the inputs.
-        """
+        """Run the reference once to get the expected outputs, and measure it."""
         built = builder.build(lambda: self._func, PATIENCE)
         if isinstance(built, Result):
             raise MeasureError("the reference program", built.detail)
-        for inputs in (self._drawn, [np.abs(a) for a in self._drawn]):
-            outputs = self._expected(runner, built, inputs)
-            finite = all(np.isfinite(a).all() for a in outputs)
-            if finite or self._inputs is not None:
-                break
-        if not finite and self._tolerance is not None:
-            why = "its outputs have NaN or infinite elements, which cannot be compared"
-            raise MeasureError("the reference program", why, "other inputs=[...]; or check=False")
-        limits: list[Array] = []
-        if self._tolerance is not None:
-            others = (self._expected(runner, built, m) for m in moved(inputs, self._tolerance))
-            limits = largest_errors(outputs, others, self._tolerance)
+        inputs, outputs, limits = expected_of(
+            lambda arrays: self._expected(runner, built, arrays),
+            self._drawn,
+            self._tolerance,
+            drawn=self._inputs is None,
+        )
         self._give([*inputs, *outputs, *limits])
         result = self._run(runner, built, seconds=PATIENCE)
         if result.error:

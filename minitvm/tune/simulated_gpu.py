@@ -17,10 +17,10 @@ from typing import Any, Self
 import numpy as np
 
 from minitvm import lowering, runtime, schedule, simt, tir
-from minitvm.base import ArgumentError, MeasureError, Target, TVMError
+from minitvm.base import ArgumentError, Target, TVMError
 
 from .builder import Program, lowered
-from .inputs import Array, arguments, checked, draw, largest_errors, moved, tolerance
+from .inputs import Array, arguments, checked, draw, expected_of, tolerance
 from .legal_gpu import MAX_STEPS
 from .measure import MeasureOptions, Measurer, Processes
 from .trial import Result
@@ -50,10 +50,12 @@ class SimulatedGpu:
         if not Target(target).sim:
             raise ArgumentError(f"simulation of {target}", "it has no simulator", "cuda -sim")
         parameters = arguments(reference, inputs)
-        given = checked(inputs, parameters) if inputs is not None else None
-        self._parameters = parameters
-        self._inputs = given or draw(parameters, rng or np.random.default_rng(0))
-        self._func, self._is_given = reference, given is not None
+        self._func, self._parameters, self._is_given = reference, parameters, inputs is not None
+        self._inputs: Sequence[Array] = (
+            draw(parameters, rng or np.random.default_rng(0))
+            if inputs is None
+            else checked(inputs, parameters)
+        )
         self._tolerance = tolerance(reference) if check else None
         self._steps = max(steps, SLOWER * count_steps(reference))
         self._expected: list[Array] = []
@@ -108,10 +110,9 @@ class SimulatedGpu:
         """Return what is wrong with a run: a fault, or an element; "" if nothing is."""
         if report.faults:
             return str(report.faults[0])
-        wanted = [p for p in self._parameters if p.kind == "output"]
-        for p, a, expected, limits in zip(
-            wanted, outputs, self._expected, self._limits, strict=False
-        ):
+        parameters = (p for p in self._parameters if p.kind == "output")
+        rows = zip(parameters, outputs, self._expected, self._limits, strict=False)
+        for p, a, expected, limits in rows:
             if difference := runtime.difference(a, expected, limits):
                 return f"{p.name}{difference}"
         return ""
@@ -134,31 +135,24 @@ class SimulatedGpu:
 
     def _run_reference(self) -> None:
         """Compute the expected outputs and how much they may differ, as Measurer does."""
-        inputs = self._inputs
-        outputs, report = self._run(self._func, inputs, races=True)
-        if not _finite(outputs) and not self._is_given:
-            inputs = [np.abs(a) for a in inputs]
-            outputs, report = self._run(self._func, inputs, races=True)
+
+        def outputs_of(inputs: Sequence[Array]) -> list[Array]:
+            outputs, report = self._run(self._func, inputs, races=False, counters=False)
+            simt.raise_faults("the reference program", report.faults)
+            return outputs
+
+        self._inputs, expected, self._limits = expected_of(
+            outputs_of, self._inputs, self._tolerance, drawn=not self._is_given
+        )
+        _, report = self._run(self._func, self._inputs, races=True)
         simt.raise_faults("the reference program", report.faults)
-        if self._tolerance is not None:
-            if not _finite(outputs):
-                why = "its outputs have NaN or infinite elements, which cannot be compared"
-                raise MeasureError("the reference program", why, "other inputs=[...]")
-            moves = moved(inputs, self._tolerance)
-            others = (self._run(self._func, m, races=False, counters=False)[0] for m in moves)
-            self._limits = largest_errors(outputs, others, self._tolerance)
-        self._inputs, self._expected = inputs, outputs
-        self._cycles = simt.cycles(report)
+        self._expected, self._cycles = expected, simt.cycles(report)
 
 
 def _wrong_array(p: runtime.Argument) -> Array:
     """Return an output whose elements are wrong until a program writes them."""
     dtype = np.dtype(p.dtype)
     return np.full(p.shape, np.nan if dtype.kind == "f" else 85).astype(dtype)  # 0b01010101
-
-
-def _finite(arrays: Iterable[Array]) -> bool:
-    return all(np.isfinite(a).all() for a in arrays)
 
 
 def count_steps(func: tir.PrimFunc) -> int:

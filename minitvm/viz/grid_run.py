@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from minitvm import runtime, simt, tir
+from minitvm import runtime, schedule, simt, tir
 from minitvm.base import ArgumentError
 
 MAX_STEPS = 200  # of a block, that can be played
-WARP = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,8 +143,8 @@ def grid_run(
             return
         here = e.threads // threads == chosen
         if here.any():
-            own = (e.threads[here] - chosen * threads).tolist()
-            lanes = dict(zip(own, e.index[here].tolist(), strict=True))
+            threads_here = (e.threads[here] - chosen * threads).tolist()
+            lanes = dict(zip(threads_here, e.index[here].tolist(), strict=True))
             steps.append(Step(e.number, e.node, lanes, e.width, int(e.passed[here].max())))
 
     f.check(*_copies(args), watch=follow)
@@ -184,8 +183,8 @@ def _clash(
 
 def warp_lanes(step: Step, warp: int) -> dict[int, int]:
     """Return lane -> element for the lanes of a warp that take part in a step."""
-    first = warp * WARP
-    return {t - first: i for t, i in step.lanes.items() if first <= t < first + WARP}
+    first = warp * schedule.WARP
+    return {t - first: i for t, i in step.lanes.items() if first <= t < first + schedule.WARP}
 
 
 def sectors_of(step: Step, warp: int) -> dict[int, set[int]]:
@@ -204,8 +203,8 @@ def passes_of(step: Step, warp: int) -> list[dict[int, list[int]]]:
     """
     size, passes = step.buffer.dtype.bytes, list[dict[int, list[int]]]()
     lanes = warp_lanes(step, warp)
-    portion = WARP // step.width  # lanes that are served together
-    for start in range(0, WARP, portion):
+    portion = schedule.WARP // step.width  # lanes that are served together
+    for start in range(0, schedule.WARP, portion):
         words: dict[int, list[int]] = {}
         for lane in range(start, start + portion):
             for i in range(lanes.get(lane, 0), lanes.get(lane, 0) + step.width * (lane in lanes)):

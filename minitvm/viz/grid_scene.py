@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from minitvm import simt, tir
+from minitvm import schedule, simt, tir
 
 from .boxes import Box, block, cells, column, flow, framed, legend, paragraph, row, sized, text
 from .controls import Frame
-from .grid_run import WARP, GridRun, Step, passes_of, sectors_of, warp_lanes
+from .grid_run import GridRun, Step, passes_of, sectors_of, warp_lanes
 from .kinds import ink
 
 WIDTH, SIDE = 840, 128  # pixels: the picture, the largest grid of threads or memory
@@ -103,7 +103,7 @@ def _blocks(run: GridRun, access: int) -> Box:
 def across(run: GridRun) -> int:
     """Return how many threads are in a row of the picture: as many as along x, or a warp."""
     x = run.report.launch.block[0]
-    return x if x < run.report.launch.threads else min(WARP, x)
+    return x if x < run.report.launch.threads else min(schedule.WARP, x)
 
 
 def _threads(run: GridRun) -> Box:
@@ -136,7 +136,7 @@ def _shape(b: tir.Buffer) -> tuple[int, int, int, int]:
     """Return rows and columns of a buffer, and the rows and columns of elements in a cell."""
     total, inner = _int(tir.elements(b)), b.shape[-1] if b.shape else 1
     columns = _int(b.strides[-2] if len(b.strides) > 1 else inner)  # a padded row with its gap
-    columns = min(columns, WARP) if columns == total else columns
+    columns = min(columns, schedule.WARP) if columns == total else columns
     rows = -(-total // columns)
     return rows, columns, -(-rows // MAX_CELLS), -(-columns // MAX_COLUMNS[b.scope == "global"])
 
@@ -253,14 +253,16 @@ def _sectors(step: Step, warp: int) -> Box:
         inside = column(words, strip, gap=3)
         boxes.append(framed(inside, "", tip=f"{len(used)} of {each} used", width=SECTOR))
     group = {n: names[element // each] for n, element in lanes.items()}
-    heads = (_letter(group.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(WARP))
+    heads = (
+        _letter(group.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(schedule.WARP)
+    )
     used, size = sum(map(len, sectors.values())), simt.SECTOR
     note = f"{len(sectors)} sectors of {size} bytes; {used} of {each * len(sectors)} elements used"
     return column(
         text(f"lanes 0 to 31 of warp {warp}, by sector", "soft"),
         row(*heads, gap=0),
         text(note),
-        flow(boxes, WARP * CELL, gap=6, between=6),
+        flow(boxes, schedule.WARP * CELL, gap=6, between=6),
         gap=5,
     )
 
@@ -271,7 +273,9 @@ def _banks(step: Step, warp: int) -> Box:
     first = dict[int, int]()
     for k, served in ((k, lane) for k, p in enumerate(passes) for s in p.values() for lane in s):
         first.setdefault(served, k)
-    heads = (_letter(first.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(WARP))
+    heads = (
+        _letter(first.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(schedule.WARP)
+    )
     count, more = len(passes), len(passes) - MAX_PASSES
     note = f"{count} wavefront{simt.plural(count)}: banks 0 to 31, with how many lanes each serves"
     return column(

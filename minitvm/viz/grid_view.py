@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minitvm import runtime, tir
+from minitvm import runtime, schedule, tir
 from minitvm.base import ArgumentError, check_kind
 
 from .blocks import nest_of
@@ -177,7 +177,7 @@ class GridView(Figure):
         if (n := index_in(value, "block", launch.blocks)) is not None:
             self._run(self.run.kernel, n)
         elif (n := index_in(value, "thread", launch.threads)) is not None:
-            self.warp = n // 32
+            self.warp = n // schedule.WARP
         elif (n := index_in(value, "access", len(self.run.report.accesses))) is not None:
             self.access = n
         else:

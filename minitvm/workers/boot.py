@@ -31,7 +31,7 @@ def main() -> None:
         pin(options["cpus"])
     if options["wall"] is not None and resource is not None:
         wall.settle(options["wall"], os.getcwd())
-        limit(resource.RLIMIT_NPROC, wall.MOST_PROCESSES)
+        limit(resource.RLIMIT_NPROC, wall.MAX_PROCESSES)
     elif options["apart"] and sys.platform == "linux":
         die_with_parent(options["parent"])
     if options["apart"]:

@@ -22,7 +22,7 @@ from pathlib import PurePath
 from typing import Any
 
 FOLDER_BYTES, FOLDER_FILES = 64 << 20, 4096
-MOST_PROCESSES = 512  # threads count; the filter of seccomp.py allows no other processes
+MAX_PROCESSES = 512  # threads count; the filter of seccomp.py allows no other processes
 FIRST_USER, USERS = 61184, 4096  # ids that systemd reserves for users who exist for a moment
 TRIAL_SECONDS = 20.0
 MS_REMOUNT, MS_NOSUID, MS_NODEV = 32, 2, 4
@@ -33,6 +33,7 @@ SYSTEM = (  # readable behind every wall, if it is there
     "/etc/group", "/etc/nsswitch.conf", "/sys/devices/system",
 )  # fmt: skip
 LINKED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")  # links into /usr on most systems
+PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 _users = itertools.count(os.getpid())
 
 
@@ -113,9 +114,6 @@ def _python() -> tuple[str, ...]:
     places: list[str] = json.loads(subprocess.check_output(run, text=True))
     places += filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     return tuple({*places, *map(os.path.realpath, places)} - {"/", PACKAGES})
-
-
-PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
 def options() -> dict[str, Any]:

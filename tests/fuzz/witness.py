@@ -22,7 +22,7 @@ from minitvm.testing import difference
 from .case import GPU, Case, make_case, stores
 from .schedules import Tally
 
-MOST_STORES = 3000  # a Python thread executes about 10,000 per second
+MAX_STORES = 3000  # a Python thread executes about 10,000 per second
 
 
 def main(programs: int) -> None:
@@ -35,7 +35,7 @@ def main(programs: int) -> None:
             text = driver.build(case.schedule, case.program.args, target=GPU).source("cuda")
         except (BuildError, LoweringError):
             continue
-        if "shfl" in text or "syncwarp" in text or not case.certain or stores(case) > MOST_STORES:
+        if "shfl" in text or "syncwarp" in text or not case.certain or stores(case) > MAX_STORES:
             continue
         with np.errstate(all="ignore"):
             check(case, text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from minitvm import lowering, schedule, simt, tir
 from minitvm.base import INT32, LoweringError
 
-from .kernels import map_kernels
+from .kernels import is_power, map_kernels
 
 Values = tuple[tir.Expr, ...]
 
@@ -104,7 +104,7 @@ class _Lowering:
             ),
             _guarded(guards, accumulate),
         ]
-        if group.tags == ("threadIdx.x",) and group.size <= schedule.WARP and _is_power(group.size):
+        if group.tags == ("threadIdx.x",) and group.size <= schedule.WARP and is_power(group.size):
             stmts += _by_shuffles(mark, parts, mine, group.size)
             whole, copies = mine, list[tir.Buffer]()
         else:
@@ -112,7 +112,7 @@ class _Lowering:
             stmts += more
         if mark.starts:
             whole = mark.reducer.combine(tuple(s.value for s in results), whole)
-        private = all(s.buffer.scope.partition(".")[0] == "local" for s in results)
+        private = all(schedule.scope_kind(s.buffer.scope) == "local" for s in results)
         first = () if private else (tir.compare("==", group.rank, 0),)
         stores = [tir.Store(s.buffer, s.indices, e) for s, e in zip(results, whole, strict=True)]
         stmts.append(_guarded((*first, *guards, *edge), tir.seq(*stores)))
@@ -221,10 +221,10 @@ def _with_values(
     parts: Sequence[tir.Buffer], name: str, values: Values, use: Callable[[Values], tir.Stmt]
 ) -> tir.Stmt:
     """Return use(values), with the values computed first and kept in registers."""
-    kept = [tir.Buffer(f"{p.name}.{name}", (1,), p.dtype, "local") for p in parts]
-    stores = (tir.Store(k, (0,), e) for k, e in zip(kept, values, strict=True))
-    body = tir.seq(*stores, use(tuple(tir.Load(k, (0,), k.dtype) for k in kept)))
-    for k in kept:
+    registers = [tir.Buffer(f"{p.name}.{name}", (1,), p.dtype, "local") for p in parts]
+    stores = (tir.Store(k, (0,), e) for k, e in zip(registers, values, strict=True))
+    body = tir.seq(*stores, use(tuple(tir.Load(k, (0,), k.dtype) for k in registers)))
+    for k in registers:
         body = tir.Allocate(k, body)
     return body
 
@@ -241,8 +241,3 @@ def _halves(n: int) -> Iterator[int]:
     while n > 1:
         n //= 2
         yield n
-
-
-def _is_power(n: int) -> bool:
-    """Return whether `n` is a power of two."""
-    return n & (n - 1) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitvm import simt, tir
+from minitvm import schedule, simt, tir
 from minitvm.base import LoweringError
 
 from .kernels import ASYNC_WAIT, copied
@@ -97,7 +97,7 @@ def _check(body: tir.Stmt) -> None:
     for s in tir.every(body):
         if isinstance(s, tir.Store):
             copy, name = copied(s.value), s.buffer.name
-            if s.buffer.scope.partition(".")[0] != "shared":
+            if schedule.scope_kind(s.buffer.scope) != "shared":
                 why = f"it is in {s.buffer.scope} memory"
                 raise LoweringError(f"async_copy of {name}", why, 'scope "shared"')
             if copy is None or copy[0].buffer.scope != "global":

@@ -9,9 +9,6 @@ from minitvm.base import LoweringError, Reason, raise_first
 
 from .kernels import is_kernel, shared_elements
 
-MAX_THREADS = 1024  # in a block
-MAX_ALONG = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
-MAX_SHARED = 48 << 10  # bytes of a block that every GPU has
 FORGOT = "did you forget to bind? bind a loop to te.thread_axis('blockIdx.x')"
 FASTER = 'set_scope("shared") or "local"; or compute_root, for a kernel of its own'
 
@@ -22,8 +19,8 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
     Each statement at the root is a kernel: it must have loops bound to blocks or threads, at most
     1024 threads a block, and at most 48 KB of shared memory, all of known sizes. It allocates no
     global memory, of which its blocks would share one copy, and stores to it only inside the loops
-    over all its blocks. It has memory of scope "warp" only where
-    each row of threads along threadIdx.x is a warp.
+    over all its blocks. It has memory of scope "warp" only where each row of threads along
+    threadIdx.x is a warp.
     """
     for part in simt.roots(body):
         if isinstance(part, tir.Allocate) and part.buffer.scope == "global":
@@ -32,8 +29,7 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
         if not is_kernel(part):
             what = f"the loops that store to {stored[-1]}" if stored else "a statement"
             raise LoweringError(what, "no GPU thread runs them", FORGOT)
-        else:
-            raise_first(LoweringError, f"kernel that computes {stored[-1]}", _reasons(part))
+        raise_first(LoweringError, f"kernel that computes {stored[-1]}", _reasons(part))
     return body
 
 
@@ -47,11 +43,11 @@ def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
             why = f"the number of threads along {s.thread} is {tir.text(s.extent)}"
             yield why, "split the loop by a constant, and bind the inner loop"
     launch = simt.launch_of(kernel, dict.fromkeys(tir.variables(kernel), 1))
-    if launch.threads > MAX_THREADS:
+    if launch.threads > simt.MAX_THREADS:
         sizes = " x ".join(str(n) for n in launch.block if n > 1)
-        why = f"a block has {sizes} threads, at most {MAX_THREADS} are possible"
+        why = f"a block has {sizes} threads, at most {simt.MAX_THREADS} are possible"
         yield why, "smaller factors in the splits whose loops are bound to threads"
-    for tag, most in MAX_ALONG.items():
+    for tag, most in simt.MAX_ALONG.items():
         if launch.extent(tag) > most:
             yield f"{launch.extent(tag)} threads along {tag}, at most {most}", "bind another loop"
     yield from _memory(kernel, launch)
@@ -72,7 +68,7 @@ def _memory(kernel: tir.Stmt, launch: simt.Launch) -> Iterator[Reason]:
     x, y, z = launch.block
     shared = 0
     for b in (s.buffer for s in tir.every(kernel) if isinstance(s, tir.Allocate)):
-        size, scope = tir.elements(b), b.scope.partition(".")[0]
+        size, scope = tir.elements(b), schedule.scope_kind(b.scope)
         if scope == "global":
             why = f"its blocks would share {b.name}, which is in global memory"
             yield why, FASTER
@@ -83,6 +79,6 @@ def _memory(kernel: tir.Stmt, launch: simt.Launch) -> Iterator[Reason]:
             yield why, f'{schedule.WARP} threads along threadIdx.x, or set_scope("shared")'
         elif scope == "shared":
             shared += shared_elements(b, size) * b.dtype.bytes
-    if shared > MAX_SHARED:
-        why = f"a block needs {shared} bytes of shared memory, at most {MAX_SHARED}"
+    if shared > simt.MAX_SHARED:
+        why = f"a block needs {shared} bytes of shared memory, at most {simt.MAX_SHARED}"
         yield why, "smaller tiles"

@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from minitvm import lowering, schedule, simt, tir
 
+from .kernels import most_iterations
+
 Numbers: TypeAlias = npt.NDArray[np.int64]
 MAX_POINTS = 1 << 20  # accesses of single elements that are compared
 MAX_NUMBER = 1 << 62  # fits in an int64
@@ -139,7 +141,7 @@ class Threads:
         used = {v for e in (offset, *access.guards) for v in tir.variables(e)}
         inner = [s for s in access.loops if s.var in used and s not in common]
         loops = [*common, *inner]
-        sizes = [_extent(s) for s in loops]
+        sizes = [most_iterations(s) for s in loops]
         threads = len(self.batch.lane)
         if any(n is None for n in sizes):
             return None
@@ -173,14 +175,6 @@ class _Points:
     element: Numbers
     thread: Numbers
     iteration: Numbers  # [loops, points]
-
-
-def _extent(s: tir.For) -> int | None:
-    """Return an upper bound on the iterations of a loop, or None."""
-    if isinstance(s.extent, int):
-        return s.extent
-    high = s.var.high
-    return int(high) + 1 if high != tir.INF else None
 
 
 def _meet(x: _Points, y: _Points, common: Sequence[tir.For], later: Later | None) -> bool:

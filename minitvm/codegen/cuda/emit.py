@@ -19,7 +19,7 @@ from ..common import clean, parameters
 from ..numba import HELPERS as NUMBA_HELPERS
 from ..python import ATOM, INTRINSICS, TAB
 from .copies import ACCESSES, WARP, type_name
-from .kernels import is_hardware, is_kernel, shared_elements
+from .kernels import is_hardware, is_kernel, is_power, shared_elements
 from .tensor_cores import LANE, STORE_TILE, TensorPrinter, has_instructions, in_registers
 
 SHORT = {tag: tag[0] + tag[-1] for tag in (*schedule.BLOCKS, *schedule.THREADS)}  # tx, by, ...
@@ -159,15 +159,15 @@ class CudaPrinter(TensorPrinter):
 
     def element(self, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> str:
         i = self.offset(buffer, indices)
-        if buffer.scope.partition(".")[0] == "local":
+        if schedule.scope_kind(buffer.scope) == "local":
             return f"{self.name(buffer)}[{i}]"
         return f"ld({self.name(buffer)}, {i})"
 
     def expr(self, e: tir.Index, tight: int = 0) -> str:
         match e:  # shifts need no correction for negative numbers
-            case tir.FloorDiv(a, int(b)) if _is_power(b) and tir.lower_bound(a) >= 0:
+            case tir.FloorDiv(a, int(b)) if is_power(b) and tir.lower_bound(a) >= 0:
                 return f"({self.expr(a, 6)} >> {b.bit_length() - 1})"
-            case tir.FloorMod(a, int(b)) if _is_power(b) and tir.lower_bound(a) >= 0:
+            case tir.FloorMod(a, int(b)) if is_power(b) and tir.lower_bound(a) >= 0:
                 return f"({self.expr(a, 6)} & {b - 1})"
             case _:
                 return super().expr(e, tight)
@@ -220,7 +220,7 @@ class CudaPrinter(TensorPrinter):
                 if in_registers(b):
                     size = self.expr(simt.local_elements(b))
                     yield f"{tab}{self.name(b)} = cuda.local.array({size}, {type_name(b.dtype)})"
-            case tir.Store(b, indices, value) if b.scope.partition(".")[0] != "local":
+            case tir.Store(b, indices, value) if schedule.scope_kind(b.scope) != "local":
                 late = self.late_copy(s) if self.asynchronous else None
                 stored = f"st({self.name(b)}, {self.offset(b, indices)}, {self._stored(value)})"
                 yield f"{tab}{late or stored}"
@@ -242,13 +242,13 @@ class CudaPrinter(TensorPrinter):
         inside = list(tir.every(s.body))
         counters = {x.var for x in inside if isinstance(x, tir.For) and not is_hardware(x)}
         allocated = (x.buffer for x in inside if isinstance(x, tir.Allocate))
-        own = {b for b in allocated if in_registers(b)}
+        private = {b for b in allocated if in_registers(b)}
         names: dict[str, None] = {}
         for n in tir.walk(s.body):
             if isinstance(n, tir.Var) and n not in counters and n is not s.var:
                 names[self.name(n)] = None
             buffer = n.buffer if isinstance(n, tir.Load | tir.Store) else None
-            if buffer is not None and buffer not in own:
+            if buffer is not None and buffer not in private:
                 names[self.name(buffer)] = None
                 if buffer.scope == WARP:
                     names[WARP] = None
@@ -262,11 +262,6 @@ class CudaPrinter(TensorPrinter):
         assert isinstance(s.extent, int)
         for n in range(s.extent):
             yield f"{TAB * depth}{step}({', '.join([str(n), *names])})"
-
-
-def _is_power(n: int) -> bool:
-    """Return whether `n` is a power of two."""
-    return n & (n - 1) == 0
 
 
 def _contains_loops(s: tir.Stmt) -> bool:

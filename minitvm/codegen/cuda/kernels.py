@@ -51,7 +51,19 @@ def is_barrier(s: tir.Stmt, *, warp: bool = False) -> bool:
 
 def is_hardware(s: tir.Stmt) -> bool:
     """Return whether `s` is a loop bound to blocks or threads of the hardware."""
-    return isinstance(s, tir.For) and s.kind == "bind" and not schedule.is_virtual(s.thread)
+    return isinstance(s, tir.For) and schedule.is_hardware(s.thread)
+
+
+def most_iterations(loop: tir.For) -> int | None:
+    """Return an upper bound on the iterations of a loop, or None."""
+    if isinstance(loop.extent, int):
+        return loop.extent
+    return None if loop.var.high == tir.INF else int(loop.var.high) + 1
+
+
+def is_power(n: int) -> bool:
+    """Return whether `n` is a power of two."""
+    return n & (n - 1) == 0
 
 
 def is_kernel(s: tir.Stmt) -> bool:

@@ -38,7 +38,7 @@ def _in_kernel(kernel: tir.Stmt) -> tir.Stmt:
                 return tir.Allocate(buffer, visit(inner, bound))
             case tir.Pragma(key, value, inner):
                 return tir.Pragma(key, value, visit(inner, bound))
-            case tir.Store(buffer) if buffer.scope.partition(".")[0] != "local":
+            case tir.Store(buffer) if schedule.scope_kind(buffer.scope) != "local":
                 for tag in ("threadIdx.x",) if buffer.scope == "warp" else schedule.THREADS:
                     if tag not in bound and launch.extent(tag) > 1:
                         s = _in_thread_0(s, tag, launch.extent(tag))

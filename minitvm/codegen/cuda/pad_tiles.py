@@ -10,7 +10,7 @@ import numpy as np
 
 from minitvm import lowering, schedule, tir
 
-from .kernels import map_kernels
+from .kernels import map_kernels, most_iterations
 
 FAST = ("shared", "local")
 MAX_POINTS = 1 << 16  # iterations that are enumerated
@@ -111,11 +111,11 @@ class _Padding:
                     self.collect(part, loops, guards, born, others=others)
             case tir.Pragma(_, _, body):
                 self.collect(body, loops, guards, born, others=others)
-            case tir.Store(buffer) if _scope(buffer) in FAST:
+            case tir.Store(buffer) if schedule.scope_kind(buffer.scope) in FAST:
                 first = born.get(buffer, 0)
                 threads = [x for x in loops[:first] if x.thread in schedule.THREADS]
                 varying = [*threads, *loops[first:]]
-                if _scope(buffer) == "local":
+                if schedule.scope_kind(buffer.scope) == "local":
                     varying = [x for x in varying if x.thread not in schedule.THREADS]
                 varying = [x for x in varying if x.thread not in schedule.BLOCKS]
                 write = _Write(s, guards, others, tuple(varying))
@@ -224,7 +224,7 @@ def _may_be_zero(s: tir.If) -> bool:
     return (
         bool(outside)
         and all(map(_fits, conditions))
-        and all(_scope(b) == "shared" for b in written)
+        and all(schedule.scope_kind(b.scope) == "shared" for b in written)
         and not any(n.buffer in written for n in _loads_in(s.body))
     )
 
@@ -241,15 +241,11 @@ def _fits(access: tir.Load | tir.Store) -> bool:
     """Return whether an access of fast memory stays inside the buffer even without a guard."""
     size, (index, *_) = tir.elements(access.buffer), access.indices
     return (
-        _scope(access.buffer) in FAST
+        schedule.scope_kind(access.buffer.scope) in FAST
         and isinstance(size, int)
         and tir.lower_bound(index) >= 0
         and tir.upper_bound(index) < size
     )
-
-
-def _scope(buffer: tir.Buffer) -> str:
-    return buffer.scope.partition(".")[0]
 
 
 # --- elements ------------------------------------------------------------------------------------
@@ -285,7 +281,7 @@ def _grid(
     axes: dict[object, list[tir.For]] = {}
     for s in (s for s in loops if s.var in names):
         axes.setdefault(s.thread if s.thread in schedule.THREADS else s, []).append(s)
-    extents = [max((_extent(s) for s in group), default=0) for group in axes.values()]
+    extents = [max(most_iterations(s) or 0 for s in group) for group in axes.values()]
     if any(n < 1 for n in extents) or np.prod(extents, dtype=float) > MAX_POINTS:
         return None
     return {
@@ -293,13 +289,6 @@ def _grid(
         for d, (n, group) in enumerate(zip(extents, axes.values(), strict=True))
         for s in group
     }
-
-
-def _extent(s: tir.For) -> int:
-    """Return an upper bound on the iterations of a loop; 0 if there is none."""
-    if isinstance(s.extent, int):
-        return s.extent
-    return int(s.var.high) + 1 if s.var.high != tir.INF else 0
 
 
 def _index_in(

@@ -26,7 +26,7 @@ def store_tile(a, i, stride, c, j, lane):
 
 def in_registers(b: tir.Buffer) -> bool:
     """Return whether each thread has the memory, or a part of it, in its registers."""
-    return b.scope == simt.SCOPE or b.scope.partition(".")[0] == "local"
+    return b.scope == simt.SCOPE or schedule.scope_kind(b.scope) == "local"
 
 
 def has_instructions(s: tir.Stmt) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from minitvm import simt, tir
+from minitvm import schedule, simt, tir
 from minitvm.base import LoweringError
 
 from .conflicts import Access, Later, Threads
@@ -66,7 +66,7 @@ class _Planner:
         self.warp = barrier is WARP_BARRIER
         self.threads = Threads(kernel)
         stored = {s.buffer for s in tir.every(kernel) if isinstance(s, tir.Store)}
-        self.watched = {b for b in stored if b.scope.partition(".")[0] in scopes}
+        self.watched = {b for b in stored if schedule.scope_kind(b.scope) in scopes}
         self.loops: tuple[tir.For, ...] = ()
         self.guards: tuple[tir.Expr, ...] = ()
         self.divergent = ""
@@ -160,16 +160,16 @@ class _Planner:
         """Return the accesses of a statement, without those of statements inside it."""
         parts = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
         loads = [pair for e in parts for pair in _loads(e, self.guards)]
-        found = [self.access(n, guards) for n, guards in loads if n.buffer in self.watched]
+        accesses = [self.access(n, guards) for n, guards in loads if n.buffer in self.watched]
         if isinstance(s, tir.Store) and s.buffer in self.watched:
-            found.append(self.access(s, self.guards))
+            accesses.append(self.access(s, self.guards))
         match s:
             case tir.Evaluate(tir.Call(name, args)) if name in simt.IN_MEMORY:
                 tile = self.tile(name, args, s)
-                found += [tile] if tile.buffer in self.watched else []
+                accesses += [tile] if tile.buffer in self.watched else []
             case _:
                 pass
-        return found
+        return accesses
 
     def access(self, n: tir.Load | tir.Store, guards: Guards) -> Access:
         writes, text = isinstance(n, tir.Store), tir.text(n).strip()

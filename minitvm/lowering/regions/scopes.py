@@ -74,7 +74,7 @@ def check_scope(
                 f"{stage.name} is in {scope!r} memory, and each {tag} has memory of its own",
                 "set_scope('shared' or 'global'), or do not bind it",
             )
-    if any(_is_hardware(host.note(a).thread) for host, a in around):
+    if any(schedule.is_hardware(host.note(a).thread) for host, a in around):
         return
     for name in schedule.readers(state)[stage.name]:
         reader = state.stage(name)
@@ -91,8 +91,4 @@ def check_scope(
 
 def _is_private(scope: str, tag: str) -> bool:
     """Return whether each hardware thread `tag` has its own memory of this scope."""
-    return _is_hardware(tag) and not schedule.is_shared_by(scope, tag)
-
-
-def _is_hardware(tag: str) -> bool:
-    return bool(tag) and not schedule.is_virtual(tag)
+    return schedule.is_hardware(tag) and not schedule.is_shared_by(scope, tag)
