@@ -60,9 +60,9 @@ def played(run: GridRun, access: int) -> Box:
 
 def _summary(run: GridRun) -> list[str]:
     """Return what is wrong, in short: the race that is shown, or else the first fault."""
-    found = errors(run)
-    others = f" ({len(found) - 1} more)" if len(found) > 1 else ""
-    return [f"{race_text(run) or found[0]}{others}"] if found else []
+    faults = errors(run)
+    others = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
+    return [f"{race_text(run) or faults[0]}{others}"] if faults else []
 
 
 def race_text(run: GridRun) -> str:
@@ -87,10 +87,10 @@ def _blocks(run: GridRun, access: int) -> Box:
     """Draw the grid of blocks; those that share elements of an access with the block are pale."""
     x, y, z = run.report.launch.grid
     wide = x if y * z > 1 else min(x, MAX_CELLS)
-    own = run.touched[access] if run.report.accesses[access].space == "global" else {}
+    touched = run.touched[access] if run.report.accesses[access].space == "global" else {}
     side, boxes = max(5.0, min(CELL, SIDE / max(wide, y * z))), list[Box]()
     for n in range(min(x * y * z, MAX_BLOCKS)):
-        common = len(own.get(run.block, frozenset()) & own.get(n, frozenset()))
+        common = len(touched.get(run.block, frozenset()) & touched.get(n, frozenset()))
         kind = "now" if n == run.block else "seen" if common else "cell"
         tip = f"{block_name(run, n)}: {common} elements of the chosen access in common"
         boxes.append(
@@ -123,7 +123,7 @@ def _memories(run: GridRun) -> Iterator[Box]:
         side = max(5.0, min(12, SIDE // -(-rows // down), 1.6 * SIDE // -(-columns // right)))
         drawn = {_cell(b, i): None for i in range(rows * columns)}
         each = f", {down} x {right} a cell" if down * right > 1 else ""
-        name = f"{printed(b)}: {b.scope.partition('.')[0]} {rows} x {columns}{each}"
+        name = f"{printed(b)}: {schedule.scope_kind(b.scope)} {rows} x {columns}{each}"
         yield _titled(name, cells(((*at, _key(b, at), "") for at in drawn), side, side))
 
 

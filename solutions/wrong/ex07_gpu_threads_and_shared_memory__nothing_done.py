@@ -1,4 +1,4 @@
-"""Nothing costs anything, nobody races, and schedules without a thread."""
+"""Nothing costs anything, no threads race, and schedules without a thread."""
 
 EXPECT = {
     "ex07.1": ("wrong-value", 0),
