@@ -370,18 +370,20 @@ EXERCISE = Exercise(
                         " columns; and " + SLOW,
                     )
                 ),
-                at_most(
-                    waiting,
-                    early,
-                    factors,
-                    factor=2.0,
-                    unit="numbers stored right after their fetch",
-                    message="not-early",
-                    title="all pieces but the first are fetched early",
-                    weight=0.15,
-                    target=SIM,
-                    why="double_buffer on both tiles, whose stages are computed in the loop over"
-                    " pieces of k",
+                required(
+                    at_most(
+                        waiting,
+                        early,
+                        factors,
+                        factor=2.0,
+                        unit="numbers stored right after their fetch",
+                        message="not-early",
+                        title="all pieces but the first are fetched early",
+                        weight=0.15,
+                        target=SIM,
+                        why="double_buffer on both tiles, whose stages are computed in the loop over"
+                        " pieces of k",
+                    )
                 ),
                 at_most(
                     wavefronts,

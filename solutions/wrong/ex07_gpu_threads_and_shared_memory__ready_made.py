@@ -6,7 +6,7 @@ EXPECT = {
     "ex07.1": ("wrong-value", 0),
     "ex07.2": ("wrong-value", 0),
     "ex07.3": ("too-many-sectors", 0.8),
-    "ex07.4": ("not-early", 3.4),
+    "ex07.4": ("not-early", 1.0),
 }
 
 
