@@ -381,8 +381,8 @@ EXERCISE = Exercise(
                         title="all pieces but the first are fetched early",
                         weight=0.15,
                         target=SIM,
-                        why="double_buffer on both tiles, whose stages are computed in the loop over"
-                        " pieces of k",
+                        why="double_buffer on both tiles, whose stages are computed in the loop"
+                        " over pieces of k",
                     )
                 ),
                 at_most(

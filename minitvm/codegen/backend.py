@@ -41,6 +41,8 @@ class Backend(Generic[Emitted]):
     check         raises BuildError if the target cannot run a program; by default the check of CPUs
     prepacks      whether what depends on constants only becomes a program of its own, func.prepack
     isolates      whether the target can compile in another process
+    bench         returns what another process needs to run and measure a program: the job, and the
+                  code as texts; None if the target has no code for another process
     """
 
     passes: tuple[lowering.Pass, ...]
@@ -50,6 +52,7 @@ class Backend(Generic[Emitted]):
     check: Callable[[tir.PrimFunc, Target], None] = check_for_cpu
     prepacks: bool = True
     isolates: bool = False
+    bench: Callable[[tir.PrimFunc, Target], tuple[runtime.Job, list[str]]] | None = None
 
 
 def python_function(request: BuildRequest, text: str, run: runtime.Run) -> runtime.Function:

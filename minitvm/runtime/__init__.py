@@ -8,6 +8,7 @@ from .bench import Argument, Job, Outcome, difference
 from .export import ForeignFileError, Package, machine_for
 from .function import Function, Times, load
 from .gpu import GpuFunction
+from .gpu_device import device_name
 from .gpu_resources import KernelResources, Resources
 from .jit import NativeCode, compile_ir, declared, load_object
 from .loading import LAUNCH, Run, load_native, load_python, not_runnable

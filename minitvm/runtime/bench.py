@@ -25,6 +25,7 @@ from .loading import provided
 from .packed import failure
 
 Call: TypeAlias = Callable[[], int]  # returns 0, or 1 for a failure
+Sample: TypeAlias = Callable[[int], float]  # runs so many calls; returns the seconds of one
 SAMPLE = 2e-4  # seconds of the shortest measurement; shorter calls are measured together
 LONG = 1e-3  # seconds; a shorter first call may be slow because it accesses new memory
 FIRST = 3  # a first call that takes more than FIRST times the limit of later calls is the only call
@@ -54,6 +55,7 @@ class Job:
     constants         the numbers of the parameters that are constants
     packed            dtype and size of the buffers that a second object file packs constants into
     pack, pack_calls  entry and calls of that object file
+    bounds            of kernels for a GPU: names, and the launch bounds of each
     check             whether to compare the outputs with the expected outputs
     outputs           whether to return the outputs
     cpu_clock         whether to measure the CPU time of one thread instead of wall time
@@ -71,6 +73,7 @@ class Job:
     packed: tuple[tuple[str, int], ...] = ()
     pack: str = ""
     pack_calls: tuple[str, ...] = ()
+    bounds: tuple[tuple[str, tuple[int, int]], ...] = ()
     check: bool = False
     outputs: bool = False
     cpu_clock: bool = True
@@ -127,15 +130,10 @@ class Bench:
             return Outcome(error="memory", detail=f"out of memory {e}".rstrip())
 
     def _measured(self, job: Job, code: Sequence[bytes]) -> Outcome:
-        values = self._values()
-        constants = [values[n] for n in job.constants]
-        main = load_object(code[0], symbols=provided(job.calls), calls=job.calls)
-        packed = [guarded((n,), np.dtype(dtype)) for dtype, n in job.packed]
-        if job.pack:
-            pack = load_object(code[1], symbols=provided(job.pack_calls), calls=job.pack_calls)
-            if _bound(pack, job.pack, [*constants, *packed])():
-                return _failed()
-        call = _bound(main, job.entry, [*values, *packed])
+        program = self._loaded(job, code, self._values())
+        if isinstance(program, Outcome):
+            return program
+        call, sampler = program
         self._spoil()
         clock = job.clock
         start = clock()
@@ -148,9 +146,30 @@ class Bench:
         outputs = tuple(a.tobytes() for a in self._outputs) if job.outputs else ()
         if first > max(LONG, FIRST * job.best * job.early_stop):
             return Outcome((first,), 1, outputs=outputs)
-        calls = _cold(main, job, values, packed) if job.cold else itertools.repeat(call)
-        seconds, count = timed(calls, job)
+        seconds, count = timed(sampler(), job)
         return Outcome(seconds, count, outputs=outputs)
+
+    def _loaded(
+        self, job: Job, code: Sequence[bytes], values: list[Any]
+    ) -> tuple[Call, Callable[[], Sample]] | Outcome:
+        """Load a program; return one call of it, and what makes the function that times calls.
+
+        Returns the outcome instead if the constants cannot be packed.
+        """
+        constants = [values[n] for n in job.constants]
+        main = load_object(code[0], symbols=provided(job.calls), calls=job.calls)
+        packed = [guarded((n,), np.dtype(dtype)) for dtype, n in job.packed]
+        if job.pack:
+            pack = load_object(code[1], symbols=provided(job.pack_calls), calls=job.pack_calls)
+            if _bound(pack, job.pack, [*constants, *packed])():
+                return _failed()
+        call = _bound(main, job.entry, [*values, *packed])
+
+        def sampler() -> Sample:
+            cold = _cold(main, job, values, packed) if job.cold else itertools.repeat(call)
+            return clocked(cold, job.clock)
+
+        return call, sampler
 
     def _values(self) -> list[Any]:
         """Return the arguments in order; allocate the outputs in the first call.
@@ -209,17 +228,26 @@ def difference(got: Array, expected: Array, limits: Array) -> str:
     return f"{text}; an error of {limits[worst]:.3g} is allowed"
 
 
-def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:
-    """Return the shortest call of each repeat in seconds, and the number of calls."""
-    clock, total = job.clock, 0
+def clocked(calls: Iterator[Call], clock: Callable[[], float]) -> Sample:
+    """Return the function that times so many of `calls` with a clock."""
 
     def sample(count: int) -> float:
-        nonlocal total
-        total += count
         start = clock()
         for call in itertools.islice(calls, count):
             call()
         return (clock() - start) / count
+
+    return sample
+
+
+def timed(measure: Sample, job: Job) -> tuple[tuple[float, ...], int]:
+    """Return the shortest call of each repeat in seconds, and the number of calls."""
+    total = 0
+
+    def sample(count: int) -> float:
+        nonlocal total
+        total += count
+        return measure(count)
 
     count, seconds = 1, sample(1)
     while seconds * count < SAMPLE:  # the clock itself takes a microsecond

@@ -60,6 +60,11 @@ class GpuFunction(Function):
             for c in self._sass
         )
 
+    @property
+    def launch_bounds(self) -> dict[str, tuple[int, int]]:
+        """The launch bounds of each kernel: threads of a block, blocks of a multiprocessor."""
+        return {k.name: k.bounds for k in self._printed}
+
     @cached_property
     def _printed(self) -> list[PrintedKernel]:
         return printed_kernels(self.func, self.source("cuda"))
@@ -79,7 +84,9 @@ class GpuFunction(Function):
             why = "this machine has no GPU that minitvm can use"
             fix = 'target="cuda -sim", which simulates one; f.source("cuda") shows the kernels'
             raise BuildError(f"call of {self.name}", why, f"{fix}; with a GPU: {INSTALL}")
-        return DeviceProgram(self.func, self.source("cuda"))
+        f = self.func
+        outputs = [n for n, p in enumerate(f.params) if any(p is out for out in f.outputs)]
+        return DeviceProgram(self.name, self.source("cuda"), self.launch_bounds, outputs)
 
     def _launch(self, args: Sequence[Any]) -> None:
         if not self.target.sim:

@@ -6,15 +6,14 @@ simulator (NUMBA_ENABLE_CUDASIM=1), which checks the values, but neither launch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from minitvm import tir
 from minitvm.base import MeasureError, TVMError
 
-from .gpu_code import loaded, numba_cuda, printed_kernels, simulated
+from .gpu_code import loaded, numba_cuda, simulated
 
 
 def has_device() -> bool:
@@ -25,20 +24,31 @@ def has_device() -> bool:
         return False
 
 
-class DeviceProgram:
-    """The kernels of a program and the function that launches them, loaded into numba-cuda."""
+def device_name() -> str:
+    """Return the name of the GPU that runs programs, or "" if there is none."""
+    if not has_device():
+        return ""
+    name = numba_cuda("a GPU").get_current_device().name
+    return name.decode() if isinstance(name, bytes) else str(name)
 
-    def __init__(self, func: tir.PrimFunc, source: str) -> None:
-        self._name = func.name
-        self._cuda = numba_cuda(f"call of {func.name}")
-        scope = loaded(source, func.name)
+
+class DeviceProgram:
+    """The kernels of a program and the function that launches them, loaded into numba-cuda.
+
+    bounds    the launch bounds of each kernel, by its name in `source`
+    outputs   the numbers of the arguments that are outputs
+    """
+
+    def __init__(
+        self, name: str, source: str, bounds: Mapping[str, tuple[int, int]], outputs: Sequence[int]
+    ) -> None:
+        self._name, self._outputs = name, outputs
+        self._cuda = numba_cuda(f"call of {name}")
+        scope = loaded(source, name)
         if not simulated():  # the simulator knows no launch bounds
-            for k in printed_kernels(func, source):
-                scope[k.name] = self._cuda.jit(launch_bounds=k.bounds)(scope[k.name].py_func)
+            for kernel, limits in bounds.items():
+                scope[kernel] = self._cuda.jit(launch_bounds=limits)(scope[kernel].py_func)
         self._launch: Callable[..., None] = scope[_last_function(source)]
-        self._outputs = [
-            n for n, p in enumerate(func.params) if any(p is out for out in func.outputs)
-        ]
 
     def __call__(self, args: Sequence[Any]) -> None:
         """Copy the arrays to the device, run the kernels, and copy the outputs back."""

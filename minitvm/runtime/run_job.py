@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from minitvm import workers
 
 from .bench import Argument, Bench, Job
+from .gpu_bench import DeviceBench
 from .pool import parallel_launch_address, set_num_threads
 
 _benches: list[Bench] = []
@@ -18,7 +19,8 @@ def answer(request: workers.Message) -> workers.Message:
     if "arguments" in options:
         set_threads(options["threads"])
         arguments = [Argument(**a) for a in options["arguments"]]
-        _benches[:] = [Bench(arguments, request.blobs)]
+        bench = DeviceBench if options["device"] else Bench
+        _benches[:] = [bench(arguments, request.blobs)]
         return workers.Message(None)
     outcome = _benches[0].run(Job(**options), request.blobs)
     return workers.Message(asdict(replace(outcome, outputs=())), outcome.outputs)

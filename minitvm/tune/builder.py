@@ -40,6 +40,8 @@ def lowered(program: Program) -> tir.PrimFunc | Result:
 class Built:
     """A compiled program: the object file of `func`, and that of `func.prepack` if it has one.
 
+    For a GPU, it is printed source instead.
+
     job   what a bench must know about the code; the Measurer adds how to measure it
     """
 
@@ -50,13 +52,19 @@ class Built:
 
 
 class Builder:
-    """Worker processes that compile programs for `target`; each compiles one program at a time."""
+    """Worker processes that compile programs for `target`; each compiles one program at a time.
+
+    Kernels for a GPU are only printed here: numba compiles them in the process that runs them.
+    """
 
     def __init__(
         self, target: Target, processes: int, memory: int, cpus: Sequence[int] | None
     ) -> None:
-        self._target = target
-        self._pool = workers.Pool(JOB, processes, memory=memory, cpus=cpus, renew=LIFETIME)
+        code_of = codegen.TARGETS[target.kind].bench
+        assert code_of is not None
+        self._target, self._code_of = target, code_of
+        count = processes if target.kind == LLVM else 0
+        self._pool = workers.Pool(JOB, count, memory=memory, cpus=cpus, renew=LIFETIME)
 
     def build(
         self, program: Program, seconds: float, stopped: threading.Event | None = None
@@ -74,19 +82,21 @@ class Builder:
         if isinstance(func, Result):
             return func
         try:
-            texts = [self._emitted(f) for f in (func, func.prepack) if f is not None]
+            job, texts = self._code_of(func, self._target)
         except TVMError as e:
             return failed("compile", str(e))
+        sources, wall = [t.encode() for t in texts], SLOWDOWN * seconds
+        if self._target.kind != LLVM:
+            return Built(func, tuple(sources), job, time.perf_counter() - start)
         if stopped is not None and stopped.is_set():
             raise CancelledError
         with self._pool.idle() as worker:
-            sources, wall = [t.encode() for t in texts], SLOWDOWN * seconds
             reply = worker.ask(self._options(), sources, seconds=wall, cpu_seconds=seconds)
         if isinstance(reply, workers.Failure):
             return failed(_kind(reply), "\n".join([f"LLVM: {reply}", *reply.stderr]))
         if "refused" in reply.value:
             return failed("compile", str(BuildError(*reply.value["refused"])))
-        return Built(func, reply.blobs, _job(func, texts), time.perf_counter() - start)
+        return Built(func, reply.blobs, job, time.perf_counter() - start)
 
     def ahead(
         self, programs: Iterable[Program], seconds: float, alternate: bool
@@ -98,7 +108,7 @@ class Builder:
         If this generator is closed before its end, the builds under way are given up.
         """
         todo = iter(programs)
-        count, is_done, stopped = len(self._pool), False, threading.Event()
+        count, is_done, stopped = max(1, len(self._pool)), False, threading.Event()
         threads = ThreadPoolExecutor(count, "minitvm-build")
 
         def started(most: int) -> Iterator[Future[Built | Result]]:
@@ -128,11 +138,6 @@ class Builder:
         """End the processes."""
         self._pool.close()
 
-    def _emitted(self, func: tir.PrimFunc) -> str:
-        backend = codegen.TARGETS[LLVM]
-        backend.check(func, self._target)
-        return backend.emit(func, self._target)
-
     def _options(self) -> dict[str, object]:
         """Return the options of the compiler, as compile_job.py reads them.
 
@@ -141,24 +146,6 @@ class Builder:
         target = self._target
         options = {"cpu": target.mcpu, "features": target.mattr, "unroll": target.unroll}
         return {"form": "object", **options}
-
-
-def _job(func: tir.PrimFunc, texts: Sequence[str]) -> runtime.Job:
-    """Return the job that tells a bench how to call the compiled code of `func`."""
-    pack, pack_calls = "", ()
-    if func.prepack is not None:
-        pack, pack_calls = codegen.clean(func.prepack.name), runtime.declared(texts[1])
-    sizes = [tir.elements(b) for b in func.packed]
-    return runtime.Job(
-        entry=codegen.clean(func.name),
-        calls=runtime.declared(texts[0]),
-        constants=tuple(n for n, p in enumerate(func.params) if func.is_constant(p)),
-        packed=tuple(
-            (str(b.dtype), n) for b, n in zip(func.packed, sizes, strict=True) if isinstance(n, int)
-        ),
-        pack=pack,
-        pack_calls=pack_calls,
-    )
 
 
 def _kind(failure: workers.Failure) -> ErrorKind:

@@ -3,6 +3,8 @@
 program() -> loops -> LLVM IR       in this process
 LLVM IR   -> object file            in a builder, which may abort or take too long
 object    -> seconds, right or not  in the runner, which may crash, hang or overwrite its memory
+
+For a GPU, source for numba.cuda takes the place of LLVM IR and object: the runner compiles it, too.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from minitvm import runtime, tir, workers
+from minitvm import codegen, runtime, tir, workers
 from minitvm.base import ArgumentError, MeasureError, Target, host
 
-from .builder import LLVM, Builder, Built, Program
+from .builder import LLVM, SLOWDOWN, Builder, Built, Program
 from .inputs import Array, arguments, checked, draw, expected_of, tolerance
 from .trial import ErrorKind, Result
 
@@ -59,7 +61,8 @@ class MeasureOptions:
     min_repeat_ms     a repeat ends earlier when its calls have taken this long
     repeat            the number of repeats; each gives the shortest of its calls
     early_stop        stop when a call takes this many times as long as the best program so far
-    cold              use other copies of the constants in each call, as a network does
+    cold              use other copies of the constants in each call, as a network does; not on a
+                      GPU
     check             whether to compare the outputs with the outputs of the reference
     memory            bytes that a process may allocate
     """
@@ -92,7 +95,8 @@ class Processes:
         if self._started is None:
             builders, runners = processors(self.target.num_cores)
             builder = Builder(self.target, max(1, host().cores - 1), self.memory, builders)
-            runner = workers.Worker(JOB, memory=self.memory, cpus=runners, renew=LIFETIME)
+            memory = self.memory if self.target.kind == LLVM else None  # CUDA reserves addresses
+            runner = workers.Worker(JOB, memory=memory, cpus=runners, renew=LIFETIME)
             self._started = builder, runner
         return self._started
 
@@ -132,6 +136,9 @@ class Measurer:
     rng         draws the inputs
     processes   processes that several measurers share; by default a measurer starts its own
     Processes start when they are first needed. Use it in a `with` statement, or close() it.
+
+    With target "cuda" the programs run on a GPU, and CUDA's events measure them. No GPU has run
+    this yet: it was tested with numba's simulator.
     """
 
     def __init__(
@@ -145,11 +152,12 @@ class Measurer:
         processes: Processes | None = None,
     ) -> None:
         self._target, self._options = Target(target), options or MeasureOptions()
-        if self._target.kind != LLVM:
+        self._on_gpu = self._target.kind != LLVM
+        if self._target.sim or codegen.TARGETS[self._target.kind].bench is None:
             why = "programs are measured in other processes, as machine code"
-            fix = "target llvm; tune.SimulatedGpu for a simulated GPU"
-            raise ArgumentError(f"measuring for target {self._target.kind!r}", why, fix)
-        if why := runtime.not_runnable(self._target):
+            fix = "target llvm, or cuda; tune.SimulatedGpu for a simulated GPU"
+            raise ArgumentError(f"measuring for target {str(self._target)!r}", why, fix)
+        if not self._on_gpu and (why := runtime.not_runnable(self._target)):
             raise ArgumentError(f"measuring for {self._target}", why, "target llvm")
         if self._options.cold and not reference.constants:
             why, fix = "the program has no constants", "te.placeholder(..., constant=True)"
@@ -247,7 +255,11 @@ class Measurer:
 
     def _prepare(self) -> None:
         """Send the arguments of this measurer to the runner, unless it has them already."""
-        value = {"arguments": [asdict(a) for a in self._arguments], "threads": self._threads}
+        value = {
+            "arguments": [asdict(a) for a in self._arguments],
+            "threads": self._threads,
+            "device": self._on_gpu,
+        }
         self._processes.prepare(self._given, value, self._given)
 
     def _measure_reference(self, builder: Builder, runner: workers.Worker) -> None:
@@ -317,9 +329,10 @@ class Measurer:
             number=o.number,
             seconds=(ROUND_MS if race else o.min_repeat_ms) / 1e3,
             repeat=1 if race else o.repeat,
-            cold=min(self._target.l3, LARGEST) if o.cold else 0,
+            cold=min(self._target.l3, LARGEST) if o.cold and not self._on_gpu else 0,
         )
         usual = max(o.run_seconds, SLOWER * self._reference_seconds)
+        usual += SLOWDOWN * o.compile_seconds if self._on_gpu else 0
         limit = usual if seconds is None else seconds
         reply = runner.ask(asdict(job), built.objects, seconds=limit)
         result = _result(reply, built.seconds, time.perf_counter() - start)

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from minitvm import schedule, simt, te
+from minitvm import runtime, schedule, simt, te
 from minitvm.base import ArgumentError, Target, TVMError, host
 
 from .knob import as_json, numbers
@@ -108,6 +108,8 @@ def machine_facts(target: Target) -> dict[str, Any]:
     """
     if target.sim:
         return {"simulated": simt.MODEL, "version": simt.VERSION}
+    if target.kind == "cuda":
+        return {"device": runtime.device_name()}
     here = host()
     return {"cores": target.num_cores, **{name: getattr(here, name) for name in MACHINE}}
 

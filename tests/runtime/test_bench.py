@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from minitvm.runtime.aligned import Array
-from minitvm.runtime.bench import Argument, Bench, Call, Job, difference, timed
+from minitvm.runtime.bench import Argument, Bench, Call, Job, clocked, difference, timed
 from minitvm.runtime.guarded import damaged, frozen, guarded
 from minitvm.runtime.jit import compile_ir
 
@@ -102,23 +102,23 @@ def busy(seconds: float) -> Call:
 
 def test_a_slow_program_is_stopped_after_one_call() -> None:
     slow = Job(entry="", best=1e-4, early_stop=3.0, cpu_clock=False)
-    seconds, calls = timed(itertools.repeat(busy(0.001)), slow)
+    seconds, calls = timed(clocked(itertools.repeat(busy(0.001)), slow.clock), slow)
     assert calls == 1
     assert seconds[0] >= 0.001
 
 
 def test_a_fast_program_is_measured_until_the_time_is_over() -> None:
     job = Job(entry="", number=5, seconds=10.0, repeat=2, cpu_clock=False)
-    seconds, calls = timed(itertools.repeat(busy(0.001)), job)
+    seconds, calls = timed(clocked(itertools.repeat(busy(0.001)), job.clock), job)
     assert len(seconds) == 2
     assert calls == 1 + 2 * 5
     ends = Job(entry="", number=1000, seconds=0.01, cpu_clock=False)
-    assert timed(itertools.repeat(busy(0.001)), ends)[1] <= 1 + 10
+    assert timed(clocked(itertools.repeat(busy(0.001)), ends.clock), ends)[1] <= 1 + 10
 
 
 def test_short_calls_are_measured_together() -> None:
     job = Job(entry="", number=2, cpu_clock=False)
-    assert timed(itertools.repeat(lambda: 0), job)[1] > 50
+    assert timed(clocked(itertools.repeat(lambda: 0), job.clock), job)[1] > 50
 
 
 def arguments(*kinds: str) -> list[Argument]:

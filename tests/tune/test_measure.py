@@ -407,7 +407,7 @@ def test_nan_in_the_expected_outputs_is_an_error() -> None:
 def test_bad_arguments_are_refused_before_a_process_starts() -> None:
     func = failing.doubled()
     before = children()
-    with pytest.raises(ArgumentError, match="target 'python'"):
+    with pytest.raises(ArgumentError, match="target 'python"):
         tune.Measurer(func, "python")
     with pytest.raises(ArgumentError, match="no constants"):
         tune.Measurer(func, ONE, options=tune.MeasureOptions(cold=True))

@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 import signal
 import threading
 import time
@@ -276,7 +275,7 @@ def test_the_first_interrupt_finishes_what_it_began(tmp_path, capsys) -> None:
 
     def on(event) -> None:
         if isinstance(event, tune.Measured) and event.number == 20:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
     outcome = search(machine.task, machine=machine, trials=1000, log=log, on=on)
@@ -292,8 +291,8 @@ def test_the_second_interrupt_returns_the_best_so_far_at_once(tmp_path) -> None:
 
     def on(event) -> None:
         if isinstance(event, tune.Measured) and event.number == 20:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
     outcome = search(machine.task, machine=machine, trials=1000, log=log, on=on)

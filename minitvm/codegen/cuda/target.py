@@ -6,7 +6,7 @@ from minitvm import runtime, tir
 from minitvm.base import BuildError, Target, debug, debug_level
 
 from ..backend import Backend, BuildRequest
-from ..common import check_memories
+from ..common import check_memories, clean
 from .emit import emit_cuda
 from .passes import PASSES
 
@@ -36,4 +36,14 @@ def _check(func: tir.PrimFunc, target: Target) -> None:
                 raise BuildError(what, why, fix)
 
 
-CUDA = Backend(passes=PASSES, emit=_as_it_is, load=_load, check=_check, prepacks=False)
+def _bench(func: tir.PrimFunc, target: Target) -> tuple[runtime.Job, list[str]]:
+    """Return the job that tells a bench how to launch kernels, and their source for numba.cuda."""
+    _check(func, target)
+    f = _load(BuildRequest(func, target, False, lambda: func), func)
+    job = runtime.Job(entry=clean(func.name), bounds=tuple(f.launch_bounds.items()))
+    return job, [f.source("cuda")]
+
+
+CUDA = Backend(
+    passes=PASSES, emit=_as_it_is, load=_load, check=_check, prepacks=False, bench=_bench
+)

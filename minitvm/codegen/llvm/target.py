@@ -6,7 +6,7 @@ from minitvm import lowering, runtime, tir
 from minitvm.base import Target, debug
 
 from ..backend import Backend, BuildRequest
-from ..common import clean
+from ..common import check_for_cpu, clean
 from ..python import emit_python
 from .emit import emit_llvm
 
@@ -42,4 +42,31 @@ def _load(request: BuildRequest, text: str) -> runtime.Function:
     return runtime.Function(func, run, sources, package, prepack=request.prepack)
 
 
-LLVM = Backend(passes=lowering.PASSES["llvm"], emit=_emit, load=_load, isolates=True)
+def _bench(func: tir.PrimFunc, target: Target) -> tuple[runtime.Job, list[str]]:
+    """Return the job that tells a bench how to call a program, and the LLVM IR of the program.
+
+    If constants are packed by a program of their own, its IR is the second text.
+    """
+    texts: list[str] = []
+    for part in (func, func.prepack):
+        if part is not None:
+            check_for_cpu(part, target)
+            texts.append(_emit(part, target))
+    pack, pack_calls = "", ()
+    if func.prepack is not None:
+        pack, pack_calls = clean(func.prepack.name), runtime.declared(texts[1])
+    sizes = [tir.elements(b) for b in func.packed]
+    job = runtime.Job(
+        entry=clean(func.name),
+        calls=runtime.declared(texts[0]),
+        constants=tuple(n for n, p in enumerate(func.params) if func.is_constant(p)),
+        packed=tuple(
+            (str(b.dtype), n) for b, n in zip(func.packed, sizes, strict=True) if isinstance(n, int)
+        ),
+        pack=pack,
+        pack_calls=pack_calls,
+    )
+    return job, texts
+
+
+LLVM = Backend(passes=lowering.PASSES["llvm"], emit=_emit, load=_load, isolates=True, bench=_bench)
