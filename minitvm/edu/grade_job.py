@@ -1,7 +1,8 @@
 """The grader's process: run a notebook in a student's process and mark its answers.
 
-Schedules are built, run and timed here, not in the student's process. If a schedule takes too long,
-this process is replaced by another one for the remaining items.
+Schedules are lowered and simulated here, not in the student's process, and compiled, run and timed
+in a third one (apart.py). If marking an item takes too long, this process is replaced by another
+one for the remaining items.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any
 
 from minitvm import workers
 
+from .apart import end_code_processes
 from .course import item_of
+from .item import StartError
 from .sandbox import Limits, tier
 from .score import mark
-from .student import StartError, Student
+from .student import Student
 
 _students: list[Student] = []  # at most one
 
@@ -26,19 +29,24 @@ def answer(request: workers.Message) -> workers.Message:
     None                                   -> None, after ending the student's process
     {"cells": ..., "limits", "checks"}     -> {"cells": those that failed}, or {"failed": why} if
                                               the student's process does not start
-    {"item": "ex03.1", "checks", "seeds"}  -> its mark
+    {"item": "ex03.1", "checks", "seeds"}  -> its mark, or {"failed": why} if a process for compiled
+                                              code does not start
     """
     match request.value:
         case {"cells": cells, "limits": limits, "checks": checks}:
             return workers.Message(_run(cells, Limits(**limits), Path(checks)))
         case {"item": str(name), "checks": checks, "seeds": seeds}:
             item, student = item_of(name, Path(checks)), _students[0]
-            marked = mark(item, lambda *args: student.call(item.answer, args), seeds)
+            try:
+                marked = mark(item, lambda *args: student.call(item.answer, args), seeds)
+            except StartError as e:
+                return workers.Message({"failed": str(e)})
             return workers.Message(marked.to_json())
         case _:
             tier()  # found once for all notebooks: this request is answered before they are
             while _students:
                 _students.pop().close()
+            end_code_processes()
             return workers.Message(None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +20,9 @@ from .student import CellReport
 
 JOB = "minitvm.edu.grade_job"
 MAX_BYTES = 20 << 20  # the largest size of a notebook
-LOST = "the program ended the process that ran it"
+LOST = "the process of the grader ended"
+OURS = "this is a fault of the grader: the next run of grade marks this item again"
+TRIES = 2  # times that an item is marked if the grader's own process ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,12 @@ class Graded:
 
 @dataclass(slots=True)
 class _Progress:
-    """What is known about a notebook so far: its failed cells and its marks."""
+    """What is known about a notebook so far: its failed cells, its marks, and what went wrong."""
 
     marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     cells: tuple[CellReport, ...] = ()
-    failed: str = ""  # why the student's process could not be started
+    failed: str = ""  # why a process could not be started
+    lost: Counter[str] = field(default_factory=Counter[str])  # ended processes, by item
 
 
 def printable(name: str) -> str:
@@ -160,8 +164,12 @@ def _mark(
     request = {"cells": cells, "limits": asdict(limits), "checks": checks}
     reply = worker.ask(request, seconds=workers.START_SECONDS + limits.notebook)
     if isinstance(reply, workers.Failure):
+        if reply.kind != "timed out":
+            known.failed = f"{LOST}: {reply}"
+            return
         why = "the cells of the notebook together took too long"
-        known.marks |= {item.id: unmarked(item, _lost(reply, why)) for item in rest}
+        late = failed("timeout", "an end", f"no end after {reply.detail:g} s", why=why)
+        known.marks |= {item.id: unmarked(item, late) for item in rest}
         return
     known.failed = reply.value.get("failed", "")
     known.cells = tuple(CellReport(**c) for c in reply.value.get("cells", ()))
@@ -169,17 +177,23 @@ def _mark(
         request = {"item": item.id, "checks": checks, "seeds": list(task.seeds)}
         reply = worker.ask(request, seconds=limits.item)
         if isinstance(reply, workers.Failure):
-            why = "the schedule runs for very long, or accesses memory outside its arrays"
-            known.marks[item.id] = unmarked(item, _lost(reply, why))
+            known.lost[item.id] += 1
+            ours = reply.kind != "timed out"  # no code of the student runs in this process
+            if not ours or known.lost[item.id] == TRIES:
+                known.marks[item.id] = unmarked(item, _lost(reply, ours))
+            return
+        if "failed" in reply.value:
+            known.failed = reply.value["failed"]
             return
         known.marks[item.id] = Mark.from_json(reply.value)
 
 
-def _lost(failure: workers.Failure, why: str) -> Outcome:
+def _lost(failure: workers.Failure, ours: bool) -> Outcome:
     """Return the outcome of an item if the grader's process hung or ended while marking it."""
-    timed_out = failure.kind == "timed out"
-    got = f"no end after {failure.detail:g} s" if timed_out else LOST
-    return failed("timeout", "an end", got, why=why)
+    if ours:
+        return Outcome("inconclusive", 0.0, "", got=f"{LOST}: {failure}", why=OURS)
+    why = "what the function returns takes very long to check"
+    return failed("timeout", "an end", f"no end after {failure.detail:g} s", why=why)
 
 
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:

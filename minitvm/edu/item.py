@@ -69,6 +69,10 @@ class AnswerError(TVMError):
     """Raised if the student's function gives no usable answer; args: message id, reason."""
 
 
+class StartError(Exception):
+    """Raised if a process behind the wall does not start, which is not the student's fault."""
+
+
 class Answer(Protocol):
     """A call of the student's function that returns data; grading runs it in another process.
 

@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitvm import accesses, cachesim, driver, te, tensor, tir
+from minitvm.base import Target
 
-from .bench import Ratio, time_ratio
+from .apart import code_process
+from .bench import REPEAT, Ratio, time_ratio
 from .checkers import (
     Arguments,
     Array,
@@ -134,8 +136,13 @@ def results_of(
     inputs: dict[tensor.Tensor, Array],
     target: str,
 ) -> list[Array]:
-    """Run a schedule or loop program; return an array for each tensor that is not an input."""
+    """Run a schedule or loop program; return an array for each tensor that is not an input.
+
+    Machine code runs in a process of its own. All other targets are interpreted here.
+    """
     if isinstance(s, te.Schedule) and target != "interpreter":
+        if Target(target).kind == "llvm":
+            return code_process("the student").run(s, tensors, inputs, target)
         return run_function(driver.build(s, tensors, target=target), tensors, inputs)
     loops = s if isinstance(s, tir.PrimFunc) else driver.lower(s, tensors, until="nest")
     return run_function(partial(tir.interpret, loops), tensors, inputs)
@@ -345,27 +352,20 @@ def speed(
         args = arguments(rng)
         s, tensors = schedule_of(answer, args)
         inputs = random_inputs(tensors, rng)
-        yours, got = _timed(s, tensors, inputs, target)
-        theirs, want = _timed(reference(*expanded(args)), tensors, inputs, target)
-        times = time_ratio(theirs, yours, score=partial(_speed_score, ratio=ratio, worst=worst))
+        yours, theirs = code_process("the student"), code_process("the reference")
+        got = yours.run(s, tensors, inputs, target)
+        want = theirs.run(reference(*expanded(args)), tensors, inputs, target)
+        times = time_ratio(
+            partial(theirs.seconds, REPEAT),
+            partial(yours.seconds, REPEAT),
+            partial(_speed_score, ratio=ratio, worst=worst),
+        )
         for mine, right in zip(got, want, strict=True):  # the timed run must have done the work
             if wrong := wrong_element(mine, right, LOOSE, LOOSE, shapes(inputs), why):
                 return wrong
         return timed_outcome(times, ratio, why, worst)
 
     return Part("speed", title, weight, check)
-
-
-def _timed(
-    s: te.Schedule,
-    tensors: Sequence[tensor.Tensor],
-    inputs: dict[tensor.Tensor, Array],
-    target: str,
-) -> tuple[Callable[[], None], list[Array]]:
-    """Return a call that runs the compiled schedule once, and the arrays that it writes."""
-    f = driver.build(s, tensors, target=target)
-    arrays = {t: inputs[t].copy() if t in inputs else filled(t) for t in tensors}
-    return lambda: f(*arrays.values()), [a for t, a in arrays.items() if t not in inputs]
 
 
 def filled(t: tensor.Tensor) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from minitvm.base import TVMError
 
 from .checkers import describe
-from .item import Answer, AnswerError, Item, Outcome, Part, failed
+from .item import Answer, AnswerError, Item, Outcome, Part, StartError, failed
 
 Seeds: TypeAlias = Sequence[int | None]  # None: the public seed
 Verdict: TypeAlias = Literal["not started", "keep going", "correct", "fast enough"]
@@ -155,6 +155,8 @@ def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
             return Outcome("not started", 0.0, message, why=reason)
         why = WHY.get(message, "")
         return failed(message, "an answer", reason, why=why, case=last[0])
+    except StartError:
+        raise  # of the machine, not of the answer
     except TVMError as e:
         return failed("refused", "an answer", str(e), why=WHY["refused"], case=last[0])
     except Exception as e:  # data of an unexpected kind can fail anywhere in a check

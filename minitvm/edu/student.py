@@ -10,17 +10,13 @@ from typing import Any
 from minitvm import tensor, workers
 
 from .data import Reader, Writer, operations
-from .item import AnswerError, ChangedError, Kept, Problem, expanded
+from .item import AnswerError, ChangedError, Kept, Problem, StartError, expanded
 from .sandbox import PACKAGE, ROOT, Limits, tier, wall_around
 from .score import shortened
 
 JOB = "minitvm.edu.notebook_job"
 MAX_REPORTS = 50  # the most reports on failed cells
 RESTARTS = 2  # times that a new process runs the other cells after one hung or killed its process
-
-
-class StartError(Exception):
-    """Raised if a student's process does not start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@
 
 from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
-from .bench import Argument, Job, Outcome, difference
+from .bench import Argument, Bench, Job, Outcome, difference
 from .export import ForeignFileError, Package, machine_for
 from .function import Function, Times, load
 from .gpu import GpuFunction
 from .gpu_device import device_name
 from .gpu_resources import KernelResources, Resources
-from .jit import NativeCode, compile_ir, declared, load_object
-from .loading import LAUNCH, Run, load_native, load_python, not_runnable
+from .jit import LLVMSource, NativeCode, compile_ir, declared, load_object
+from .loading import LAUNCH, Run, load_native, load_python, not_runnable, options_of
 from .nd import Device, NDArray, cpu, device
 from .network import Call, Library, NetworkPlan, Place, TensorSpec
 from .network_module import NetworkModule, create, load_network

@@ -27,6 +27,7 @@ from .packed import failure
 Call: TypeAlias = Callable[[], int]  # returns 0, or 1 for a failure
 Sample: TypeAlias = Callable[[int], float]  # runs so many calls; returns the seconds of one
 SAMPLE = 2e-4  # seconds of the shortest measurement; shorter calls are measured together
+SPOILED = 77  # what integers are before a program runs, if nothing is known about its results
 LONG = 1e-3  # seconds; a shorter first call may be slow because it accesses new memory
 FIRST = 3  # a first call that takes more than FIRST times the limit of later calls is the only call
 WARM = 1.5  # size of all copies of the constants, relative to the cache that must not keep them
@@ -198,6 +199,8 @@ class Bench:
                 a.fill(np.nan)
             elif self._expected:
                 a[...] = ~self._expected[n]
+            else:
+                a[...] = SPOILED
 
     def _difference(self) -> str:
         """Describe the first output that differs from the expected output; "" if all are right."""

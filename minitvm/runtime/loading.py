@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Container
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from minitvm import tir
 from minitvm.base import BuildError, Target, TVMError, processor
@@ -18,6 +18,14 @@ Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of 
 LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the thread pool
 
 
+class CompileOptions(TypedDict):
+    """Options of LLVMSource."""
+
+    cpu: str
+    features: str
+    unroll: bool
+
+
 def load_native(
     func: tir.PrimFunc, text: str, entry: str, target: Target, *, isolate: bool = False
 ) -> tuple[Run, NativeCode]:
@@ -27,10 +35,15 @@ def load_native(
     If this CPU cannot run the code, the function is a NotRunnable.
     """
     kind = IsolatedSource if isolate else LLVMSource
-    source = kind(text, target.mcpu, target.mattr, unroll=target.unroll)
+    source = kind(text, **options_of(target))
     machine = source.loaded(provided(text))
     why = not_runnable(target)
     return NotRunnable(func.name, why) if why else NativeRun(func, machine, entry), machine
+
+
+def options_of(target: Target) -> CompileOptions:
+    """Return the options with which LLVM compiles for a target, wherever it does."""
+    return {"cpu": target.mcpu, "features": target.mattr, "unroll": target.unroll}
 
 
 def not_runnable(target: Target) -> str:

@@ -91,7 +91,8 @@ class Builder:
         if stopped is not None and stopped.is_set():
             raise CancelledError
         with self._pool.idle() as worker:
-            reply = worker.ask(self._options(), sources, seconds=wall, cpu_seconds=seconds)
+            options = {"form": "object", **runtime.options_of(self._target)}
+            reply = worker.ask(options, sources, seconds=wall, cpu_seconds=seconds)
         if isinstance(reply, workers.Failure):
             return failed(_kind(reply), "\n".join([f"LLVM: {reply}", *reply.stderr]))
         if "refused" in reply.value:
@@ -137,15 +138,6 @@ class Builder:
     def close(self) -> None:
         """End the processes."""
         self._pool.close()
-
-    def _options(self) -> dict[str, object]:
-        """Return the options of the compiler, as compile_job.py reads them.
-
-        driver.build uses the same options, so that the best program is as fast when it is used.
-        """
-        target = self._target
-        options = {"cpu": target.mcpu, "features": target.mattr, "unroll": target.unroll}
-        return {"form": "object", **options}
 
 
 def _kind(failure: workers.Failure) -> ErrorKind:

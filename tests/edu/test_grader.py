@@ -47,7 +47,7 @@ def graded(worker: Worker, name: str = "ex00_start_here.ipynb", data: bytes = b"
 
 CELLS = Message({"cells": []})
 GOOD = [Message(good(item)) for item in ITEMS]
-LATE = Failure("timed out", 9.0)
+LATE, CRASH = Failure("timed out", 9.0), Failure("crashed", 11)
 
 
 def test_marks_come_in_the_order_of_the_items() -> None:
@@ -58,19 +58,30 @@ def test_marks_come_in_the_order_of_the_items() -> None:
     assert (found.points, found.worth) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("lost", "told"),
-    [
-        (LATE, "no end after 9 s"),
-        (Failure("crashed", 11), "the program ended the process that ran it"),
-    ],
-)
-def test_a_process_lost_during_an_item_is_replaced_for_the_others(lost, told: str) -> None:
-    worker = Scripted(CELLS, lost, CELLS, GOOD[1])
-    found = graded(worker)
+def test_a_process_that_hangs_is_replaced_for_the_other_items() -> None:
+    worker = Scripted(CELLS, LATE, CELLS, GOOD[1])
+    result = graded(worker)
     assert worker.asked == ["cells", ITEMS[0], "cells", ITEMS[1]]
-    assert [(m.points, *m.messages) for m in found.marks] == [(0, "timeout"), (1,)]
-    assert found.marks[0].parts[0].outcome.got == told
+    assert [(m.points, *m.messages) for m in result.marks] == [(0, "timeout"), (1,)]
+    assert result.marks[0].parts[0].outcome.got == "no end after 9 s"
+
+
+def test_an_item_is_marked_again_if_the_process_of_the_grader_ends() -> None:
+    worker = Scripted(CELLS, CRASH, CELLS, *GOOD)
+    result = graded(worker)
+    assert worker.asked == ["cells", ITEMS[0], "cells", *ITEMS]
+    assert (result.points, result.unsure) == (2, False)
+
+
+def test_a_fault_of_the_grader_is_never_the_students() -> None:
+    worker = Scripted(CELLS, CRASH, CELLS, CRASH, CELLS, GOOD[1])
+    result = graded(worker)
+    assert worker.asked == ["cells", ITEMS[0], "cells", ITEMS[0], "cells", ITEMS[1]]
+    assert result.unsure  # so that the next run marks the notebook again
+    outcome = result.marks[0].parts[0].outcome
+    assert outcome.status == "inconclusive"
+    assert outcome.got.startswith("the process of the grader ended: ")
+    assert graded(Scripted(CRASH)).again
 
 
 def test_a_process_lost_during_the_cells_ends_it() -> None:
