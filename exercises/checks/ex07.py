@@ -19,6 +19,9 @@ LANES = 32
 
 def lanes(rng, space):
     """Draw the elements that the lanes of a warp access; None for a lane that takes no part."""
+    if rng.integers(2):  # cases at the edge
+        first = [[], [0], [0, 32, 8, 0]][int(rng.integers(3))]
+        return space, first + [None] * (LANES - len(first))
     stride = int(rng.choice([0, 1, 2, 3, 8, 16, 31, 32, 32, 33, 34, 64, 96]))
     start = int(rng.choice([31, rng.integers(99)]))  # 31: the last bank, and the end of a sector
     width = int(rng.choice([1, 2, 4, 8, 16, 32]))  # lanes with the same element
@@ -62,6 +65,11 @@ def runs(rng):
         same = rng.integers(3) == 0  # all threads read one element
         steps += [(t, "read", shift if same else (t + shift) % threads) for t in order]
         steps.append(("barrier",))
+    if rng.integers(3) == 0:  # two writes of one element, by two threads
+        at = [n for n, step in enumerate(steps) if step[1:2] == ("write",)]
+        n = int(rng.choice(at))
+        t, verb, element = steps[n]
+        steps.insert(n + 1, ((t + 1) % threads, verb, element))
     for _ in range(int(rng.choice([0, 0, 0, 1, 2]))):  # accesses that may race
         verb = str(rng.choice(["read", "write"]))
         extra = int(rng.integers(threads)), verb, int(rng.integers(threads))
@@ -231,7 +239,7 @@ EXERCISE = Exercise(
             "cost",
             tuple(
                 replace(
-                    equal(cost, arguments, cases=16, weight=weight, title=title, why=why),
+                    equal(cost, arguments, cases=32, weight=weight, title=title, why=why),
                     kind="property",
                 )
                 for arguments, weight, title, why in (
@@ -269,7 +277,7 @@ EXERCISE = Exercise(
                 equal(
                     race,
                     runs,
-                    cases=16,
+                    cases=24,
                     title="the first race, for random accesses and barriers",
                     why="two accesses race if the threads differ, the element is the same, one of"
                     " them writes, and no barrier lies between them",
@@ -331,8 +339,9 @@ EXERCISE = Exercise(
                     title="no bank conflict",
                     weight=0.5,
                     target=SIM,
-                    why="in which banks are the elements that 32 lanes read? Rows of another length"
-                    " (storage_align) move them",
+                    why="in which banks are the elements that 32 lanes read, and those that they"
+                    " store? Rows of another length (storage_align) move them; some tiles have no"
+                    " right length",
                 ),
             ),
             (
@@ -382,7 +391,7 @@ EXERCISE = Exercise(
                         weight=0.15,
                         target=SIM,
                         why="double_buffer on both tiles, whose stages are computed in the loop"
-                        " over pieces of k",
+                        " over pieces of k, 16 steps at most",
                     )
                 ),
                 at_most(

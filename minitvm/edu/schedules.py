@@ -325,8 +325,8 @@ def at_most(
             score = max(0.0, (worst * best - got) / (worst * best - bound))
         else:
             score = bound / got if got < 4 * bound else 0.0
-        limit = f"at most {bound:,.0f} {unit}"
-        return failed(message, limit, f"{got:,.0f} {unit}", why=why, score=score)
+        limit, case = f"at most {bound:,.0f} {unit}", ", ".join(map(describe, args))
+        return failed(message, limit, f"{got:,.0f} {unit}", why=why, case=case, score=score)
 
     return Part("property", title or f"few {unit}", weight, check)
 
