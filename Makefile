@@ -32,7 +32,7 @@ TESTS := $(VENV)/.installed-test-dev
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify mutants mutants-of bench notebooks exercises ci-deps clean
+.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify attacks mutants mutants-of bench notebooks exercises ci-deps clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -80,6 +80,9 @@ verify: $(TESTS) ## attack the grader, and check that the exercises match their 
 	$(PY) -m minitvm.edu build --check
 	$(PY) -m minitvm.edu verify --jobs $(JOBS)
 	$(PY) -m pytest -n $(JOBS) -m grader tests/edu
+
+attacks: $(TESTS) ## run the programs of hostile students as root, as a user and as in a pod
+	$(PY) -m tests.edu.attacks.suite --matrix
 
 mutants: $(TESTS) ## change the solutions by machine: the grader must notice; many minutes
 	$(PY) -m minitvm.edu verify --mutate --jobs $(JOBS)

@@ -10,11 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml  # comes with jupyterlab
 
 from minitvm.edu.build import built
 from minitvm.edu.course import check_files, checks_folder
 from minitvm.edu.export import FORMATS, TEMPLATES, export
 from minitvm.edu.notebook import code_cells, source
+from minitvm.workers import wall_fault
 
 from .course import CHECKS, EX00, EXERCISES, ROOT
 
@@ -104,6 +106,34 @@ def test_actions_get_exercises_and_the_workflow_of_this_repository(tmp_path: Pat
     assert (TEMPLATES / "grade.yml").read_text(encoding="utf-8") == here
     exercise = (tmp_path / "exercises" / f"{EX00.stem}.ipynb").read_text(encoding="utf-8")
     assert exercise == built(ROOT, EX00)
+
+
+def steps(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """Return the shell commands of a workflow, each with its environment."""
+    (job,) = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    return [(step["run"], step.get("env", {})) for step in job["steps"] if "run" in step]
+
+
+@pytest.mark.skipif(bool(wall_fault()), reason=f"no namespaces: {wall_fault()}")
+def test_the_workflow_grades_what_a_student_pushed(tmp_path: Path) -> None:
+    """Its last command runs here, in folders as GitHub's runner has them."""
+    *preparing, (command, environment) = steps(TEMPLATES / "grade.yml")
+    assert [c.split()[0] for c, _ in preparing] == ["pip", "sudo", "sudo"]
+    (tmp_path / "kit").symlink_to(ROOT)
+    handed_in = tmp_path / "submission" / "exercises" / f"{EX00.stem}.ipynb"
+    handed_in.parent.mkdir(parents=True)
+    handed_in.write_bytes((ROOT / "solutions" / f"{EX00.stem}.ipynb").read_bytes())
+    assert environment == {"MINITVM_GRADE_SEED": "${{ secrets.MINITVM_GRADE_SEED }}"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "MINITVM_GRADE_SEED": "a secret", "PATH": path}
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wall: namespaces" in done.stdout + done.stderr
+    with open(tmp_path / "grades" / "grades.csv", encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert float(row["points"]) == EX00.points
 
 
 # --- with the tools themselves -------------------------------------------------------------------

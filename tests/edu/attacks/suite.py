@@ -1,6 +1,7 @@
 """Run the programs of hostile students, here or in a process: python -m tests.edu.attacks.suite
 
-It prints what got through, as JSON: {"tier": ..., "through": [names]}.
+It prints what got through, as JSON: {"tier": ..., "through": [names]}. With --matrix it runs itself
+as root and as a user, with and without namespaces, and as in a locked pod (make attacks).
 """
 
 import contextlib
@@ -8,6 +9,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from minitvm.workers import seccomp
 from .programs import PRELUDE, QUIET
 
 BROKEN = re.compile("(Name|Type|Syntax|Attribute|Value|Argument)Error|error: ")
+NOBODY = 65534  # a user without rights
 UNHURRIED = Limits(seconds=60.0, memory=4 << 30)
 
 
@@ -83,8 +86,69 @@ def succeeds(student: Student, name: str) -> bool:
         return False
 
 
-if __name__ == "__main__":
+def report() -> dict[str, Any]:
+    """Run the programs here; return the wall in use, the user, and what got through."""
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
-        names = got_through(Path(place))
-    json.dump({"tier": tier(), "user": os.geteuid(), "through": names}, sys.stdout, indent=1)
+        return {"tier": tier(), "user": os.geteuid(), "through": got_through(Path(place))}
+
+
+def ways(words: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the ways to run `words`: as this user, as one without rights, and as in a locked pod.
+
+    A pod has an unprivileged user and no user namespaces, and so no bubblewrap of its own.
+    """
+    bwrap, setpriv = shutil.which("bwrap"), shutil.which("setpriv")
+    user: list[str] = []
+    if os.geteuid() == 0:
+        yield "root", words
+        if not (bwrap and setpriv):
+            return
+        rights = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        user = [bwrap, "--dev-bind", "/", "/", *open_to_all(sys.base_prefix), *rights, "--"]
+        user += [setpriv, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    yield "user", [*user, *words]
+    if bwrap:
+        locked = [bwrap, "--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--"]
+        yield "pod", [*user, *locked, *words]
+
+
+def open_to_all(path: str) -> list[str]:
+    """Return options of bubblewrap that let all users reach `path`, such as Python below /root."""
+    above = list(reversed(Path(path).parents))
+    closed = [n for n, p in enumerate(above) if not p.stat().st_mode & 0o001]
+    if not closed:
+        return []
+    top, *inside = above[closed[0] :]
+    options = ["--perms", "0755", "--tmpfs", str(top)]
+    for folder in inside:
+        options += ["--perms", "0755", "--dir", str(folder)]
+    return [*options, "--bind", path, path]
+
+
+def matrix() -> None:
+    """Run the suite in each way, with the strongest wall and without namespaces; print a table.
+
+    The fence is not tried: it does not stop machine code, so that the programs would do here what
+    they try to do.
+    """
+    for who, words in ways([sys.executable, "-m", "tests.edu.attacks.suite"]):
+        for wall in ("namespaces", "kernel rules"):
+            with tempfile.TemporaryDirectory() as home:
+                os.chmod(home, 0o777)
+                env = {**os.environ, "MINITVM_WALL": wall, "HOME": home, "TMPDIR": home}
+                done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+            if done.returncode:
+                last = done.stderr.strip().splitlines()[-1:]
+                print(f"{who:5} {wall:13} cannot be run: {''.join(last)}", flush=True)
+                continue
+            result = json.loads(done.stdout)
+            through = ", ".join(result["through"]) or "nothing"
+            print(f"{who:5} {wall:13} has: {result['tier']:13} through: {through}", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--matrix"]:
+        matrix()
+    else:
+        json.dump(report(), sys.stdout, indent=1)
