@@ -20,6 +20,9 @@ from minitvm.workers import wall_fault
 
 from .course import CHECKS, EX00, EXERCISES, ROOT
 
+# the tools call programs that are installed beside Python, as after `activate`
+PROGRAMS = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
 
 @pytest.fixture(params=FORMATS)
 def exported(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
@@ -124,8 +127,7 @@ def test_the_workflow_grades_what_a_student_pushed(tmp_path: Path) -> None:
     handed_in.parent.mkdir(parents=True)
     handed_in.write_bytes((ROOT / "solutions" / f"{EX00.stem}.ipynb").read_bytes())
     assert environment == {"MINITVM_GRADE_SEED": "${{ secrets.MINITVM_GRADE_SEED }}"}
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    env = {**os.environ, "MINITVM_GRADE_SEED": "a secret", "PATH": path}
+    env = {**os.environ, "MINITVM_GRADE_SEED": "a secret", "PATH": PROGRAMS}
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
@@ -141,7 +143,7 @@ def test_the_workflow_grades_what_a_student_pushed(tmp_path: Path) -> None:
 
 def run(*command: str, cwd: Path) -> None:
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-    env = os.environ | {"PYTHONPATH": path}
+    env = os.environ | {"PYTHONPATH": path, "PATH": PROGRAMS}
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
