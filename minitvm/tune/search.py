@@ -135,10 +135,11 @@ def interruptible(stop: threading.Event) -> Generator[None]:
 
     Searches let it through, so that nothing else is begun; they return what they have found.
     """
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT) or signal.default_int_handler
+    ignored = before is signal.SIG_IGN  # as a shell does for jobs in the background
+    if ignored or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT) or signal.default_int_handler
 
     def handle(*_: Any) -> None:
         stop.set()

@@ -5,6 +5,7 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -270,6 +271,15 @@ def test_a_stopped_search_finishes_what_it_began(ahead) -> None:
     assert len(outcome.final) == 5
 
 
+@pytest.fixture
+def in_the_foreground() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, also where a shell has this run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("in_the_foreground")
 def test_the_first_interrupt_finishes_what_it_began(tmp_path, capsys) -> None:
     machine, log = Machine(task(), ahead=3), tmp_path / "log.jsonl"
 
@@ -286,6 +296,22 @@ def test_the_first_interrupt_finishes_what_it_began(tmp_path, capsys) -> None:
     assert len(tune.Log(log).read(machine.task).trials) == 23
 
 
+def test_a_job_in_the_background_goes_on(tmp_path) -> None:
+    machine = Machine(task(), ahead=3)
+
+    def on(event) -> None:
+        if isinstance(event, tune.Measured) and event.number == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        outcome = search(machine.task, machine=machine, trials=40, on=on)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (outcome.ended, len(outcome.trials)) == ("trials", 40)
+
+
+@pytest.mark.usefixtures("in_the_foreground")
 def test_the_second_interrupt_returns_the_best_so_far_at_once(tmp_path) -> None:
     machine, log = Machine(task(), ahead=3), tmp_path / "log.jsonl"
 
