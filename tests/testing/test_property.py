@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.case import run_case
 
-CASES, CHUNKS = 160, 4
+CASES, CHUNKS = 80, 2
 FAILURES = ("mismatch", "error")
 
 

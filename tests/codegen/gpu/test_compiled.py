@@ -36,7 +36,12 @@ def product(size: int, double: bool) -> GpuFunction:
 
 @compiles
 @pytest.mark.parametrize(
-    ("size", "double", "share"), [(1024, False, 0.87), (1024, True, 0.87), (1000, False, 0.85)]
+    ("size", "double", "share"),
+    [
+        (1024, False, 0.87),
+        pytest.param(1024, True, 0.87, marks=pytest.mark.exhaustive),
+        pytest.param(1000, False, 0.85, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_most_instructions_of_a_product_multiply(size: int, double: bool, share: float) -> None:
     (kernel,) = product(size, double).resources()
@@ -49,6 +54,7 @@ def test_most_instructions_of_a_product_multiply(size: int, double: bool, share:
 
 
 @compiles
+@pytest.mark.exhaustive
 def test_a_product_moves_16_bytes_at_a_time_and_loads_early() -> None:
     sass = product(1024, True).source("sass")
     codes = re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", sass, re.M)
@@ -60,13 +66,18 @@ def test_a_product_moves_16_bytes_at_a_time_and_loads_early() -> None:
 
 
 @compiles
-def test_late_copies_pass_by_the_registers() -> None:
+@pytest.mark.exhaustive
+def test_late_copies_of_a_large_product_pass_by_the_registers() -> None:
     codes = built(large(1024, late=True, double=True)).source("sass")
     assert (
         len(re.findall(r"LDGSTS\.E\.\w+\.128 ", codes)) == 4
     )  # both tiles, before the loop and in it
     assert "LDG." not in codes
     assert not re.search(r"\bSTS\b", codes)
+
+
+@compiles
+def test_late_copies_pass_by_the_registers() -> None:
     ragged_edges = built(PROGRAMS["late copies, ragged"]()).source("sass")
     assert "LDGSTS.E " in ragged_edges
     assert "LDG." not in ragged_edges

@@ -138,7 +138,7 @@ for name, make in PROGRAMS.items():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # random kernels do the same in testing/test_gpu.py, in a tenth of the time
 def test_numbas_own_simulator_gets_the_same_results_from_the_printed_source() -> None:
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
     run = subprocess.run(
