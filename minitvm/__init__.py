@@ -26,6 +26,7 @@ Networks are graphs of operators, compiled to one function:
 The packages are layered: a file imports only from packages further down (tests/test_layers.py).
 
     demo, doctor  the command line: a guided demo, a check of this installation
+    show        the command line: every stage of a formula, an operator or a network
     tuning      the command line: searches for fast schedules, their logs and reports
     net         the command line: a network, compiled, measured, and its report
     edu         exercises: built, checked, graded
@@ -114,8 +115,8 @@ __all__ = [
 ]
 
 LATE = (  # imported on first use
-    *("accesses", "auto_scheduler", "autotvm", "cachesim", "edu", "graph", "net", "testing"),
-    *("tune", "tuning", "viz", "vta"),
+    *("accesses", "auto_scheduler", "autotvm", "cachesim", "edu", "graph", "net", "show"),
+    *("testing", "tune", "tuning", "viz", "vta"),
 )
 TALK = {  # tvm.compiler.build and tvm.frontend.from_keras, as the talk about TVM spells them
     "compiler": "graph",

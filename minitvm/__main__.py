@@ -1,4 +1,4 @@
-"""The command line: python -m minitvm demo | doctor | tune | net."""
+"""The command line: python -m minitvm demo | doctor | show | tune | net."""
 
 import argparse
 import sys
@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     tour.add_argument("--size", type=int, default=1024, help="rows of the matrices (1024)")
     tour.add_argument("--json", default="", metavar="FILE", help="store the table in FILE")
     commands.add_parser("doctor", help="what is installed, what works on this machine")
+    commands.add_parser("show", help="every stage of a formula, an operator or a network")
     commands.add_parser("tune", help="search for the fastest schedule of an operator")
     commands.add_parser("net", help="compile a network and measure its kernels")
     return top
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if words[:1] == ["net"]:
             minitvm.net.main(words[1:])
+            return 0
+        if words[:1] == ["show"]:
+            minitvm.show.main(words[1:])
             return 0
         options = parser().parse_args(words)
         if options.command == "doctor":

@@ -41,6 +41,7 @@ LAYERS = (  # low to high; packages of one layer do not import each other
     ("viz",),
     ("edu",),
     ("demo", "doctor", "net", "tuning"),
+    ("show",),
     ("__init__",),
     ("__main__",),
 )

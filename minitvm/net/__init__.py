@@ -2,6 +2,6 @@
 
 # pyright: reportUnusedImport=false
 
-from .commands import main, network, parser, shape
+from .commands import NETWORKS, main, network, parser, shape
 from .measured import Measured, measured
 from .report import report

@@ -4,4 +4,4 @@
 
 from .commands import main, parser
 from .report import report
-from .tasks import task_of_key
+from .tasks import operators, sizes, task_of, task_of_key

@@ -1,0 +1,5 @@
+"""The command line of programs: python -m minitvm show FORMULA prints every stage of one."""
+
+# pyright: reportUnusedImport=false
+
+from .commands import main

@@ -1,0 +1,123 @@
+"""python -m minitvm show FORMULA|OPERATOR|NETWORK: print the stages of a program, and time it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, cast
+
+import pygments
+from pygments import formatters, lexers
+
+from minitvm import graph, net, viz
+from minitvm.base import ArgumentError, Target, TVMError, name_missing
+
+from .bench import bench
+from .programs import program_of
+from .stages import STAGES, Request
+
+EXAMPLE = 'python -m minitvm show "C(i, j) +=! A(i, k) * B(k, j)" --shape A=256x256,B=256x256'
+USUAL = "schedule,loops"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser for `python -m minitvm show`."""
+    top = argparse.ArgumentParser(
+        prog="python -m minitvm show",
+        description="print the stages of a program, from its formula to machine code",
+        epilog=f"example: {EXAMPLE}",
+    )
+    top.add_argument(
+        "what",
+        metavar="WHAT",
+        help='a formula such as "C(i) = A(i) + 1", an operator of `minitvm tune`, the name of a'
+        " network, or FILE.onnx",
+    )
+    shapes = "of the inputs: A=256x256,B=256x256; of an operator: 256,256,256; of an input of"
+    top.add_argument("--shape", default="", help=f"{shapes} FILE.onnx: data=1,3,224,224")
+    top.add_argument("--dtype", default="float32", help="of the inputs of a formula (float32)")
+    names = ", ".join(STAGES)
+    top.add_argument("--stage", default=USUAL, help=f"some of {names}, or all ({USUAL})")
+    top.add_argument(
+        "--schedule",
+        default="default",
+        metavar="default|none|FILE",
+        help="topi's schedule, the plain loops, or a file such as --stage schedule prints",
+    )
+    top.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1" (llvm)')
+    top.add_argument("--bench", action="store_true", help="also time the program beside numpy")
+    top.add_argument("--html", metavar="FILE", help="also write a page with its loops as pictures")
+    return top
+
+
+def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
+    """Run the command `show` with the arguments `words`; `say` prints one text."""
+    options = parser().parse_args(words)
+    page = Path(options.html) if options.html else None
+    if page is not None and not page.parent.is_dir():
+        raise ArgumentError(f"--html {page}", f"there is no folder {page.parent}")
+    if options.what.endswith(".onnx") or options.what in net.NETWORKS:
+        _show_network(options.what, options.shape, say)
+        return
+    target = Target(options.target)
+    program = program_of(options.what, options.shape, options.dtype, target)
+    request = Request(program, target, options.schedule)
+    wanted = list(STAGES) if options.stage == "all" else options.stage.split(",")
+    for name in wanted:
+        if name not in STAGES:
+            raise name_missing("--stage", name, STAGES)
+    alone = len(wanted) == 1 and not options.bench and page is None
+    for name in wanted:
+        stage = STAGES[name]
+        try:
+            text = _coloured(stage.text(request), stage.language)
+        except TVMError as e:
+            if options.stage != "all":
+                raise
+            text = f"not for this program: {e.args[0]}: {e.args[1]}"
+        say(text if alone else f"# {name}: {stage.about}\n{text}\n")
+    if options.bench:
+        say(bench(request))
+    if page is not None:
+        page.write_text(_page(request), encoding="utf-8")
+        say(f"wrote {page}")
+
+
+def _show_network(name: str, shape: str, say: Callable[[str], None]) -> None:
+    """Print a network as it is, and after all passes on graphs."""
+    shapes = dict([net.shape(shape)]) if shape else {}
+    whole = net.network(name, shapes=shapes)
+    say(f"# graph: the network\n{_coloured(str(whole), 'python')}\n")
+    text = _coloured(str(graph.optimized(whole)), "python")
+    say(f"# kernels: after all passes; each inner function becomes one kernel\n{text}\n")
+
+
+def _coloured(text: str, language: str) -> str:
+    """Return the text with the colours of a terminal, if it is printed in one."""
+    text = text.rstrip("\n")
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    lexer, terminal = cast("Any", lexers), cast("Any", formatters).TerminalFormatter()
+    return pygments.highlight(text, lexer.get_lexer_by_name(language), terminal).rstrip("\n")
+
+
+def _page(r: Request) -> str:
+    """Return a page with the schedule, its loops and its accesses to a cache."""
+    s, title = r.schedule, f"{r.program.title} on {r.target}"
+    parts = [f"<pre>{escape(s.python())}</pre>"]
+    for heading, picture in (
+        ("The loops, and the order of visits", lambda: viz.NestPlayer(s).svg()),
+        ("The accesses, and a small cache", lambda: viz.CacheLens(s, r.program.tensors).svg()),
+    ):
+        parts.append(f"<h2>{heading}</h2>")
+        try:
+            parts.append(picture())
+        except TVMError as e:
+            parts.append(f"<pre>{escape(str(e))}</pre>")
+    return viz.page(
+        title, [*parts, "<h2>The program</h2>", f"<pre>{escape(STAGES['loops'].text(r))}</pre>"]
+    )
