@@ -7,6 +7,7 @@ numpy is asked for one thread: on a machine that is not idle its library suffers
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from minitvm import te, viz
 
 FOLDER = Path(__file__).parent
 LEFT, BAR, STEP, TOP = 190, 420, 26, 54  # pixels: names, longest bar, one row, heading
+SECONDS = 3  # for which each frame of nest.svg is seen
 OURS, NUMPY, PEAK = "#0072B2", "#E69F00", "#999999"
 
 
@@ -52,16 +54,48 @@ def drawn(run: dict[str, Any]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def nest() -> str:
-    """The schedule of the README's program, on small matrices, as NestPlayer shows it."""
-    A, B = (te.placeholder((16, 16), name=name) for name in "AB")
-    k = te.reduce_axis((0, 16), name="k")
-    C = te.compute((16, 16), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+def frames() -> list[str]:
+    """A product as NestPlayer shows it: plain, then in tiles, reordered, and with vectors."""
+    A, B = (te.placeholder((8, 8), name=name) for name in "AB")
+    k = te.reduce_axis((0, 8), name="k")
+    C = te.compute((8, 8), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
     s = te.create_schedule(C.op)
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, 4, 8)
+    shown = [s.copy()]
+    io, jo, ii, ji = s[C].tile(*s[C].op.axis, 4, 4)
+    shown.append(s.copy())
     s[C].reorder(io, jo, k, ii, ji)
+    shown.append(s.copy())
     s[C].vectorize(ji)
-    return viz.svg(viz.NestPlayer(s, [A, B, C]).picture()) + "\n"
+    shown.append(s)
+    return [viz.svg(viz.NestPlayer(one, [A, B, C]).picture()) for one in shown]
+
+
+def nest() -> str:
+    """The frames as one moving SVG: each is seen for SECONDS, then they begin again.
+
+    Readers who want no motion see the last frame.
+    """
+    pictures = frames()
+    sizes = [re.search(r'width="(\d+)" height="(\d+)"', picture) for picture in pictures]
+    width, height = (max(int(size[n]) for size in sizes if size) for n in (1, 2))
+    share, total = 100 / len(pictures), SECONDS * len(pictures)
+    style = (
+        f".frame{{visibility:hidden;animation:turn {total}s step-end infinite}}"
+        f"@keyframes turn{{0%{{visibility:visible}}{share}%{{visibility:hidden}}}}"
+        "@media (prefers-reduced-motion:reduce){.frame{animation:none}"
+        ".frame:last-of-type{visibility:visible}}"
+    )
+    groups = [
+        f'<g class="frame" style="animation-delay:{SECONDS * n}s">{picture}</g>'
+        for n, picture in enumerate(pictures)
+    ]
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        'role="img" aria-label="a matrix product, step by step: plain loops, tiles, another order, '
+        f'vectors"><style>{style}</style>'
+        f'<rect width="{width}" height="{height}" rx="8" fill="#fff"/>'
+    )
+    return "\n".join([head, *groups, "</svg>", ""])
 
 
 if __name__ == "__main__":
