@@ -145,4 +145,4 @@ $(VENV)/oldest.txt: pyproject.toml | $(PY)
 	@$(PY) -c 'import re, tomllib; \
 		project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 		pins = project["dependencies"] + project["optional-dependencies"]["test"]; \
-		print(*(re.sub(">=([^,]+).*", r"==\1", pin) for pin in pins), sep="\n")' > $@
+		print(*(re.sub(r"(\[.*\])?>=([^,]+).*", r"==\2", pin) for pin in pins), sep="\n")' > $@

@@ -45,7 +45,14 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("grade", help="grade every notebook in a folder")
     one.add_argument("folder", type=Path)
     one.add_argument("--out", type=Path, required=True, help="where reports go")
-    one.add_argument("--jobs", type=int, default=1, help="notebooks at a time (1: fair timings)")
+    place = one.add_mutually_exclusive_group()
+    place.add_argument("--jobs", type=int, default=1, help="notebooks at a time (1: fair timings)")
+    place.add_argument(
+        "--scheduler", metavar="ADDRESS", dest="where", help="grade on a running Dask cluster"
+    )
+    place.add_argument(
+        "--local-cluster", metavar="N", dest="where", type=int, help="start a Dask cluster here"
+    )
     one.add_argument("--seed", default="", help="seed of the hidden tests ($MINITVM_GRADE_SEED)")
     one.add_argument("--strict", action="store_true", help="refuse to grade without namespaces")
     one.add_argument("--exercise", default="", help="ex03, for notebooks that do not name it")
@@ -90,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "grade":
                 return grade_folder(
                     options.folder, options.out, checks, options.seed, limits_of(options),
-                    options.jobs, options.exercise, strict=options.strict,
+                    options.jobs, options.exercise, where=options.where, strict=options.strict,
                 )  # fmt: skip
             case _:
                 export(root, checks, options.format, options.folder)

@@ -7,6 +7,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from minitvm.base import ArgumentError
 
 from . import files, report
 from .build import built, exercise_file, faults, solution_file, structure_faults, write
+from .cluster import GradeAll, cluster_grader
 from .course import exercise_named, exercises_in
 from .feedback import RIGHT, as_text
 from .grader import MAX_BYTES, Graded, Submission, Task, grade_all, printable
@@ -138,16 +140,18 @@ def secret_seed(seed: str) -> int:
 
 def grade_folder(
     folder: Path, out: Path, checks: Path, seed: str, limits: Limits, jobs: int, exercise: str = "",
-    *, strict: bool = False,
+    *, where: str | int | None = None, strict: bool = False,
 ) -> int:  # fmt: skip
     """Grade every notebook below `folder`, reusing results in `out`; write reports into `out`.
 
+    where    the Dask cluster that grades, as for cluster_grader(); None to grade in processes here
     strict   whether to grade behind namespaces only
     Raises ArgumentError if the checks are inside `folder`, where students may have changed them,
     and without namespaces if `strict`.
     """
-    print(about_tier(), file=sys.stderr)
-    if strict and tier() != "namespaces":
+    if where is None:
+        print(about_tier(), file=sys.stderr)
+    if where is None and strict and tier() != "namespaces":
         fix = "install bubblewrap, or grade in a container: docs/instructor.md"
         raise ArgumentError("--strict", f"this machine has only: {tier()}", fix)
     if checks.is_relative_to(folder.resolve()):
@@ -170,17 +174,21 @@ def grade_folder(
                 todo.append((Task(s, checks, known, seeds, limits), key))
         if rows:
             print(f"{len(rows)} graded before, {len(todo)} to grade")
-        try:
-            running = settled([task for task, _ in todo], jobs)
-            for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
-                tqdm.write(as_text(replace(report.report(graded), notes=(), marks=())))
-                rows.append(reported(out, graded, todo[n][1]))
-        finally:
-            finish(out, rows)  # whatever happened: the tables list what was graded
+        place: AbstractContextManager[GradeAll] = nullcontext(grade_all)
+        if where is not None and todo:
+            place, jobs = cluster_grader(where, checks, strict=strict), len(todo)
+        with place as grade:
+            try:
+                running = settled([task for task, _ in todo], jobs, grade)
+                for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
+                    tqdm.write(as_text(replace(report.report(graded), notes=(), marks=())))
+                    rows.append(reported(out, graded, todo[n][1]))
+            finally:
+                finish(out, rows)  # whatever happened: the tables list what was graded
     return 0
 
 
-def settled(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, Graded]]:
+def settled(tasks: Sequence[Task], jobs: int, grade: GradeAll) -> Iterator[tuple[int, Graded]]:
     """Grade tasks, and those that the machine left open again at the end of the run, one by one.
 
     Yields (index of the task, result), each once; a result may be open even then.
@@ -188,7 +196,7 @@ def settled(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, Graded]]:
     waiting = range(len(tasks))
     for attempt in range(ATTEMPTS):
         still: list[int] = []
-        for k, graded in grade_all([tasks[n] for n in waiting], 1 if attempt else jobs):
+        for k, graded in grade([tasks[n] for n in waiting], 1 if attempt else jobs):
             if graded.unsure and attempt + 1 < ATTEMPTS:
                 still.append(waiting[k])
             else:

@@ -196,17 +196,22 @@ def _lost(failure: workers.Failure, ours: bool) -> Outcome:
     return failed("timeout", "an end", f"no end after {failure.detail:g} s", why=why)
 
 
+def graded_or_failed(task: Task, worker: workers.Worker) -> Graded:
+    """Grade one notebook; if that raises an error that is a mistake of ours, return the error."""
+    try:
+        return grade(task, worker)
+    except MeasureError:
+        raise  # no notebook can be graded
+    except Exception as e:  # whatever it is, the others are graded
+        worker.close()
+        return failed_here(task, f"{type(e).__name__}: {e}")
+
+
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:
     """Grade tasks, `jobs` at a time; yield (index of the task, result) as each one is done."""
 
     def one(worker: workers.Worker, n: int) -> tuple[int, Graded]:
-        try:
-            return n, grade(tasks[n], worker)
-        except MeasureError:
-            raise  # no notebook can be graded
-        except Exception as e:  # a mistake of ours; whatever it is, the others are graded
-            worker.close()
-            return n, failed_here(tasks[n], f"{type(e).__name__}: {e}")
+        return n, graded_or_failed(tasks[n], worker)
 
     with workers.Pool(JOB, min(max(1, jobs), len(tasks))) as pool:
         yield from pool.map(one, range(len(tasks)))

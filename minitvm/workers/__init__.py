@@ -4,6 +4,7 @@
 
 from .boot import limit, limit_memory
 from .pool import Pool
+from .process import FOLDER
 from .seccomp import can_refuse_system_calls, refuse_system_calls
 from .serve import serve
 from .wall import Wall

@@ -57,14 +57,19 @@ class Pool:
                 yield future.result()
             is_done = True
         finally:
-            for worker in () if is_done else self._workers:
-                worker.retire()
+            if not is_done:
+                self.retire()
             threads.shutdown(cancel_futures=True)
 
     def kill(self) -> None:
         """Make the requests that wait in other threads fail; later ones start new processes."""
         for worker in self._workers:
             worker.kill()
+
+    def retire(self) -> None:
+        """Make the requests that wait in other threads fail, and later ones raise ClosedError."""
+        for worker in self._workers:
+            worker.retire()
 
     def close(self) -> None:
         """End the processes."""
