@@ -146,7 +146,7 @@ class _Printed:
         return [f"{stage.name} auto_unroll: {limit or value}" for value in limits if limit or value]
 
     def label(self, a: tensor.Axis) -> str:
-        """Return the name of a loop: "i.0", for fused loops "i.0@j.0"."""
+        """Return the printed name of a loop, such as i.0, or i.0@j.0 if it is fused."""
         if a in self.names:
             return self.names[a][0]
         match self.made.get(a):

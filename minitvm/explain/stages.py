@@ -243,9 +243,9 @@ class _SlowStage:
 
 
 def _strides(loop: tir.For) -> Iterator[tuple[str, str]]:
-    """Yield (why, fix) for accesses in a vectorized loop with a stride other than 0 or 1.
+    """Yield (why, fix) for each access in a vectorized loop whose stride is not 0 or 1.
 
-    Accesses to tiles in registers are left out.
+    Buffers allocated inside the loop and buffers in local memory are left out.
     """
     allocated = {id(n.buffer) for n in tir.every(loop.body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(loop.body):

@@ -20,7 +20,7 @@ from .operators import OPERATORS
 
 JOB = "minitvm.graph.kernel_job"
 SECONDS = 600.0  # the time limit of one kernel
-MAX_HERE = 3  # up to this many kernels are compiled in this process: others take a second to start
+MAX_HERE = 3  # for up to this many kernels, workers are not worth the second they take to start
 MAX_KERNELS = 1000  # kernels in memory
 Pick: TypeAlias = Callable[[list[te.Tensor], Target], te.Schedule | None]
 Watch: TypeAlias = Callable[[str, int, int], None]  # (kernel name, its number, number of kernels)
@@ -85,8 +85,8 @@ def clear() -> None:
 class Job:
     """A kernel to be compiled.
 
-    args      its inputs and its result as tensor expressions, and
-    schedule  their schedule; None for the default schedule
+    args      its inputs and its result as tensor expressions; () if no dispatcher was asked
+    schedule  the schedule of `args`; None for the default schedule
     path      the file for the code; None if it is not stored
     """
 
@@ -104,7 +104,7 @@ class Job:
 
     @property
     def is_local(self) -> bool:
-        """Whether the kernel must be compiled in this process: text does not say all about it."""
+        """Whether no worker can compile it: it has no file, or text cannot describe all of it."""
         intrins = self.schedule is not None and self.schedule.state.intrins
         return (
             self.path is None
@@ -156,7 +156,7 @@ def _compiled_jobs(jobs: Sequence[Job]) -> Iterator[Job]:
     shared = [job for job in jobs if not job.is_local]
     if min(host().cores, len(shared)) > 1 and len(shared) > MAX_HERE:
         for job in _compiled_by_workers(shared):
-            if not _take(job):  # another process may have removed the file
+            if not _take(job):  # it cannot be compiled, or its file has been removed
                 job.build()
             yield job
     for job in jobs:
@@ -168,9 +168,9 @@ def _compiled_jobs(jobs: Sequence[Job]) -> Iterator[Job]:
 
 
 def _compiled_by_workers(jobs: Sequence[Job]) -> Iterator[Job]:
-    """Compile kernels in other processes, and yield each job when its file is written.
+    """Compile kernels in worker processes, and yield each job when its worker has answered.
 
-    Raises BuildError if a process crashes. A kernel that cannot be compiled has no file.
+    A kernel that cannot be compiled has no file. Raises BuildError if a worker does not answer.
     """
 
     def ask(worker: workers.Worker, job: Job) -> Job:

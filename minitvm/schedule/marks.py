@@ -16,7 +16,7 @@ from .threads import TAGS, VIRTUAL, is_virtual
 Kind: TypeAlias = Literal["vectorize", "unroll", "parallel"]
 KINDS: tuple[Kind, ...] = ("vectorize", "unroll", "parallel")
 SET_BY_STEPS = ("double_buffer", "prefetch", *KINDS)  # keys that steps of their own set
-PRAGMAS = (  # the keys that passes act on; their values are a limit, or 0 or 1
+PRAGMAS = (  # the keys that passes act on; their values are integers >= 0
     *("auto_unroll_max_step", "unroll_explicit"),
     "async_copy",
     *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
@@ -35,7 +35,7 @@ class Annotate(Step):
 
     axis: LoopName
     kind: Kind
-    samples: ClassVar = {"kind": ("vectorize", *KINDS)}
+    samples: ClassVar = {"kind": ("vectorize", *KINDS)}  # vectorize is drawn twice as often
 
     @property
     def verb(self) -> str:
@@ -198,7 +198,7 @@ MARKS = (Annotate, Bind, Pragma, Tensorize)
 
 
 def know(state: State, intrin: tensor.TensorIntrin) -> State:
-    """Return `state` with `intrin` among the intrinsics that steps may name."""
+    """Return `state` with `intrin` added, so that a Tensorize step can name it."""
     if not isinstance(intrin, tensor.TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
         fix = "te.decl_tensor_intrin(y.op, fcompute)"
         raise ScheduleError(f"tensorize with {intrin!r}", "not a tensor intrinsic", fix)

@@ -31,6 +31,7 @@ class ThreadAxis:
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
     """Return a thread index: thread_axis("threadIdx.x"), or thread_axis((0, 32), "threadIdx.x").
 
+    dom     the number of threads, n or (0, n); None for the extent of the loop; or the tag
     tag     blockIdx.x .y .z, threadIdx.x .y .z, or a virtual thread (vthread, cthread), to which
             several loops may be bound
     name    accepted as in TVM; it does not change the program
@@ -47,8 +48,8 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
 def _extent(dom: Any, tag: str) -> int | None:
     if dom is None:
         return None
-    ends = as_tuple(dom)
-    ends = ends if len(ends) == 2 else (0, *ends)
+    given = as_tuple(dom)
+    ends = given if len(given) == 2 else (0, *given)
     first, stop = (tir.index(n) for n in ends) if len(ends) == 2 else (None, None)
     if not (isinstance(first, int) and first == 0 and isinstance(stop, int) and stop > 0):
         why = "the range starts at 0 and ends at a constant"

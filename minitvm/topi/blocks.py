@@ -94,10 +94,10 @@ def _in_blocks(
     target: Target,
     size: tir.Index | None = None,
 ) -> set[str]:
-    """Transpose `op` in square blocks in the loops of `out`; return the names of the stages.
+    """Schedule the transpose `op` in square blocks in the loops of `out`; return stage names.
 
     row: the axis of `op` along the rows of the source. runs: each d for which the loops d and d + 1
-    become one. size: the extent that blocks divide if possible; by default those of both loops.
+    are fused. size: the extent that the side of a block divides, if possible; by default, both.
     """
     stage, at = s[op.output(0)], next(d for d, a in enumerate(op.axis) if a is row)
     if runs:

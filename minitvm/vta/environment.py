@@ -19,7 +19,7 @@ class Environment:
 
     lower and build use the accelerator of the innermost `with` statement in their thread.
 
-    BATCH, BLOCK_IN, BLOCK_OUT         the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
+    BATCH, BLOCK_IN, BLOCK_OUT         the matrix unit: (BATCH, BLOCK_IN) @ (BLOCK_OUT, BLOCK_IN).T
     INP_WIDTH, INP_BUFF_SIZE           bits of a number in INP, bytes of its memory; also for WGT,
                                        ACC and OUT (and UOP_BUFF_SIZE)
     INP_ELEM_BITS, INP_ELEM_BYTES      the size of an element of BATCH x BLOCK_IN numbers
@@ -88,7 +88,7 @@ class Environment:
 
     @property
     def scopes(self) -> tuple[str, str, str]:
-        """Return the scopes of the three memories."""
+        """Return the scopes of INP, WGT and ACC; OUT has none."""
         return self.inp_scope, self.wgt_scope, self.acc_scope
 
     def __enter__(self) -> Environment:
@@ -98,12 +98,12 @@ class Environment:
         return self
 
     def __exit__(self, *error: object) -> None:
-        *outer, (last, opened) = _entered.get() or ((None, ExitStack()),)
-        if last is not self:
+        entered = _entered.get()
+        if not entered or entered[-1][0] is not self:
             why = "it is not the innermost environment in use"
             raise ArgumentError(f"end of {self!r}", why, "with env: ...")
-        _entered.set(tuple(outer))
-        opened.close()
+        _entered.set(entered[:-1])
+        entered[-1][1].close()
 
     def __repr__(self) -> str:
         size = f"{self.BATCH} x {self.BLOCK_IN} x {self.BLOCK_OUT}"
@@ -115,7 +115,7 @@ _entered: ContextVar[tuple[tuple[Environment, ExitStack], ...]] = ContextVar("en
 
 
 def get_env() -> Environment:
-    """Return the environment of the innermost `with` statement, or the default one."""
+    """Return the innermost environment if its config is lowering.machine(), or a default one."""
     entered, config = _entered.get(), lowering.machine()
     if entered and entered[-1][0].config == config:
         return entered[-1][0]
@@ -124,5 +124,5 @@ def get_env() -> Environment:
 
 @lru_cache(maxsize=32)
 def _environment(config: accel.Config) -> Environment:
-    """Return the environment of a machine, cached so that each machine has one intrinsic."""
+    """Return the environment of `config`, cached so that later calls use the same intrinsic."""
     return Environment(config)

@@ -108,7 +108,7 @@ def _model(onnx: Any, what: str, model: Any, source: Source) -> Model:
 
 
 def _text(value: Any) -> str:
-    """Return a string of a model; protobuf gives bytes for one that is not UTF-8."""
+    """Return a string of a model; raise UnicodeDecodeError if it is not UTF-8, and thus bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
