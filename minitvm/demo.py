@@ -185,8 +185,8 @@ def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "
     p = product(size)
     random = np.random.default_rng(0)
     a, b = (random.standard_normal((size, size), dtype="float32") for _ in "ab")
-    here = f"{host().cpu}, {p.target.num_cores} cores, {p.target.lanes(FLOAT32)} floats a vector"
-    say(f"C = A * B with {size} x {size} matrices of float32, on {here}")
+    machine = f"{host().cpu}, {p.target.num_cores} cores, {p.target.lanes(FLOAT32)} floats a vector"
+    say(f"C = A * B with {size} x {size} matrices of float32, on {machine}")
     slow, calls = dict[str, float](), dict[str, Callable[[], object]]()
     for n, chapter in enumerate(STORY, 1):
         say(f"\n{n}/{len(STORY)}  {chapter.name}\n     {chapter.why}\n")
@@ -277,8 +277,8 @@ def as_json(rows: list[Rate], size: int) -> str:
 
     The "peers" of a row are numpy and the peak rate, if they use as many threads as the row.
     """
-    here = host()
-    machine = {"cpu": here.cpu, "cores": here.cores, "system": here.system}
+    facts = host()
+    machine = {"cpu": facts.cpu, "cores": facts.cores, "system": facts.system}
     names = {chapter.name for chapter in STORY}
     measured = [
         {

@@ -47,11 +47,11 @@ def has_data_reuse(op: tensor.ComputeOp) -> bool:
     if is_ragged(op):
         return False
     axes = {a for a in op.axis if extent(a) > 1}
-    seen = dict[tir.Buffer, set[tir.Expr]]()
+    variables_of = dict[tir.Buffer, set[tir.Expr]]()
     for load in tensor.loads(op):
-        here = seen.setdefault(load.buffer, set())
-        here |= {v for i in load.indices for v in tir.variables(i)}
-    reused = sum(not axes <= used for used in seen.values())
+        used = variables_of.setdefault(load.buffer, set())
+        used |= {v for i in load.indices for v in tir.variables(i)}
+    reused = sum(not axes <= used for used in variables_of.values())
     return reused >= 2 or (reused == 1 and bool(op.reduce_axis))
 
 
@@ -66,7 +66,7 @@ def is_strictly_inlineable(op: tensor.Operation) -> bool:
         return False
     order = {a: n for n, a in enumerate(op.axis)}
     for load in tensor.loads(op):
-        places = list[int]()
+        axis_numbers = list[int]()
         for index in load.indices:
             terms, _ = tir.split_terms(index)
             if not terms:
@@ -74,8 +74,8 @@ def is_strictly_inlineable(op: tensor.Operation) -> bool:
             (axis, scale), *others = terms
             if others or scale != 1 or axis not in order:
                 return False
-            places.append(order[axis])  # pyright: ignore[reportArgumentType]
-        if places != sorted(set(places)):
+            axis_numbers.append(order[axis])  # pyright: ignore[reportArgumentType]
+        if axis_numbers != sorted(set(axis_numbers)):
             return False
     return True
 

@@ -155,18 +155,18 @@ def _locations(state: State) -> Iterator[str]:
         return
     choices: list[tuple[tuple[str, ...], State]] = [((), state)]
     for name in names:
-        for places, old in tuple(choices):
+        for locations, old in tuple(choices):
             steps = _places(old, name)
-            choices += [((*places, place), _placed(old, step)) for place, step in steps]
-    for places, _ in choices:
-        yield ", ".join(places) or ROOT
+            choices += [((*locations, location), _placed(old, step)) for location, step in steps]
+    for locations, _ in choices:
+        yield ", ".join(locations) or ROOT
 
 
 def _locate(state: State, destinations: Sequence[str]) -> None:
-    """Move stages to the places in `destinations`, or all to a place of a kind: ["outer"]."""
+    """Move stages to the locations `destinations`, or all to locations of one kind: ["outer"]."""
     for name in _movable(state) if destinations != [ROOT] else ():
-        for place, step in _places(state, name):
-            if place in destinations or place.split()[-1:] == destinations:
+        for location, step in _places(state, name):
+            if location in destinations or location.split()[-1:] == destinations:
                 state.s.apply(step)
                 break
 

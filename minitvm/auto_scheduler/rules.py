@@ -153,8 +153,8 @@ def _tile(
         rest = tuple(range(level, LEVELS))
         outer = levels_of(state, consumer, axes, knobs, [*parts, rest], LEVELS)
         state.s[consumer].reorder(*chain(*outer))
-        place = next(x[-1] for x in reversed(outer[:-1]) if x)
-        state.s[stage].compute_at(state.s[consumer], place)
+        loop = next(x[-1] for x in reversed(outer[:-1]) if x)
+        state.s[stage].compute_at(state.s[consumer], loop)
     spatial = levels_of(state, stage, op.axis, knobs, [(n,) for n in range(level, LEVELS)])
     reduce = levels_of(state, stage, op.reduce_axis, sums, [(0,), (1,)])
     order = [*spatial[:-2], reduce[0], spatial[-2], reduce[1], spatial[-1]]

@@ -41,14 +41,14 @@ def plan(state: State, stage: str, target: Target) -> Iterator[tuple[State, int]
 def _planned(output: te.ComputeOp, target: Target) -> tune.Sketch:
     """Return the sketch of all plans for the convolution that `output` is or reads."""
     (result,) = _results(output)
-    seen = dict[str, topi.Options]()
+    options_of = dict[str, topi.Options]()
 
     def known(options: topi.Options) -> Any:
-        seen[options.stage] = options
+        options_of[options.stage] = options
         return options.known
 
     topi.schedule(output.output(0), target, choose=known)
-    fields = seen[result.name].fields
+    fields = options_of[result.name].fields
     space = tune.Space(tuple(tune.knob_of(name, values) for name, values in fields.items()))
 
     def make(row: Sequence[int]) -> tune.Made:

@@ -106,9 +106,9 @@ class AnnotateEntity(_Listed):
         source       a list of tensors for each cache: only compute them at the chosen loops
         """
         if source is not None:
-            for tensors, place in zip(source, self.anns, strict=True):
+            for tensors, position in zip(source, self.anns, strict=True):
                 for t in tensors:
-                    sch[t].compute_at(sch[op], axes[int(place)])
+                    sch[t].compute_at(sch[op], axes[int(position)])
             return list(axes)
         for i, (axis, ann) in enumerate(zip(axes, self.anns, strict=True)):
             length = axis_lens[i] if axis_lens is not None else None

@@ -63,11 +63,11 @@ class FallbackConfigEntity(Config):
         second decide between equal ones. A split that does not exist here becomes an upper bound,
         as in `fallback_split`.
         """
-        here = {name: e.tag for name, e in self.chosen.items()}
+        tags = {name: e.tag for name, e in self.chosen.items()}
         measured = [
             (i, r)
             for i, r in ref_log
-            if not r.error_no and here == {name: e.tag for name, e in i.config.chosen.items()}
+            if not r.error_no and tags == {name: e.tag for name, e in i.config.chosen.items()}
         ]
         if not measured:
             why = "no measurement in it has succeeded and has the knobs of this template"

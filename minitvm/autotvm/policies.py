@@ -191,11 +191,11 @@ def _order(
     name: str, axes: Sequence[Any], order: Sequence[Any], whole: bool = True
 ) -> ReorderEntity:
     """Return the order `order` as an entity; ArgumentError unless its loops are among `axes`."""
-    places = {id(a): n for n, a in enumerate(axes)}
-    if any(id(a) not in places for a in order):
+    position_of = {id(a): n for n, a in enumerate(axes)}
+    if any(id(a) not in position_of for a in order):
         why = "an order contains a loop that is not among the axes"
         raise ArgumentError(f"define_reorder({name!r})", why)
-    perm = tuple(places[id(a)] for a in order)
+    perm = tuple(position_of[id(a)] for a in order)
     return _checked_order(name, axes, perm) if whole else ReorderEntity(perm)
 
 
@@ -232,8 +232,8 @@ def annotate_options(
     if policy == "locate_cache":
         if num_anchor is None:
             raise ArgumentError(what, "policy 'locate_cache' needs the number of caches")
-        places = itertools.combinations(range(len(axes)), num_anchor)
-        return [AnnotateEntity(p) for p in places]
+        positions = itertools.combinations(range(len(axes)), num_anchor)
+        return [AnnotateEntity(p) for p in positions]
     kinds = policy.replace("try", "none").split("_")
     every = itertools.product(kinds, repeat=len(axes))
     return [AnnotateEntity(anns) for anns in every if anns.count("vec") <= 1]

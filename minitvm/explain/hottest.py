@@ -194,8 +194,8 @@ def _untiled(b: InnermostLoop) -> Iterator[PerformanceWarning]:
         for n, _ in loads
         if b.carried or not tir.free_of(n.indices[0], (b.var,))
     }
-    places = len(b.places())
-    moved = len(reads) if b.carried else max(len(reads) + places, 2 * places)
+    results = len(b.places())
+    moved = len(reads) if b.carried else max(len(reads) + results, 2 * results)
     factor = moved / len(b.stores)
     if factor >= 2:
         yield b.warning(

@@ -21,9 +21,9 @@ def difference(actual: Any, desired: Any, rtol: float = 0.0, atol: float = 0.0) 
     if not len(bad):
         return ""
     at = tuple(int(i) for i in bad[0])
-    place = f"[{', '.join(map(str, at))}]"
+    element = f"[{', '.join(map(str, at))}]"
     many = f"{len(bad)} of {got.size} elements differ"
-    return f"{place}: got {got[at]!r}, want {want[at]!r} ({many}, rtol={rtol:g}, atol={atol:g})"
+    return f"{element}: got {got[at]!r}, want {want[at]!r} ({many}, rtol={rtol:g}, atol={atol:g})"
 
 
 def _close(got: Array, want: Array, rtol: float, atol: float) -> Array:

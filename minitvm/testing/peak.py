@@ -37,12 +37,12 @@ def fma_kernel(target: Target, chains: int, steps: int = STEPS) -> tir.PrimFunc:
         return tir.seq(*(store(c * lanes) for c in range(chains)))
 
     def step(at: int) -> tir.Stmt:
-        here = tir.lane(lanes) + at
+        index = tir.lane(lanes) + at
         scaled = tir.Binary(
-            "mul", tir.Load(acc, (here,), FLOAT32), tir.Load(x, (0,), FLOAT32), FLOAT32
+            "mul", tir.Load(acc, (index,), FLOAT32), tir.Load(x, (0,), FLOAT32), FLOAT32
         )
         return tir.Store(
-            acc, (here,), tir.Binary("add", scaled, tir.Load(x, (1,), FLOAT32), FLOAT32)
+            acc, (index,), tir.Binary("add", scaled, tir.Load(x, (1,), FLOAT32), FLOAT32)
         )
 
     body = tir.seq(

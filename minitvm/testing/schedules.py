@@ -153,16 +153,16 @@ def transform_layout(s: te.Schedule, rng: Rng) -> None:
     """Permute the dimensions of a stage; also split one, fuse two, or leave gaps."""
     stage: schedule.Stage = pick(rng, s.state.stages)
     axes = tuple("ijklmn"[: len(stage.op.shape)])
-    places: list[str] = [axes[n] for n in rng.permutation(len(axes)).tolist()]
+    new_indices: list[str] = [axes[n] for n in rng.permutation(len(axes)).tolist()]
     a, size, form = pick(rng, axes), pick(rng, (2, 3, 4, 16)), rng.random()
-    n = places.index(a)
+    n = new_indices.index(a)
     if form < 0.5:  # panels: i, j -> i // 4, j, i % 4
-        places = [*places[:n], f"{a} // {size}", *places[n + 1 :], f"{a} % {size}"]
+        new_indices = [*new_indices[:n], f"{a} // {size}", *new_indices[n + 1 :], f"{a} % {size}"]
     elif form < 0.7:
-        places[n] = f"{a}*{size} + 1"
+        new_indices[n] = f"{a}*{size} + 1"
     elif form < 0.85 and len(axes) > 1:  # two dimensions in one, 32 elements in each row
-        places = [*places[2:], f"{places[0]}*32 + {places[1]}"]
-    s.apply(schedule.TransformLayout(stage.name, axes, tuple(places)))
+        new_indices = [*new_indices[2:], f"{new_indices[0]}*32 + {new_indices[1]}"]
+    s.apply(schedule.TransformLayout(stage.name, axes, tuple(new_indices)))
 
 
 FREQUENT = {

@@ -145,8 +145,8 @@ def without(index: Index, start: Index) -> Index:
         gone = next((q for q in start if _alike(p, q)), Part({}))
         terms = dict[int, Num]()
         for d, c in p.terms.items():
-            taken = gone.terms.get(d, 0)
-            left = 0 if taken is c else c - taken
+            subtracted = gone.terms.get(d, 0)
+            left = 0 if subtracted is c else c - subtracted
             if not _is_zero(left):
                 terms[d] = left
         const = p.const - gone.const if p.affine else p.const

@@ -208,17 +208,17 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
     inside, copies = {n: m for n, m in tile(s).items() if not vector[n]}, unrolled(s)
     wide = registers_per_store(s, target) * np.ones(count)
     rows, in_registers = np.ones(count), np.ones(count, np.bool_)
-    for n, here in inside.items():
-        rows *= np.where(here, extent[n], 1.0)
-        in_registers &= ~here | (copies[n] == s.loops[n].extent)
+    for n, is_inside in inside.items():
+        rows *= np.where(is_inside, extent[n], 1.0)
+        in_registers &= ~is_inside | (copies[n] == s.loops[n].extent)
     in_registers |= target.unroll & (rows <= LLVM_UNROLLS)
     registers = rows * wide + wide + 1
     loads = np.zeros(count)
     for b, a in enumerate(s.accesses):
         if a.read and not a.write:
             each = np.ones(count)
-            for n, here in inside.items():
-                each *= np.where(here & (moves[n, b] >= 0), extent[n], 1.0)
+            for n, is_inside in inside.items():
+                each *= np.where(is_inside & (moves[n, b] >= 0), extent[n], 1.0)
             loads += each * _per_vector(moves[:, b], extent, vector, wide, target, a.bytes)
     kinds = dict(zip(OPERATIONS, s.operations, strict=True))
     once = sum(s.operations) + (MATH - 1) * (kinds["math"] + kinds["div"])

@@ -94,26 +94,26 @@ class Derived:
 
     def candidate(self, row: Sequence[int]) -> Candidate:
         """Return the candidate that corresponds to a row of the whole space."""
-        number, scale, places = 0, 1, list[int]()
+        number, scale, positions = 0, 1, list[int]()
         for option, lists in zip(row, self.classes, strict=True):
             which = next(n for n, options in enumerate(lists) if option in options)
             number += which * scale
             scale *= len(lists)
-            places.append(lists[which].index(option))
-        return Candidate(number, tuple(places))
+            positions.append(lists[which].index(option))
+        return Candidate(number, tuple(positions))
 
     def parts(self, rows: Rows) -> Iterator[tuple[int, Ints, Rows]]:
         """Group rows of the space by sketch; yield (its number, positions in `rows`, its rows)."""
         number, scale = np.zeros(len(rows), np.int64), 1
-        places = np.empty_like(rows)
+        positions = np.empty_like(rows)
         for n, lists in enumerate(self.classes):
-            which, place = _lookup(lists)
+            which, position = _lookup(lists)
             number += which[rows[:, n]] * scale
             scale *= len(lists)
-            places[:, n] = place[rows[:, n]]
+            positions[:, n] = position[rows[:, n]]
         for sketch in np.unique(number).tolist():
             at = np.flatnonzero(number == sketch)
-            yield sketch, at, places[at]
+            yield sketch, at, positions[at]
 
     def row(self, candidate: Candidate) -> Row:
         """Return the row of the whole space that corresponds to a candidate."""
@@ -131,10 +131,10 @@ class Derived:
 def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
     """Return, for each option of a knob, the number of its list and its position in the list."""
     count = sum(map(len, lists))
-    which, place = np.empty(count, np.int64), np.empty(count, np.int64)
+    which, position = np.empty(count, np.int64), np.empty(count, np.int64)
     for n, options in enumerate(lists):
-        which[[*options]], place[[*options]] = n, range(len(options))
-    return which, place
+        which[[*options]], position[[*options]] = n, range(len(options))
+    return which, position
 
 
 def derive(name: str, space: Space, first: Made, make: Make, rng: np.random.Generator) -> Derived:
@@ -184,7 +184,7 @@ def _grouped(knob: int, options: Sequence[int], base: Row, make: Make) -> list[t
     for option in options:
         instance = _try(make, (*base[:knob], option, *base[knob + 1 :]))
         groups.setdefault(None if instance is None else skeleton(instance), []).append(option)
-    return [tuple(options) for options in groups.values()]
+    return [tuple(group) for group in groups.values()]
 
 
 def skeleton(instance: Made) -> Skeleton:

@@ -65,8 +65,8 @@ class Plan:
 
 def loops_around(state: schedule.State, stage: schedule.Stage) -> Path:
     """Return the loops of other stages around a stage, outermost first."""
-    places = [(state.stage(p.stage), p.depth) for p in schedule.path(state, stage.name)]
-    return tuple((host, a) for host, depth in places for a in host.leaves[: depth + 1])
+    hosts = [(state.stage(p.stage), p.depth) for p in schedule.path(state, stage.name)]
+    return tuple((host, a) for host, depth in hosts for a in host.leaves[: depth + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,10 +238,10 @@ class Domains:
         left: Num = inner
         pieces[r.inner], pieces[r.outer] = [], []
         for p in reversed(pieces[r.parent]):
-            here = least(p.radix, left)
-            left = most(1, left // here)
-            pieces[r.inner].insert(0, p._replace(radix=here))
-            pieces[r.outer].insert(0, _Piece(p.root, p.step * here, ceildiv(p.radix, here)))
+            radix = least(p.radix, left)
+            left = most(1, left // radix)
+            pieces[r.inner].insert(0, p._replace(radix=radix))
+            pieces[r.outer].insert(0, _Piece(p.root, p.step * radix, ceildiv(p.radix, radix)))
 
     # --- memory ---
 
@@ -255,8 +255,8 @@ class Domains:
         if stage.layout is not None:
             radix: list[Num] = list(shape)  # digit d is the index in dimension d
             at: tuple[Index, ...] = tuple((Part({d: 1}),) for d in range(len(shape)))
-            placed = self.placed(stage, at)
-            shape = [1 if i is None else _size_of(i, radix) for i in placed]
+            indices = self.placed(stage, at)
+            shape = [1 if i is None else _size_of(i, radix) for i in indices]
         strides: list[Num] = []
         alignment = {d: (factor, offset) for d, factor, offset in stage.aligns}
         step: Num = 1

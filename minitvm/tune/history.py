@@ -50,10 +50,10 @@ def by_speed(measurements: Iterable[M], name: Callable[[M], Hashable]) -> list[M
     """
     every = list(measurements)
     defaults = [m.default for m in every if m.default is not None]
-    usual = statistics.median(defaults) if defaults else 1.0
+    median = statistics.median(defaults) if defaults else 1.0
 
     def relative(m: M) -> float:
-        return m.cost / (m.default or usual)
+        return m.cost / (m.default or median)
 
     counted = dict[Hashable, M]()
     for m in every:

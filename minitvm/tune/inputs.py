@@ -110,10 +110,10 @@ def _operations(func: tir.PrimFunc) -> float:
     elements: dict[tir.Buffer, float] = {}
     for run in lowering.runs(func.body):
         b, around = run.store.buffer, run.around
-        places = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is b)
+        depths = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is b)
         lanes = max(tir.lanes(e) for e in (*run.store.indices, run.store.value))
         stores[b] = stores.get(b, 0.0) + _iterations(around) * lanes
-        elements[b] = _iterations(around[: next(places, 0)]) * tir.upper_bound(tir.elements(b))
+        elements[b] = _iterations(around[: next(depths, 0)]) * tir.upper_bound(tir.elements(b))
     repeated = [b for b in stores if stores[b] > elements[b] > 0]
     fewest = min((elements[b] for b in repeated), default=1.0)
     return max(1.0, sum(stores[b] for b in repeated) / fewest)

@@ -80,9 +80,9 @@ def footprints(
         for b in range(accesses):
             if moved[b] == 0.0:
                 for u in range(len(sets)):
-                    here, inner = touched[u, level, b], touched[u, level + 1, b]
+                    counts, inner = touched[u, level, b], touched[u, level + 1, b]
                     for i in range(size):
-                        here[i] = inner[i]
+                        counts[i] = inner[i]
                 continue
             for d in range(s.dim_of[b], s.dim_of[b + 1]):
                 wide, base = width[d], s.base[d] + 1.0
@@ -96,19 +96,19 @@ def footprints(
                         reach, top = sums[i] // s.div[r, begin + i], s.mod[r, begin + i]
                         wide[i] += f * (min(reach, top - 1.0) if top > 0.0 else reach)
             for u in range(len(sets)):
-                here = touched[u, level, b]
+                counts = touched[u, level, b]
                 for i in range(size):
-                    here[i] = used[i] = 1.0
+                    counts[i] = used[i] = 1.0
                 for d in range(s.dim_of[b], s.dim_of[b + 1]):
                     wide, one, limit = width[d], 1.0 / unit[u, d], period[u, d, begin:end]
                     for i in range(size if sets[u] == 0.0 else 0):
-                        here[i] *= math.ceil(wide[i] * one)
+                        counts[i] *= math.ceil(wide[i] * one)
                     for i in range(size if sets[u] > 0.0 else 0):
                         pieces = math.ceil(wide[i] * one)
-                        here[i] *= pieces
+                        counts[i] *= pieces
                         used[i] *= min(pieces, limit[i])
                 for i in range(size if sets[u] > 0.0 else 0):
-                    here[i] *= max(1.0, sets[u] / used[i])
+                    counts[i] *= max(1.0, sets[u] / used[i])
     for b in range(accesses):
         for i in range(size):
             length = 1.0
@@ -268,18 +268,18 @@ def marks(
                 ends[reduce[level], 0] = max(ends[reduce[level], 0], level)
                 ends[reduce[level], 1] = min(ends[reduce[level], 1], level)
         for k in range(kinds):
-            at, place, number, product, inner = first[n] + k * width, 0, 0, 0.0, 0.0
+            at, common, number, product, inner = first[n] + k * width, 0, 0, 0.0, 0.0
             for level in range(loops):
                 if kind[level] == k and s.extent[level, n] > 1.0:
-                    here = 3 if level == ends[reduce[level], 1] else 2
-                    here = 1 if level == ends[reduce[level], 0] else here
-                    here += 3 * reduce[level]
-                    place = here if place in (0, here) else 7
+                    position = 3 if level == ends[reduce[level], 1] else 2
+                    position = 1 if level == ends[reduce[level], 0] else position
+                    position += 3 * reduce[level]
+                    common = position if common in (0, position) else 7
                     inner = s.extent[level, n]
                     product = max(product, 1.0) * inner
                     number += 1
             out[n, at], out[n, at + 1], out[n, at + 2] = number, product, inner
-            out[n, at + 3 + place] = 1.0
+            out[n, at + 3 + common] = 1.0
 
 
 def curve(

@@ -111,10 +111,10 @@ def accumulators(s: Statement, times: Sequence[Num], each: Num) -> Num:
     if not any(x.reduce for x in s.loops):
         return 0
     registers: Num = each
-    for n, here in tile(s).items():
+    for n, is_inside in tile(s).items():
         x = s.loops[n]
         if x.kind != "vectorize":
-            registers = registers * np.where(here, x.extent * (times[n] == x.extent), 1)
+            registers = registers * np.where(is_inside, x.extent * (times[n] == x.extent), 1)
     return registers
 
 

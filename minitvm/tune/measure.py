@@ -331,9 +331,9 @@ class Measurer:
             repeat=1 if race else o.repeat,
             cold=min(self._target.l3, LARGEST) if o.cold and not self._on_gpu else 0,
         )
-        usual = max(o.run_seconds, SLOWER * self._reference_seconds)
-        usual += SLOWDOWN * o.compile_seconds if self._on_gpu else 0
-        limit = usual if seconds is None else seconds
+        default_limit = max(o.run_seconds, SLOWER * self._reference_seconds)
+        default_limit += SLOWDOWN * o.compile_seconds if self._on_gpu else 0
+        limit = default_limit if seconds is None else seconds
         reply = runner.ask(asdict(job), built.objects, seconds=limit)
         result = _result(reply, built.seconds, time.perf_counter() - start)
         if not race:

@@ -148,8 +148,8 @@ class Trees:
         import xgboost
 
         data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
-        parts = trained(self.booster).predict(data, pred_contribs=True)[0]
-        effects = dict(zip((*(names[n] for n in self.kept), "(mean)"), parts.tolist(), strict=True))
+        contributions = trained(self.booster).predict(data, pred_contribs=True)[0].tolist()
+        effects = dict(zip((*(names[n] for n in self.kept), "(mean)"), contributions, strict=True))
         if self.prior is not None:
             name = names[self.prior]
             effects[name] = effects.get(name, 0.0) + float(features[0, self.prior])

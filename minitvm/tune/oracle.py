@@ -147,8 +147,8 @@ def _updates(r: Run) -> bool:
 def _placed(guarded: lowering.GuardedStore) -> Run:
     """Return a store of the program with what the columns need of its surroundings."""
     around, buffer = guarded.around, guarded.store.buffer
-    places = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is buffer)
-    at = next(places, None)
+    depths = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is buffer)
+    at = next(depths, None)
     pragmas = (s for s in reversed(around) if isinstance(s, tir.Pragma))
     unroll = next((int(s.value) for s in pragmas if s.key == "auto_unroll_max_step"), 0)
     outside = None if at is None else tuple(s for s in around[:at] if isinstance(s, tir.For))
@@ -184,13 +184,13 @@ def _marks(run: Run, reduce: set[tir.Var]) -> Columns:
     columns: Columns = {}
     for kind in MARKS:
         marked = [n for n, loop in enumerate(run.loops) if loop.kind == kind]
-        places = {_place(run, n, reduce) for n in marked}
-        place = "none" if not places else places.pop() if len(places) == 1 else "mixed"
+        positions = {_place(run, n, reduce) for n in marked}
+        position = "none" if not positions else positions.pop() if len(positions) == 1 else "mixed"
         extents = [_extent(run.loops[n]) for n in marked]
         columns[f"{kind}.loops"] = len(marked)
         columns[f"{kind}.product"] = math.prod(extents) if extents else 0
         columns[f"{kind}.extent"] = extents[-1] if extents else 0
-        columns |= {f"{kind}.{p}": float(p == place) for p in POSITIONS}
+        columns |= {f"{kind}.{p}": float(p == position) for p in POSITIONS}
     return columns
 
 
@@ -198,8 +198,8 @@ def _place(run: Run, n: int, reduce: set[tir.Var]) -> str:
     """Return the position of loop `n` among the loops over the same kind of axes, as a name."""
     is_reduce = run.loops[n].var in reduce
     alike = [m for m, loop in enumerate(run.loops) if (loop.var in reduce) == is_reduce]
-    place = "inner" if n == alike[-1] else "outer" if n == alike[0] else "middle"
-    return f"{place}_{'reduce' if is_reduce else 'spatial'}"
+    position = "inner" if n == alike[-1] else "outer" if n == alike[0] else "middle"
+    return f"{position}_{'reduce' if is_reduce else 'spatial'}"
 
 
 def _threads(run: Run) -> Columns:

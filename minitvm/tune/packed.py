@@ -33,7 +33,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
     digits = [d for loop in s.loops for d in loop.digits]
     number = {d: g for g, d in enumerate(digits)}
     base, strides, dim_of, part_of = list[int](), list[Num](), [0], [0]
-    parts, places = list[Part](), list[tuple[int, int]]()
+    parts, owners = list[Part](), list[tuple[int, int]]()
     terms = list[tuple[int, int, Num]]()
     for b, a in enumerate(s.accesses):
         for d, index in enumerate(a.indices):
@@ -41,7 +41,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
                 if p.terms:
                     terms += [(number[g], len(parts), c) for g, c in _moving(p).items()]
                     parts.append(p)
-                    places.append((b, len(base)))
+                    owners.append((b, len(base)))
             base.append(a.spread[d] if index is not None else int(np.max(a.shape[d])) - 1)
             strides.append(a.strides[d])
             part_of.append(len(parts))
@@ -59,8 +59,8 @@ def packed(s: Statement, batch: Batch) -> Packed:
         part=np.array([p for _, p, _ in terms], ints),
         digit=np.array(of_digit, ints),
         coef=rows_of([c for _, _, c in terms], count),
-        dim=np.array([d for _, d in places], ints),
-        access=np.array([b for b, _ in places], ints),
+        dim=np.array([d for _, d in owners], ints),
+        access=np.array([b for b, _ in owners], ints),
         factor=np.array([abs(p.factor) for p in parts], np.float64),
         ratio=np.array(where, ints),
         div=rows_of([p.div for p in ratios], count),

@@ -110,8 +110,8 @@ def machine_facts(target: Target) -> dict[str, Any]:
         return {"simulated": simt.MODEL, "version": simt.VERSION}
     if target.kind == "cuda":
         return {"device": runtime.device_name()}
-    here = host()
-    return {"cores": target.num_cores, **{name: getattr(here, name) for name in MACHINE}}
+    machine = host()
+    return {"cores": target.num_cores, **{name: getattr(machine, name) for name in MACHINE}}
 
 
 def candidate_of(record: Record, task: Task) -> Candidate:
@@ -363,8 +363,8 @@ class Log:
         if broken:
             numbers = ", ".join(map(str, broken[:SHOWN])) + ", ..." * (len(broken) > SHOWN)
             text = f"log {str(self.path)!r} has {len(broken)} broken lines, which are ignored: line"
-            place = str(self.path), broken[0]  # a warning without a place in our code
-            warnings.warn_explicit(f"{text} {numbers}", UserWarning, *place, registry=SAID)
+            location = str(self.path), broken[0]  # a warning without a place in our code
+            warnings.warn_explicit(f"{text} {numbers}", UserWarning, *location, registry=SAID)
 
     def records(self) -> list[Record]:
         """Return the records of all tasks and machines that this version can read."""
@@ -378,9 +378,9 @@ class Log:
         """
         trials, final = list[Trial](), list[Trial]()
         batches, defaults = list[int](), list[float]()
-        skipped, here = Counter[str](), machine_facts(task.target)
+        skipped, facts = Counter[str](), machine_facts(task.target)
         for _, record, fault in self.lines():
-            reason = fault or _other(record, task, here)
+            reason = fault or _other(record, task, facts)
             if record is None or reason:
                 skipped[reason] += 1
                 continue

@@ -388,26 +388,26 @@ def _uses(op: tensor.ComputeOp, i: int) -> tuple[_Uses, ...]:
 
 
 def _access(domains: Domains, stage: schedule.Stage, uses: _Uses) -> Access:
-    t, read, write, indices, spread = uses
+    t, read, write, exprs, spread = uses
     values = domains.stages[stage.name].values
-    places: list[Index | None] = [index_of(e, values) for e in indices]
+    indices: list[Index | None] = [index_of(e, values) for e in exprs]
     owner = domains.plan.state.owner(t)
     shape: tuple[Num, ...]
     strides: tuple[Num, ...]
     if isinstance(owner.op, tensor.ComputeOp):
         domain = domains.stages[owner.name]
         shape, strides = domain.shape, domain.strides
-        starts = [domain.start[a] for a in owner.op.axis]
-        places = [None if i is None else without(i, s) for i, s in zip(places, starts, strict=True)]
+        pairs = zip(indices, (domain.start[a] for a in owner.op.axis), strict=True)
+        indices = [None if i is None else without(i, start) for i, start in pairs]
         if owner.layout is not None:
-            known = tuple(i for i in places if i is not None)
+            known = tuple(i for i in indices if i is not None)
             missing: list[Index | None] = [None] * len(shape)
-            places = domains.placed(owner, known) if len(known) == len(places) else missing
-            spread = (0,) * len(places)
+            indices = domains.placed(owner, known) if len(known) == len(indices) else missing
+            spread = (0,) * len(indices)
     else:
         sizes = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]
         shape, strides = sizes, _dense(sizes)
-    return Access(t.name, t.dtype.bytes, read, write, tuple(places), spread, shape, strides)
+    return Access(t.name, t.dtype.bytes, read, write, tuple(indices), spread, shape, strides)
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:

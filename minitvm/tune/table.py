@@ -146,8 +146,8 @@ class TableMeasurer:
 
     def row(self, candidate: Candidate) -> tuple[int, ...]:
         """Return the row of the table's space that corresponds to a candidate of the task."""
-        places = self._places[candidate.sketch]
-        return tuple(options[candidate.row[column]] for column, options in places)
+        matches = self._places[candidate.sketch]
+        return tuple(options[candidate.row[column]] for column, options in matches)
 
     def result(self, candidate: Candidate) -> Result:
         """Return the result of a candidate; ArgumentError if the table does not have it."""
@@ -171,12 +171,12 @@ def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
     if sorted(names) != sorted(g.name for g in table.knobs):
         expected = ", ".join(g.name for g in table.knobs)
         raise ArgumentError(f"space with {', '.join(names)}", f"{table!r} has {expected}")
-    places = list[tuple[int, list[int]]]()
+    matches = list[tuple[int, list[int]]]()
     for knob in table.knobs:
         column = names.index(knob.name)
         number = numbers(knob)
         if strange := [o for o in numbers(space.knobs[column]) if o not in number]:
             why = f"{table!r} has no option {strange[0]}"
             raise ArgumentError(f"knob {knob.name!r}", why, f"options {', '.join(number)}")
-        places.append((column, [number[o] for o in numbers(space.knobs[column])]))
-    return places
+        matches.append((column, [number[o] for o in numbers(space.knobs[column])]))
+    return matches

@@ -59,8 +59,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_budget(p: argparse.ArgumentParser) -> None:
     budget = p.add_argument_group("budget", "the search ends at whatever limit it reaches first")
-    usual = f"{SECONDS:g} if neither --seconds nor --trials is given"
-    about = f"seconds of searching, from the first result to the final comparison ({usual})"
+    default = f"{SECONDS:g} if neither --seconds nor --trials is given"
+    about = f"seconds of searching, from the first result to the final comparison ({default})"
     budget.add_argument("--seconds", type=float, help=about)
     budget.add_argument("--trials", type=int, help="measured candidates, those in the log included")
     about = "end after so many trials in a row without a faster one, those in the log included"

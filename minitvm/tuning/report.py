@@ -109,12 +109,12 @@ def _model(task: tune.Task, trials: Sequence[tune.Trial], best: tune.Trial) -> l
     columns, model = tune.columns_of(task), tune.Trees()
     rows = [np.array([t.candidate.row], np.int32) for t in (*trials, best)]
     sketches = [t.candidate.sketch for t in (*trials, best)]
-    seen = np.concatenate([columns.of(n, row) for n, row in zip(sketches, rows, strict=True)])
+    features = np.concatenate([columns.of(n, row) for n, row in zip(sketches, rows, strict=True)])
     labels = tune.labels_of(trials)
-    accuracy = _accuracy(seen[:-1], labels)
-    model.fit(seen[:-1], labels)
+    accuracy = _accuracy(features[:-1], labels)
+    model.fit(features[:-1], labels)
     shares = dict(islice(model.importance(columns.names).items(), BARS))
-    effects = dict(islice(model.explain(seen[-1:], columns.names).items(), BARS))
+    effects = dict(islice(model.explain(features[-1:], columns.names).items(), BARS))
     text = f"What boosted trees, trained on the {len(trials)} trials of this log, look at."
     if accuracy is not None:
         text += (

@@ -96,11 +96,11 @@ def _heads() -> Iterator[Shape]:
     dram = "DRAM (A[2, 6]: elements 2, 6)"
     for x, words in ((DRAM, dram), (CHIP, "memories on the chip"), (UNIT, "units")):
         yield Text(x, y, words, "soft", 12)
-    for x, kind, words in (
+    for x, color, words in (
         (CHIP + 180, "red", "written above"),
         (CHIP + 310, "blue", "read below"),
     ):
-        yield Rect(x, y - 8, 14, MARK, kind)
+        yield Rect(x, y - 8, 14, MARK, color)
         yield Text(x + 20, y, words, "soft", 12)
 
 
@@ -146,8 +146,8 @@ def _wires(o: Occupancy) -> Iterator[Shape]:
             ends = (DRAM + DRAM_WIDE, outside[name].y + STRIP / 2), (CHIP, middle)
         else:
             box = units[name]
-            apart = 6 if kind == "write" else -6
-            ends = (CHIP + CHIP_WIDE, middle + apart), (UNIT, box.y + box.height / 2 + apart)
+            dy = 6 if kind == "write" else -6
+            ends = (CHIP + CHIP_WIDE, middle + dy), (UNIT, box.y + box.height / 2 + dy)
         start, end = ends if kind in ("load", "read") else (ends[1], ends[0])
         yield Line(_shortened(start, end), "frame", key, arrow=True)
 

@@ -81,8 +81,8 @@ class Progress:
     def slowest(self) -> list[int]:
         """Return, in increasing order, the numbers of the MAX_LANES tasks that take most time."""
         now = self.rounds[-1].latencies if self.rounds else (0.0,) * len(self.lanes)
-        taken = [lane.calls * each for lane, each in zip(self.lanes, now, strict=True)]
-        return sorted(sorted(range(len(taken)), key=lambda n: -taken[n])[:MAX_LANES])
+        times = [lane.calls * each for lane, each in zip(self.lanes, now, strict=True)]
+        return sorted(sorted(range(len(times)), key=lambda n: -times[n])[:MAX_LANES])
 
     # --- as a picture ---
 

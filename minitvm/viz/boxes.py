@@ -72,25 +72,22 @@ def over(*parts: tuple[Box, float, float]) -> Box:
 
 def column(*parts: Box | None, gap: float = 8) -> Box:
     """Put boxes below each other."""
-    y, placed = 0.0, list[tuple[Box, float, float]]()
+    y, positioned = 0.0, list[tuple[Box, float, float]]()
     for box in filter(None, parts):
-        placed.append((box, 0.0, y))
+        positioned.append((box, 0.0, y))
         y += box.height + gap
-    return over(*placed)
+    return over(*positioned)
 
 
 def row(*parts: Box | None, gap: float = 8, down: float = 0) -> Box:
     """Put boxes beside each other; `down` is 0 for top, 0.5 for centred, 1 for bottom."""
     boxes = [box for box in parts if box]
-    x, tall, placed = (
-        0.0,
-        max((b.height for b in boxes), default=0.0),
-        list[tuple[Box, float, float]](),
-    )
+    x, positioned = 0.0, list[tuple[Box, float, float]]()
+    tall = max((b.height for b in boxes), default=0.0)
     for box in boxes:
-        placed.append((box, x, (tall - box.height) * down))
+        positioned.append((box, x, (tall - box.height) * down))
         x += box.width + gap
-    return over(*placed)
+    return over(*positioned)
 
 
 def flow(boxes: Iterable[Box], width: float, gap: float = 18, between: float = 7) -> Box:

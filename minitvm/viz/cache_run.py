@@ -110,8 +110,8 @@ def totals(run: CacheRun) -> dict[str, cachesim.Counts]:
             left[run.own(line)[0]] += 1
     rows = zip(trace.buffers, *counts, left, strict=True)
     return {
-        b.name: cachesim.Counts(hits, new, large, clash, new + large + clash - there)
-        for b, hits, new, large, clash, there in rows
+        b.name: cachesim.Counts(hits, new, large, clash, new + large + clash - resident)
+        for b, hits, new, large, clash, resident in rows
     }
 
 
@@ -191,8 +191,8 @@ def size_text(n: int) -> str:
 def cache_text(cache: cachesim.Cache) -> str:
     """Describe a cache, such as "2 KiB: 8 sets × 4 ways, lines of 64 bytes, lru"."""
     ways = cache.lines // cache.sets
-    places = f"{cache.sets} sets × {ways} ways" if cache.ways else f"fully associative, {ways} ways"
-    return f"{size_text(cache.bytes)}: {places}, lines of {cache.line} bytes, {cache.policy}"
+    shape = f"{cache.sets} sets × {ways} ways" if cache.ways else f"fully associative, {ways} ways"
+    return f"{size_text(cache.bytes)}: {shape}, lines of {cache.line} bytes, {cache.policy}"
 
 
 # --- tables of text ------------------------------------------------------------------------------

@@ -74,8 +74,8 @@ def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
     count = lines_of(run, n)
     if count <= MAX_LINES:
         return tuple(range(count))
-    here = run.lines[start:stop][run.trace.buffer[start:stop] == n]
-    return tuple((np.unique(here) - b.base // run.cache.line).tolist())[:MAX_LINES]
+    accessed = run.lines[start:stop][run.trace.buffer[start:stop] == n]
+    return tuple((np.unique(accessed) - b.base // run.cache.line).tolist())[:MAX_LINES]
 
 
 def lines_of(run: CacheRun, n: int) -> int:
@@ -100,14 +100,14 @@ def title(run: CacheRun) -> str:
 def cache_box(w: AccessRange) -> Box:
     """Draw a window of accesses; the lines in the cache are hidden until a frame shows them."""
     run, cache = w.run, _cache(w)
-    beside = max(cache.width, SETS + 2 * WAY) + APART
+    left = max(cache.width, SETS + 2 * WAY) + APART
     lines = [*totals_table(run), "", *footprint_table(run)]
     tables = column(
         *(text(t, mono=True, bold=n == 0 or t == USED) for n, t in enumerate(lines)), gap=1
     )
     return column(
         text(title(run), size=13, bold=True),
-        row(sized(cache, beside), _tensors(w, WIDTH - beside), gap=0),
+        row(sized(cache, left), _tensors(w, WIDTH - left), gap=0),
         _strip(w),
         _overview(w) if len(run.trace) > WINDOW else None,
         row(sized(tables, WIDTH - HISTOGRAM), _histogram(run), gap=0),
@@ -162,12 +162,12 @@ def _tensors(w: AccessRange, width: float) -> Box:
 
 def _tensor(w: AccessRange, n: int) -> Box:
     across = _columns(w, n)
-    places = (
+    cell_specs = (
         (*divmod(k, across), f"{n}/{line}", _elements(w.run, n, line))
         for k, line in enumerate(w.shown[n])
     )
     head = row(block(kind_of(n), 12, 12), text(_tensor_title(w, n)), gap=6)
-    return column(head, cells(places, SIDE, SIDE), gap=5)
+    return column(head, cells(cell_specs, SIDE, SIDE), gap=5)
 
 
 def _tensor_title(w: AccessRange, n: int) -> str:

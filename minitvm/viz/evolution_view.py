@@ -138,12 +138,12 @@ class EvolutionView(Figure):
 
     def body(self) -> Box:
         first, second = (f"{100 * s:.0f} % of the variance" for s in self._shares)
-        places = [self._on_axes(n) for n in range(len(self.members))]
+        points = [self._on_axes(n) for n in range(len(self.members))]
         x = Axis.around(
-            (x for x, _ in places), f"first principal component of the features, {first}"
+            (x for x, _ in points), f"first principal component of the features, {first}"
         )
         title = "score" if self.map == "score" else f"second component, {second}"
-        y = Axis.around((y for _, y in places), title)
+        y = Axis.around((y for _, y in points), title)
         others, children = self._shown()
         samples = {f"{kind} dot": words for kind, _, words in CLASSES}
         samples["way line"] = "from a parent to its child"

@@ -275,8 +275,8 @@ class TokenGantt(Visual):
         edits: list[str] = []
         for n, flag in flags:
             program = toggled(program, n, flag)
-            there = getattr(program.instructions[n].flags, flag)
-            edits.append(f"{'added' if there else 'dropped'} {flag} of {accel.label(program, n)}")
+            is_set = getattr(program.instructions[n].flags, flag)
+            edits.append(f"{'added' if is_set else 'dropped'} {flag} of {accel.label(program, n)}")
         self._edited = simulated(program, self.config)
         self.selected = f"i:{flags[0][0]}"
         return "\n".join([*edits, *self._edited.sentences[:3]])

@@ -233,11 +233,11 @@ def _entries(view: ProgramWindow) -> Iterator[tuple[Box, str]]:
     """Yield samples of the instructions, waits and tokens in this window, and what they mean."""
     for kind, letter, words in names_of(view):
         yield icon(kind, letters=letter), words
-    here = {s.stall for s in view.segments if s.stall and s.begin < s.end} if view.exact else {
+    stalls = {s.stall for s in view.segments if s.stall and s.begin < s.end} if view.exact else {
         w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)
     }  # fmt: skip
     for stall, (kind, words) in WAITS.items():
-        if stall in here or (stall == TOKENS and here - set(WAITS)):
+        if stall in stalls or (stall == TOKENS and stalls - set(WAITS)):
             yield icon(kind), words
     if view.exact:
         yield drawn(disc(5, 8, "push"), 10, 15), "push"

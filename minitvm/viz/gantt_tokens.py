@@ -34,14 +34,14 @@ def corner(view: ProgramWindow, n: int, flag: str, boxes: Boxes) -> Point:
 def arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     """Draw tokens as arrows from push to pop, dashed if the token reports free buffer space."""
     shown = np.array([*boxes], np.int64)
-    seen = [
+    visible = [
         tokens.token(number)
         for tokens in view.simulated.tokens.values()
         for number in np.flatnonzero(
             np.isin(tokens.push, shown) & np.isin(tokens.pop, shown) & (tokens.sent >= 0)
         ).tolist()
     ]
-    for t in seen:
+    for t in visible:
         pushed, popped = ENDS[t.queue]
         start, end = corner(view, t.push, pushed, boxes), corner(view, t.pop, popped, boxes)
         kind = "arrow" if pushed == "push_next" else "dashed"
@@ -58,8 +58,8 @@ def _before(start: Point, end: Point) -> Point:
 
 
 def _described(t: Token) -> str:
-    taken = f"popped by {t.pop} in cycle {t.taken:,}" if t.taken >= 0 else "never popped"
-    return f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {taken}"
+    popped = f"popped by {t.pop} in cycle {t.taken:,}" if t.taken >= 0 else "never popped"
+    return f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {popped}"
 
 
 def removed_arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
@@ -69,8 +69,8 @@ def removed_arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
         across = GAP if pushed == "push_next" else -GAP
         if t.push in boxes:
             start = corner(view, t.push, pushed, boxes)
-            there = t.pop in boxes
-            end = corner(view, t.pop, popped, boxes) if there else (start[0], start[1] + across)
+            has_pop = t.pop in boxes
+            end = corner(view, t.pop, popped, boxes) if has_pop else (start[0], start[1] + across)
         elif t.pop in boxes:
             end = corner(view, t.pop, popped, boxes)
             start = end[0], end[1] - across
@@ -103,10 +103,10 @@ def flags(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     instructions = view.simulated.program.instructions
     for n in boxes:
         for flag in CORNERS:
-            there = getattr(instructions[n].flags, flag)
+            is_set = getattr(instructions[n].flags, flag)
             differs = flag in view.changed.get(n, ())
-            if there or differs:
-                state = "" if not differs else "added" if there else "dropped"
+            if is_set or differs:
+                state = "" if not differs else "added" if is_set else "dropped"
                 shapes = disc(*corner(view, n, flag, boxes), flag, state)
                 tip = f"{n}: {flag}, {state or 'click to drop'}"
                 yield Group(shapes, f"f:{n}:{flag}", tip)

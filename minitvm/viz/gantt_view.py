@@ -169,8 +169,8 @@ def queue_depth(view: ProgramWindow, queue: accel.Queue) -> list[tuple[int, int]
     change = np.repeat([1, -1], [len(sent), len(taken)])
     times, at = np.unique(np.maximum(begin, np.concatenate([sent, taken])), return_inverse=True)
     counts = np.cumsum(np.bincount(at, change, len(times))).astype(int)
-    here = times < end
-    return list(zip(times[here].tolist(), counts[here].tolist(), strict=True))
+    inside = times < end
+    return list(zip(times[inside].tolist(), counts[inside].tolist(), strict=True))
 
 
 def moments(view: ProgramWindow) -> list[int]:

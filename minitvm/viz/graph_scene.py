@@ -81,11 +81,11 @@ def _across(row: Iterable[Slot], left: float, width: float) -> list[tuple[Slot, 
     wide = min(WIDEST, free / max(1, boxes))
     sizes = [PASSING if slot.passing else wide for slot in slots]
     x = left + (width - sum(sizes) - (len(slots) - 1) * GAP) / 2
-    placed: list[tuple[Slot, float, float]] = []
+    positioned: list[tuple[Slot, float, float]] = []
     for slot, size in zip(slots, sizes, strict=True):
-        placed.append((slot, x, size))
+        positioned.append((slot, x, size))
         x += size + GAP
-    return placed
+    return positioned
 
 
 def _box(
@@ -100,8 +100,8 @@ def _box(
     for n, text in enumerate(lines):
         inside = several and n < len(lines) - 1
         if inside:
-            place = x + EDGE, y + EDGE + n * LINE + 1, wide - 2 * EDGE, LINE - 2
-            shapes.append(Rect(*place, "paper", radius=3))
+            area = x + EDGE, y + EDGE + n * LINE + 1, wide - 2 * EDGE, LINE - 2
+            shapes.append(Rect(*area, "paper", radius=3))
         bold = n < len(lines) - 1 and not inside
         free = wide - 2 * EDGE if not bold else (wide - 2 * EDGE) / BOLD
         shown = clipped((sign if n == 0 else "") + text, free, SIZE)

@@ -82,16 +82,16 @@ class GraphStepper(Stepper[GraphPass]):
         at: str | int | None = None,
     ) -> None:
         check_kind("GraphStepper", net, graph.Graph, fix="net = b.graph(y), of a graph.Builder b")
-        seen: list[tuple[str, graph.Graph]] = []
+        snapshots: list[tuple[str, graph.Graph]] = []
         graph.optimized(
             net,
             target,
             winograd=winograd,
             passes=passes,
-            watch=lambda name, now: seen.append((name, now)),
+            watch=lambda name, now: snapshots.append((name, now)),
         )
         stages, cost = list[GraphPass](), graph.counts(net, target)
-        for (_, old), (name, new), (_, run) in zip(seen, seen[1:], passes, strict=False):
+        for (_, old), (name, new), (_, run) in zip(snapshots, snapshots[1:], passes, strict=False):
             changed = new is not old and new != old
             costs = cost, cost if new is old else graph.counts(new, target)
             stages.append(GraphPass(name, about(run), old, new, costs, changed))

@@ -87,10 +87,10 @@ def _is_barrier(s: Any) -> bool:
 
 def without(func: tir.PrimFunc, number: int) -> tir.PrimFunc:
     """Return the program without one of its barriers, counted from 1 as they are printed."""
-    seen = count(1)  # by number, since barriers may be one and the same node
+    numbers = count(1)  # by number, since barriers may be one and the same node
 
     def kept(s: tir.Stmt) -> tir.Stmt:
-        return tir.NOTHING if _is_barrier(s) and next(seen) == number else s
+        return tir.NOTHING if _is_barrier(s) and next(numbers) == number else s
 
     return replace(func, body=tir.rewrite(func.body, kept))
 
@@ -141,11 +141,11 @@ def grid_run(
     def follow(e: simt.Executed) -> None:
         if e.kernel.name != report.name:
             return
-        here = e.threads // threads == chosen
-        if here.any():
-            threads_here = (e.threads[here] - chosen * threads).tolist()
-            lanes = dict(zip(threads_here, e.index[here].tolist(), strict=True))
-            steps.append(Step(e.number, e.node, lanes, e.width, int(e.passed[here].max())))
+        in_block = e.threads // threads == chosen
+        if in_block.any():
+            threads_here = (e.threads[in_block] - chosen * threads).tolist()
+            lanes = dict(zip(threads_here, e.index[in_block].tolist(), strict=True))
+            steps.append(Step(e.number, e.node, lanes, e.width, int(e.passed[in_block].max())))
 
     f.check(*_copies(args), watch=follow)
     touched = tuple(

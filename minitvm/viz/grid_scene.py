@@ -108,11 +108,11 @@ def across(run: GridRun) -> int:
 
 def _threads(run: GridRun) -> Box:
     wide, side = across(run), max(4.0, min(12, SIDE / across(run)))
-    places = (
+    cell_specs = (
         (*divmod(t, wide), f"thread:{t}", thread_name(run, t))
         for t in range(run.report.launch.threads)
     )
-    return _titled("threads of the block", cells(places, side, side))
+    return _titled("threads of the block", cells(cell_specs, side, side))
 
 
 def _memories(run: GridRun) -> Iterator[Box]:

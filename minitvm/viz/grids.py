@@ -49,11 +49,11 @@ class Grid:
 
 def grids_of(order: Order) -> list[Grid]:
     """Return a grid for each accessed tensor, at most four; the tensor written last is first."""
-    places: dict[tir.Buffer, dict[tuple[int, ...], None]] = {}
+    indices_of: dict[tir.Buffer, dict[tuple[int, ...], None]] = {}
     for t in reversed(order.ticks):
         for b, at in (*t.writes, *t.reads):
-            places.setdefault(b, {})[at] = None
-    return [_grid(b, list(at), not order.cut) for b, at in places.items()][:MAX_GRIDS]
+            indices_of.setdefault(b, {})[at] = None
+    return [_grid(b, list(at), not order.cut) for b, at in indices_of.items()][:MAX_GRIDS]
 
 
 def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
@@ -86,10 +86,10 @@ def _one(g: Grid, path: Sequence[Mark]) -> Box:
     """Draw the title and the cells of a tensor, with marks over the cells."""
     shape = ", ".join(str(n) for n in g.buffer.shape)
     title = f"{g.buffer.name} [{shape}]" + (f", {g.each} a cell" if g.each > 1 else "")
-    places = (
+    cell_specs = (
         (r, c, f"cell:{g.buffer.name}/{r}/{c}", "") for r, c in dict.fromkeys(g.cells.values())
     )
-    grid = cells(places, g.size, g.size)
+    grid = cells(cell_specs, g.size, g.size)
     x, y = (Axis(names=("",) * count, hidden=True) for count in (g.columns, g.rows))
     marks = plot(x, y, path, g.size * g.columns, g.size * g.rows)
     return sized(
@@ -101,8 +101,8 @@ def _path(g: Grid, order: Order) -> Sequence[Mark]:
     """Return a line through a tensor's cells in the order in which its last store writes them."""
     ticks = [t for t in order.ticks if t.stmt.buffer is g.buffer]
     last = [t for t in ticks if t.stmt is ticks[-1].stmt]  # skips the initialisation of a reduction
-    seen = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
-    points = [(c + 0.5, r + 0.5) for r, c in seen]
+    visited = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
+    points = [(c + 0.5, r + 0.5) for r, c in visited]
     return (Path(points, "way"), Dot(*points[0], "start", radius=3)) if len(points) > 1 else ()
 
 

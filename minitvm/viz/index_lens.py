@@ -89,10 +89,10 @@ class IndexLens(Figure):
         self._source = source_of(t)
         self._frames = _frames(t, reads, lens)
         out = lens[0]
-        place = [n // 2 for n in out.cells]
+        cell = [n // 2 for n in out.cells]
         if at is not None:
-            place = [i - low for i, low in zip(at, out.low, strict=True)]
-        self._first = int(np.ravel_multi_index(place, out.cells)) if out.cells else 0
+            cell = [i - low for i, low in zip(at, out.low, strict=True)]
+        self._first = int(np.ravel_multi_index(cell, out.cells)) if out.cells else 0
 
     def edit(self, source: str, shape: Sequence[int] = ()) -> None:
         """Show another formula, for example lens.edit("lambda i, j: A[j, i] * 2.0").
@@ -254,8 +254,8 @@ def _frames(t: tensor.Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, .
 
 def region(name: str, t: tensor.Tensor, offsets: Array) -> str:
     """Describe elements and count them, such as "A[1, 0..3] (4)" or "5 of A[0..2, 0..2]"."""
-    places = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
-    axes = [distinct(axis).tolist() for axis in places]
+    indices = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
+    axes = [distinct(axis).tolist() for axis in indices]
     steps = [{b - a for a, b in pairwise(axis)} for axis in axes]
     whole = prod(map(len, axes)) == len(offsets) and all(len(s) < 2 for s in steps)
     parts: list[str] = []

@@ -218,17 +218,17 @@ class Name(Mark):
             yield from label_shapes(best, words, "text" if self.bold else "soft", self.bold)
 
     def _spots(self, words: str, p: Plane) -> Iterator[tuple[Area, float]]:
-        """Yield the places for the name, each with a penalty."""
+        """Yield possible boxes for the name, each with a penalty."""
         left, top, right, _ = p.area
         x, y = p.at(self.x, self.y)
         sides, below = (1, -1), (4,) if self.optional else (4, 18, -10, 32, -24, 46)
-        places = [x]
+        anchors = [x]
         if self.x is None:
             sides, below = (-1,), (-8, 17)
-            places = [right - n / 8 * (right - left) for n in range(8)]
+            anchors = [right - n / 8 * (right - left) for n in range(8)]
         elif self.y is None:
             y, below = top, (14, 30, 46)
-        for n, x in enumerate(places):
+        for n, x in enumerate(anchors):
             for dy in below:
                 for side in sides:
                     penalty = n / 4 + abs(dy) / 14 + (side < 0) / 8

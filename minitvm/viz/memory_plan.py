@@ -124,7 +124,7 @@ class MemoryPlan(Figure):
 
     def _panel(self, n: int, memory: Axis, wide: float, is_first: bool) -> Box:
         """Draw the tensors at their offsets in plan `n`."""
-        beside = memory.side(HEIGHT) if is_first else 0
+        margin = memory.side(HEIGHT) if is_first else 0
         times = f" (x {self.plans[n].bytes / self.bound:.2f})" if self.bound else ""
         head = f"{self.names[n]}: {size_text(self.plans[n].bytes)}{times}"
         tensors = [
@@ -144,7 +144,7 @@ class MemoryPlan(Figure):
         memory = memory if is_first else replace(memory, hidden=True)
         marks = [*tensors, Rule(0, kind="axis"), Rule(y=self.bound, kind="red")]
         return column(
-            indented(text(head, bold=True, width=wide), beside),
+            indented(text(head, bold=True, width=wide), margin),
             plot(calls, memory, marks, wide, HEIGHT, inner=True),
             gap=4,
         )

@@ -46,8 +46,8 @@ class Pane:
         """Return the distinct keys of the cells that show the elements at row-major `offsets`."""
         if not self.shape:
             return [self.name]
-        places = np.unravel_index(offsets, self.shape)
-        axes = [(p - low) // each for p, low, each in zip(places, self.low, self.each, strict=True)]
+        index = np.unravel_index(offsets, self.shape)
+        axes = [(p - low) // each for p, low, each in zip(index, self.low, self.each, strict=True)]
         flat = distinct(np.ravel_multi_index(axes, self.cells))
         cells = zip(*(a.tolist() for a in np.unravel_index(flat, self.cells)), strict=True)
         return [self.key(c) for c in cells]
@@ -94,8 +94,8 @@ class Pane:
 
 def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
     """Return the smallest pane with all elements at `offsets`; a small tensor is shown whole."""
-    places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
-    box = [(int(p.min()), int(p.max()) + 1) for p in places]
+    indices = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
+    box = [(int(p.min()), int(p.max()) + 1) for p in indices]
     if not box or prod(shape) <= MAX_CELLS:
         box = [(0, n) for n in shape]
     most = [*(1,) * (len(shape) - 4), *MAX_SIDES[-len(shape) :]] if shape else []
@@ -138,13 +138,13 @@ def _above(pane: Pane) -> float:
 
 def _slice(pane: Pane, part: tuple[int, ...], size: float, first: bool) -> Box:
     """Draw one slice with its coordinates; the first one of a row has row numbers on its left."""
-    places = (
+    cell_specs = (
         (r, c, pane.key(cell), _tip(pane, cell))
         for r in range(pane.rows)
         for c in range(pane.columns)
         for cell in [pane.cell(part, r, c)]
     )
-    grid = cells(places, size, size, 2 if size > SMALL else 1)  # borders of neighbours do not touch
+    grid = cells(cell_specs, size, size, 2 if size > SMALL else 1)  # neighbours do not touch
     left, top = GUTTER if first else 0, _above(pane)
     parts = [(grid, left, top), *_numbers(pane, left, top, size, first)]
     if part:

@@ -55,17 +55,17 @@ def stages_of(
     s: te.Schedule, args: Sequence[Any], target: Target, passes: tuple[lowering.Pass, ...]
 ) -> tuple[PassResult, ...]:
     """Lower a schedule and return the effect of each pass; errors of lowering are not caught."""
-    seen: list[tuple[str, tir.PrimFunc]] = []
+    log: list[tuple[str, tir.PrimFunc]] = []
     spent: list[float] = []
     timed = tuple(_timed(p, spent) for p in passes)
-    driver.lower(s, args, target=target, passes=timed, watch=lambda name, f: seen.append((name, f)))
-    lines = [tuple(str(func).rstrip("\n").split("\n")) for _, func in seen]
-    sizes = [count(func.body) for _, func in seen]
+    driver.lower(s, args, target=target, passes=timed, watch=lambda name, f: log.append((name, f)))
+    lines = [tuple(str(func).rstrip("\n").split("\n")) for _, func in log]
+    sizes = [count(func.body) for _, func in log]
     return tuple(
         PassResult(
             name, about(p), lines[n], lines[n + 1], (sizes[n], sizes[n + 1]), spent[n]
         )
-        for n, (p, (name, _)) in enumerate(zip(passes, seen[1:], strict=True))
+        for n, (p, (name, _)) in enumerate(zip(passes, log[1:], strict=True))
     )  # fmt: skip
 
 

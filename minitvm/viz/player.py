@@ -140,8 +140,8 @@ class NestPlayer(Figure):
         frames, half = self._now.frames, self._now.first
         if not frames:
             return self.scene()
-        seen = {key: "seen" for f in frames[:half] for key in f.marks if key.startswith("cell:")}
-        return self.stopped(replace(frames[half], marks={**seen, **frames[half].marks}))
+        earlier = {key: "seen" for f in frames[:half] for key in f.marks if key.startswith("cell:")}
+        return self.stopped(replace(frames[half], marks={**earlier, **frames[half].marks}))
 
     def ascii(self) -> str:
         now = self._now
@@ -261,17 +261,17 @@ class NestPlayer(Figure):
         return stage, axes_of(self.schedule[stage])[name]
 
     def _reorder(self, moved: str, to: str, s: te.Schedule) -> tensor.Axis:
-        (stage, name), (other, place) = self._owner(moved), self._owner(to)
+        (stage, name), (other, other_loop) = self._owner(moved), self._owner(to)
         if stage != other:
             raise ScheduleError(
-                f"reorder {name} of {stage} and {place} of {other}",
+                f"reorder {name} of {stage} and {other_loop} of {other}",
                 "loops of different stages cannot change places",
                 f"compute_at moves a whole stage: s[{stage}].compute_at(s[{other}], ...)",
             )
         axes = axes_of(s[stage])
         names = {axis: name for name, axis in axes.items()}
         leaves = [names[axis] for axis in s[stage].leaf_iter_vars]
-        s[stage].reorder(*(axes[n] for n in reordered(leaves, name, place)))
+        s[stage].reorder(*(axes[n] for n in reordered(leaves, name, other_loop)))
         return axes[name]
 
     def _split(self, s: te.Schedule) -> tensor.Axis:

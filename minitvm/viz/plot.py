@@ -166,8 +166,8 @@ def _free(x: Axis, marks: Sequence[Mark], width: float) -> float:
 def _grid(axis: Axis, marks: Sequence[tuple[float, str]], p: Plane, level: bool) -> Iterator[Shape]:
     """Draw the lines of an axis across the plot: at its marks, or between names."""
     (left, top, right, bottom), scale = p.area, p.y if level else p.x
-    places = [scale.at(n + 1) for n in range(len(axis.names))] or [at for at, _ in marks]
-    for at in places if axis.grid else ():
+    positions = [scale.at(n + 1) for n in range(len(axis.names))] or [at for at, _ in marks]
+    for at in positions if axis.grid else ():
         yield Line(((left, at), (right, at)) if level else ((at, top), (at, bottom)), "grid")
 
 

@@ -136,8 +136,8 @@ def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = 
             parts.setdefault(u, []).append(pairs)
             continue
         elements, number = np.unique(pairs[:, 1], return_inverse=True)
-        places = np.array(places_of(u, elements), np.int64).reshape(-1, u.ndim)
-        inner = reads_of(u, places, stop)
+        inner_points = np.array(places_of(u, elements), np.int64).reshape(-1, u.ndim)
+        inner = reads_of(u, inner_points, stop)
         unsure |= inner.pairs.keys() if u in direct.unsure else inner.unsure
         for v, more in inner.pairs.items():  # (t, u) joined with (u, v): (t, v)
             first, last = (np.searchsorted(more[:, 0], number, side) for side in ("left", "right"))
@@ -254,9 +254,9 @@ class _Walk:
                 offset = every.reshape(*offset.shape[:2], -1)
                 active = np.repeat(active, n, axis=-1) if active.shape[-1] > 1 else active
         shape = np.broadcast_shapes(active.shape, offset.shape)
-        here = np.broadcast_to(active, shape)
-        points = np.broadcast_to(np.arange(self.count)[:, None, None], shape)[here]
-        read = np.broadcast_to(offset, shape)[here]
+        mask = np.broadcast_to(active, shape)
+        points = np.broadcast_to(np.arange(self.count)[:, None, None], shape)[mask]
+        read = np.broadcast_to(offset, shape)[mask]
         self.unsure |= set() if sure else {t}
         self.pairs.setdefault(t, []).append(np.stack([points, read], axis=1))
 
