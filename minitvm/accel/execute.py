@@ -80,20 +80,20 @@ def load(move: Load, state: Contents) -> None:
     """Copy rows of DRAM to buffer[sram ...] with zero padding; ACC_8BIT widens int8 to int32."""
     if not move.x or move.memory is Memory.UOP:  # resolve() has handled loads of uops
         return
-    buffer, (first, column) = state.chip[move.memory.on_chip], rows(move)
+    buffer, (first, offsets) = state.chip[move.memory.on_chip], rows(move)
     tile = buffer[move.sram : move.sram + total(move)]
     tile[...] = 0
     framed = tile.reshape(sum(move.y_pad) + move.y, sum(move.x_pad) + move.x, *tile.shape[1:])
     inside = framed[move.y_pad[0] :, move.x_pad[0] :][: move.y, : move.x]
-    inside[...] = state.dram[move.memory][first[:, None] + column]
+    inside[...] = state.dram[move.memory][first[:, None] + offsets]
 
 
 def store(move: Store, state: Contents) -> None:
     """Copy the low 8 bits of accumulators to rows of DRAM; if rows overlap, the last one wins."""
     tile = state.chip[Memory.ACC][move.sram : move.sram + total(move)].astype(np.int8)
-    first, column = rows(move)
+    first, offsets = rows(move)
     for row, line in zip(first, tile.reshape(move.y, move.x, *tile.shape[1:]), strict=True):
-        state.dram[Memory.OUT][row + column] = line
+        state.dram[Memory.OUT][row + offsets] = line
 
 
 def gemm(used: Indices, chip: Mapping[Memory, Array]) -> None:
@@ -138,9 +138,9 @@ def runs(dst: Ints, src: Ints) -> Iterator[slice]:
 def _before(dst: Ints, used: Ints) -> Ints:
     """Return, for each position n, the last earlier position whose dst is used[n], or -1."""
     count = len(dst)
-    here = np.arange(count)
-    written = np.sort(dst.astype(np.int64) * count + here)  # by element, then by position
-    at = np.searchsorted(written, used.astype(np.int64) * count + here) - 1
+    positions = np.arange(count)
+    written = np.sort(dst.astype(np.int64) * count + positions)  # by element, then by position
+    at = np.searchsorted(written, used.astype(np.int64) * count + positions) - 1
     last = written[at]
     return np.where((at >= 0) & (last // count == used), last % count, -1)
 

@@ -59,8 +59,8 @@ def memory_faults(
                 at = _first(access, state, NEVER)
                 if at is not None:
                     reads.append(Uninitialised(n, access.space.name, at))
-                    seen = state[access.elements]  # each element is reported once
-                    state[access.elements] = np.where(seen == NEVER, COMPUTED, seen)
+                    previous = state[access.elements]  # each element is reported once
+                    state[access.elements] = np.where(previous == NEVER, COMPUTED, previous)
                 loaded = _first(access, state, LOADED) if isinstance(instruction, Store) else None
                 if loaded is not None:
                     stale.append(Stale(n, loaded))

@@ -176,9 +176,9 @@ def check_areas(areas: Sequence[Area]) -> None:
         what = f"area {area.name!r:.60}"
         check_text(f"{what}: name", area.name, 'name="A"')
         if not area.name.isidentifier() or area.name in RESERVED_NAMES | names:
-            taken = ", ".join(sorted(RESERVED_NAMES))
+            words = ", ".join(sorted(RESERVED_NAMES))
             raise ArgumentError(
-                what, "the name is not an identifier, or it is taken", f"a name other than {taken}"
+                what, "the name is not an identifier, or it is taken", f"a name other than {words}"
             )
         names.add(area.name)
         if area.memory is Memory.UOP or type(area.memory) is not Memory:

@@ -27,9 +27,9 @@ def serial(program: Program) -> Program:
     check_program(program)
     chain: list[Instruction] = []
     for instruction in program.instructions:
-        here, there = unit_of(chain[-1]) if chain else None, unit_of(instruction)
-        before_finish = isinstance(instruction, Finish) and here is not Unit.COMPUTE
-        if chain and (before_finish or {here, there} == {Unit.LOAD, Unit.STORE}):
+        previous, current = unit_of(chain[-1]) if chain else None, unit_of(instruction)
+        before_finish = isinstance(instruction, Finish) and previous is not Unit.COMPUTE
+        if chain and (before_finish or {previous, current} == {Unit.LOAD, Unit.STORE}):
             chain.append(nop(Unit.COMPUTE, NO_FLAGS))
         chain.append(replace(instruction, flags=NO_FLAGS))
     units = [unit_of(instruction) for instruction in chain]

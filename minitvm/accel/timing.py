@@ -92,10 +92,10 @@ class Trace(Sequence[Event]):
         return self._event(self._ran[at])
 
     def table(self) -> dict[str, Ints]:
-        """Return the trace as columns: index, unit (a position in Unit), start, end, and waits.
+        """Return the trace as columns: index, unit (a position in Unit), start, end, and others.
 
-        fetch, tokens, channel and room are the cycles of each wait; queue is the position in Queue
-        of the token that arrived last.
+        fetch, tokens, channel, room: the cycles of waiting for each cause. queue: the position in
+        Queue of the last token that was waited for, -1 if none.
         """
         m, trace_order = self._machine, np.array(self._ran, np.int64)
 
@@ -263,17 +263,17 @@ class _Machine:
         head, released = self.heads[unit], self.released[unit]
         if head == len(self.streams[unit]) or head > len(released):
             return NEVER  # none is fetched, or one is running
-        n = self.streams[unit][head]
-        since = released[-1] if released else 0
-        fetch = max(since, self.fetch[n])
-        ready, late = fetch, -1
-        for q in self.wires[n].pops:
+        instruction = self.streams[unit][head]
+        since, late = released[-1] if released else 0, -1
+        fetch = ready = max(since, self.fetch[instruction])
+        for q in self.wires[instruction].pops:
             at = len(self.popped[q])
             if at == len(self.pushed[q]):
                 return NEVER
             if self.pushed[q][at] > ready:
                 ready, late = self.pushed[q][at], q
-        self.since[n], self.fetch[n], self.ready[n], self.late[n] = since, fetch, ready, late
+        self.since[instruction], self.fetch[instruction] = since, fetch
+        self.ready[instruction], self.late[instruction] = ready, late
         return ready
 
     def start_one(self, unit: int, ready: int) -> None:

@@ -212,11 +212,11 @@ def _conflicts(
     for other in range(len(UNITS)):
         if other == unit or last.newest[other] <= clock[other]:
             continue
-        seen = last.of[other, access.elements]
-        if seen.max(initial=0) <= clock[other]:
+        positions = last.of[other, access.elements]
+        if positions.max(initial=0) <= clock[other]:
             continue
-        for position in np.unique(seen[seen > clock[other]]):
-            at = np.flatnonzero(seen == position)
+        for position in np.unique(positions[positions > clock[other]]):
+            at = np.flatnonzero(positions == position)
             elements = access.elements
             first = elements.start + at[0] if isinstance(elements, slice) else elements[at].min()
             kind = "WAR" if access.writes else "RAW"

@@ -44,35 +44,35 @@ def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
     widest = max((b.itemsize for b in trace.buffers), default=1)
     if isinstance(line, int) and line < widest:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"line={line}", f"shorter than an element of {widest} bytes", "line=64")
-    seen = cachesim.previous(trace, line), cachesim.previous(trace, 1)
+    previous = cachesim.previous(trace, line), cachesim.previous(trace, 1)
     everywhere, first = np.ones(len(trace.sites), np.bool_), np.zeros(1, np.int64)
-    prints = [_footprint(trace, Iterations("", 0, (), first, first), everywhere, seen)]
+    prints = [_footprint(trace, Iterations("", 0, (), first, first), everywhere, previous)]
     for k, loop in enumerate(trace.loops):
         inside = np.array([k in site.loops for site in trace.sites], np.bool_)
-        prints.append(_footprint(trace, loop, inside, seen))
+        prints.append(_footprint(trace, loop, inside, previous))
     return tuple(prints)
 
 
 def _footprint(
-    trace: AccessTrace, loop: Iterations, inside: Array, seen: tuple[Array, Array]
+    trace: AccessTrace, loop: Iterations, inside: Array, previous: tuple[Array, Array]
 ) -> Footprint:
     """Return the footprint of the loop `loop`.
 
     Lines and elements are counted at their first access in each iteration. inside: for each of
-    trace.sites, whether it is in the loop. seen: the results of cachesim.previous for lines and for
-    elements.
+    trace.sites, whether it is in the loop. previous: the results of cachesim.previous for
+    lines and for elements.
     """
     begin = np.zeros(len(trace), np.int64)
     starts = loop.starts[loop.starts < len(trace)]
     begin[starts] = starts
     begin = np.maximum.accumulate(begin)
-    here = inside[trace.site]
+    in_loop = inside[trace.site]
     many = max(1, len(loop.starts))
     lines, items = (
-        np.bincount(trace.buffer[here & (last < begin)], minlength=len(trace.buffers)) / many
-        for last in seen
+        np.bincount(trace.buffer[in_loop & (last < begin)], minlength=len(trace.buffers)) / many
+        for last in previous
     )
-    used = cast("list[int]", np.unique(trace.buffer[here]).tolist())
+    used = cast("list[int]", np.unique(trace.buffer[in_loop]).tolist())
     names = {b: trace.buffers[b] for b in used}
     return Footprint(
         loop.name,

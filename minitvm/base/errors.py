@@ -73,9 +73,9 @@ def _package(frame: FrameType) -> str:
 def _place(frame: FrameType, number: int) -> str:
     """Return the place of a line and its text: "lab.py line 4: s[C].split(i, 3)"."""
     file = frame.f_code.co_filename
-    place = "notebook cell" if "ipykernel" in file else file.replace("\\", "/").rsplit("/", 1)[-1]
+    source = "notebook cell" if "ipykernel" in file else file.replace("\\", "/").rsplit("/", 1)[-1]
     code = linecache.getline(file, number, frame.f_globals).strip()
-    return f"{place} line {number}" + (f": {code}" if code else "")
+    return f"{source} line {number}" + (f": {code}" if code else "")
 
 
 class ExprError(TVMError, TypeError):

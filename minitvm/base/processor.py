@@ -92,13 +92,13 @@ def described(mcpu: str, mattr: str) -> tuple[frozenset[str], str]:
 
     Raises BuildError if LLVM does not know the CPU, or a change to its features.
     """
-    here = _asked(mcpu, mattr)
-    for machine, names in OTHERS.items() if here.objection else ():
+    native = _asked(mcpu, mattr)
+    for machine, names in OTHERS.items() if native.objection else ():
         answer = _asked(mcpu, mattr, f"{machine}-unknown-linux-gnu", names)
         if not answer.objection:
             return answer.features, machine
     check_cpu(mcpu, mattr)
-    return here.features, platform.machine()
+    return native.features, platform.machine()
 
 
 def lacking(needed: Iterable[str]) -> str:

@@ -115,8 +115,8 @@ class Target:
         kind = VTA if kind == EXT_DEV else kind
         raise_first(ArgumentError, f"target {str(text)!r}", _about(kind, words, host))
         options = dict(_option(word, kind, str(text)) for word in words)
-        here = this_machine()
-        unit = here.vector_bytes, here.vector_registers
+        machine = this_machine()
+        unit = machine.vector_bytes, machine.vector_registers
         mcpu, mattr = options.get("mcpu", ""), options.get("mattr", "")
         if mcpu or mattr:
             unit = vector_unit(*_code(kind, mcpu, mattr))
@@ -124,13 +124,13 @@ class Target:
             "kind": kind,
             "mcpu": mcpu,
             "mattr": mattr,
-            "num_cores": int(options.get("num-cores", here.cores)),
+            "num_cores": int(options.get("num-cores", machine.cores)),
             "unroll": options.get("unroll", "1") == "1",
             "vector_bytes": unit[0],
             "vector_registers": unit[1],
-            "l1": here.l1,
-            "l2": here.l2,
-            "l3": here.l3,
+            "l1": machine.l1,
+            "l2": machine.l2,
+            "l3": machine.l3,
             "sim": "sim" in options,
             "arch": options.get("arch", ""),
         }

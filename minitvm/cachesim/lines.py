@@ -153,9 +153,9 @@ def previous(addresses: Given, line: int = 64) -> Ints:
     """
     row = addresses_of(addresses) // checked_line(line)
     ids, names = numbered(row)
-    seen = np.empty(len(row), np.int64)
-    compiled(last_seen)(ids, len(names), seen)
-    return seen
+    positions = np.empty(len(row), np.int64)
+    compiled(last_seen)(ids, len(names), positions)
+    return positions
 
 
 def footprint(addresses: Given, line: int = 64, sizes: Any = None) -> int:

@@ -25,9 +25,9 @@ def reuse_distances(addresses: Given, line: int = 64) -> Ints:
     The result is exact and takes O(n log n) time. Source: Mattson et al. 1970, "Evaluation
     techniques for storage hierarchies".
     """
-    seen = previous(addresses, line)
-    reuse = np.empty(len(seen), np.int64)
-    compiled(distances)(seen, reuse)
+    last_use = previous(addresses, line)
+    reuse = np.empty(len(last_use), np.int64)
+    compiled(distances)(last_use, reuse)
     return reuse
 
 

@@ -55,12 +55,12 @@ def separate_outputs(graph: Graph) -> Graph:
     before   return x, y, y
     after    a = identity(x); b = identity(y); return a, y, b
     """
-    seen = dict.fromkeys(graph.inputs)
+    earlier = dict.fromkeys(graph.inputs)
     outputs = list(graph.outputs)
     for k, node in enumerate(outputs):
-        if node.is_leaf or node in seen:
+        if node.is_leaf or node in earlier:
             outputs[k] = call("identity", node)
-        seen[node] = None
+        earlier[node] = None
     return graph if tuple(outputs) == graph.outputs else replace(graph, outputs=tuple(outputs))
 
 

@@ -74,13 +74,13 @@ def pool_plan(graph: Graph, in_place: bool = False) -> Plan:
     ends: dict[int, list[Node]] = {}
     for node, life in lives.items():
         ends.setdefault(life.last, []).append(node)
-    sizes, taken, free = list[int](), dict[Node, int](), list[int]()  # blocks are numbered
+    sizes, block_of, free = list[int](), dict[Node, int](), list[int]()  # blocks are numbered
     for n, node in enumerate(graph.calls):
         if host.get(node) is node:
-            taken[node] = _take(lives[node].bytes, free, sizes)
-        free += [taken[dead] for dead in ends.get(n, ())]
+            block_of[node] = _take(lives[node].bytes, free, sizes)
+        free += [block_of[dead] for dead in ends.get(n, ())]
     starts = [sum(sizes[:block]) for block in range(len(sizes))]
-    return Plan({node: starts[taken[over]] for node, over in host.items()}, sum(sizes))
+    return Plan({node: starts[block_of[over]] for node, over in host.items()}, sum(sizes))
 
 
 def offset_plan(graph: Graph, in_place: bool = False) -> Plan:
@@ -91,12 +91,12 @@ def offset_plan(graph: Graph, in_place: bool = False) -> Plan:
     """
     host = hosts(graph, in_place)
     lives = _lives(graph, host)
-    placed: dict[Node, int] = {}
+    offsets: dict[Node, int] = {}
     for node, life in sorted(lives.items(), key=lambda item: (-item[1].bytes, item[1].first)):
-        beside = [(placed[n], lives[n].bytes) for n in placed if lives[n].meets(life)]
-        placed[node] = _best_gap(sorted(beside), life.bytes)
-    end = max((placed[node] + life.bytes for node, life in lives.items()), default=0)
-    return Plan({node: placed[over] for node, over in host.items()}, end)
+        in_use = [(offsets[n], lives[n].bytes) for n in offsets if lives[n].meets(life)]
+        offsets[node] = _best_gap(sorted(in_use), life.bytes)
+    end = max((offsets[node] + life.bytes for node, life in lives.items()), default=0)
+    return Plan({node: offsets[over] for node, over in host.items()}, end)
 
 
 # --- tensors that share memory -------------------------------------------------------------------

@@ -154,12 +154,12 @@ def distinct(
         if points is None or len(sizes) < len(variables):
             return None
         mask, grid = points
-        seen = [
+        columns = [
             np.broadcast_to(tir.index_value(e, grid), mask.shape)[mask]
             for e in group
             if tir.is_index(e)
         ]
-        total *= len(np.unique(np.stack(seen, 1), axis=0)) if seen else bool(mask.any())
+        total *= len(np.unique(np.stack(columns, 1), axis=0)) if columns else bool(mask.any())
     return total
 
 
@@ -169,10 +169,10 @@ def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
     for c in exprs:
         variables = set(tir.variables(c))
         joined = [g for g in groups if g[0] & variables]
-        apart = [g for g in groups if not g[0] & variables]
+        others = [g for g in groups if not g[0] & variables]
         joined_variables = variables.union(*(g[0] for g in joined))
         members = [e for g in joined for e in g[1]] + [c]
-        groups = [*apart, (joined_variables, members)]
+        groups = [*others, (joined_variables, members)]
     return [members for _, members in groups]
 
 

@@ -145,10 +145,10 @@ class _Layout:
             0 if isinstance(n, int) and n <= 1 else loop_variable(f"d{d}", n)
             for d, n in enumerate(b.shape)
         )
-        place = first
+        expected = first
         for i, stride in zip(at, strides, strict=True):
-            place = tir.add(place, tir.mul(i, stride))
-        if not tir.prove_equal(distance(at), place):
+            expected = tir.add(expected, tir.mul(i, stride))
+        if not tir.prove_equal(distance(at), expected):
             memory = self.view.buffer.name
             raise LoweringError(
                 self.what,

@@ -121,9 +121,9 @@ class _Sharing:
 
         match s:
             case tir.For(body=body, kind=kind):
-                here = later | self.used(body, to)
+                live = later | self.used(body, to)
                 known = () if kind in ("parallel", "bind") else free
-                return tir.map_children(s, lambda c: self.stmt(c, known, here, to), renamed)
+                return tir.map_children(s, lambda c: self.stmt(c, known, live, to), renamed)
             case tir.If() | tir.Pragma():
                 return tir.map_children(s, lambda c: self.stmt(c, free, later, to), renamed)
             case _:

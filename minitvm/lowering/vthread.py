@@ -169,18 +169,18 @@ def check_threads(body: tir.Stmt) -> None:
 
     def kernel(s: tir.Stmt, around: dict[str, tir.For] | None) -> None:
         for part in tir.in_order(s):
-            seen = around
+            thread_loops = around
             if (
                 isinstance(part, tir.For)
                 and part.kind == "bind"
                 and not schedule.is_virtual(part.thread)
             ):
-                seen = {} if around is None else around
-                _same_extent(part, seen.setdefault(part.thread, part))
+                thread_loops = {} if around is None else around
+                _same_extent(part, thread_loops.setdefault(part.thread, part))
             for c in () if isinstance(part, tir.Allocate) else tir.inner(part):
-                kernel(c, seen)
-            if around is None and seen is not None:
-                _one_warp(part, seen.get("threadIdx.x"))
+                kernel(c, thread_loops)
+            if around is None and thread_loops is not None:
+                _one_warp(part, thread_loops.get("threadIdx.x"))
 
     kernel(body, None)
 

@@ -79,9 +79,9 @@ class Package:
 
 def write(path: File, data: bytes) -> None:
     """Write `data` to the file `path`, which only this user may change; or raise ArgumentError."""
-    place, what = _path(path, "export"), f"export({str(path)!r})"
+    file_path, what = _path(path, "export"), f"export({str(path)!r})"
     try:
-        with open(place, "wb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
+        with open(file_path, "wb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
             file.write(data)
     except OSError as e:
         raise ArgumentError(what, str(e.strerror), "a file in a folder that exists") from e
@@ -92,9 +92,9 @@ def read(path: File) -> bytes:
 
     Raises ArgumentError if it cannot be read, ForeignFileError if another user may have written it.
     """
-    place, what = _path(path, "load"), f"load({str(path)!r})"
+    file_path, what = _path(path, "load"), f"load({str(path)!r})"
     try:
-        with place.open("rb") as file:
+        with file_path.open("rb") as file:
             _check_owner(os.fstat(file.fileno()), what)
             return file.read()
     except OSError as e:
@@ -255,9 +255,9 @@ def machine_for(target: Target) -> dict[str, Json]:
 
 def check_machine(needs: Mapping[str, Json], what: str) -> None:
     """Raise BuildError, beginning with `what`, unless code with these `needs` can run here."""
-    there, here = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
-    if there != here:
-        why = f"it is machine code for {' on '.join(there)}, and this is {' on '.join(here)}"
+    needed, machine = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
+    if needed != machine:
+        why = f"it is machine code for {' on '.join(needed)}, and this is {' on '.join(machine)}"
         raise BuildError(what, why, AGAIN)
     if needs["cpu"] and needs["cpu"] != host().cpu:
         why = f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}"

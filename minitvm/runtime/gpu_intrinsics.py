@@ -45,10 +45,10 @@ class Kit:
     def number(self, builder: Any, pointer: Any, space: int) -> Any:
         """Return a pointer as a number in an address space, as inline PTX wants it."""
         byte = self.ir.IntType(8)
-        there = builder.bitcast(pointer, byte.as_pointer(pointer.type.addrspace))
+        byte_pointer = builder.bitcast(pointer, byte.as_pointer(pointer.type.addrspace))
         if pointer.type.addrspace != space:
-            there = builder.addrspacecast(there, byte.as_pointer(space))
-        return builder.ptrtoint(there, self.ir.IntType(32 if space == SHARED else 64))
+            byte_pointer = builder.addrspacecast(byte_pointer, byte.as_pointer(space))
+        return builder.ptrtoint(byte_pointer, self.ir.IntType(32 if space == SHARED else 64))
 
     def assembly(
         self, builder: Any, text: str, constraints: str, args: Sequence[Any], result: Any = None
@@ -117,8 +117,8 @@ def _copies(kit: Kit) -> dict[str, Any]:
                 read = builder.select(
                     context.cast(builder, args[4], sig.args[4], kit.boolean), *sizes
                 )
-                places = kit.number(builder, new, SHARED), kit.number(builder, old, GLOBAL)
-                kit.assembly(builder, text, "r,l,r,~{memory}", (*places, read))
+                addresses = kit.number(builder, new, SHARED), kit.number(builder, old, GLOBAL)
+                kit.assembly(builder, text, "r,l,r,~{memory}", (*addresses, read))
                 return context.get_dummy_value()
 
             return kit.signature(kit.none, to, i, source, j, inside), code
@@ -151,9 +151,9 @@ def _tensor_cores(kit: Kit) -> dict[str, Any]:
         def ldmatrix(_: Any, to: Any, i: Any, s: Any, j: Any) -> Any:
             def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 new, row = kit.addresses(context, builder, sig, args, 2)
-                place = kit.number(builder, row, SHARED)
+                address = kit.number(builder, row, SHARED)
                 result = kit.ir.LiteralStructType([word] * count)
-                got = kit.assembly(builder, text, constraints, (place,), result)
+                got = kit.assembly(builder, text, constraints, (address,), result)
                 for n, to_word in enumerate(kit.words(builder, new, count)):
                     builder.store(builder.extract_value(got, n), to_word)
                 return context.get_dummy_value()
@@ -171,13 +171,13 @@ def _tensor_cores(kit: Kit) -> dict[str, Any]:
             def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 sums, left, right = kit.addresses(context, builder, sig, args, 3)
                 parts = [*kit.words(builder, left, 4), *kit.words(builder, right, 2)]
-                places = [builder.gep(sums, [kit.ir.Constant(word, n)]) for n in range(4)]
-                operands = [builder.load(p) for p in (*parts, *places)]
+                pointers = [builder.gep(sums, [kit.ir.Constant(word, n)]) for n in range(4)]
+                operands = [builder.load(p) for p in (*parts, *pointers)]
                 text = f"{MMA.format(kind)} {MMA_OPERANDS};"
                 result = kit.ir.LiteralStructType([single] * 4)
                 got = kit.assembly(builder, text, constraints, operands, result)
-                for n, place in enumerate(places):
-                    builder.store(builder.extract_value(got, n), place)
+                for n, pointer in enumerate(pointers):
+                    builder.store(builder.extract_value(got, n), pointer)
                 return context.get_dummy_value()
 
             return kit.signature(kit.none, c, i, a, j, b, k), code

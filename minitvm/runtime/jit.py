@@ -284,10 +284,10 @@ def _parsed(text: str, context: Any) -> Any:
 def explain(message: str, text: str) -> str:
     """Return LLVM's message with the lines of `text` around the line that it names, if any."""
     message = message.strip()
-    place = re.search(r"<string>:(\d+):", message)
-    if not place:
+    match = re.search(r"<string>:(\d+):", message)
+    if not match:
         return message
-    at = int(place[1])
+    at = int(match[1])
     around = list(enumerate(text.splitlines(), 1))[max(0, at - 3) : at + 2]
     shown = (f"{'->' if n == at else '  '} {n:4d}  {line}" for n, line in around)
     return "\n".join([message, *shown])

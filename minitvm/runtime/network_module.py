@@ -116,11 +116,11 @@ class NetworkModule:
         output = self._outputs[index]
         if out is None:
             return output.copy().view(NDArray)
-        place = as_array("out", out)
-        if place.shape != spec.shape or place.dtype != spec.dtype.numpy:
-            why = f"has shape {place.shape} and dtype {place.dtype}"
+        destination = as_array("out", out)
+        if destination.shape != spec.shape or destination.dtype != spec.dtype.numpy:
+            why = f"has shape {destination.shape} and dtype {destination.dtype}"
             raise ArgumentError(f"get_output({index}): out", why, f"nd.empty({spec.shape})")
-        np.copyto(place, output)
+        np.copyto(destination, output)
         return out
 
     def get_num_outputs(self) -> int:

@@ -31,8 +31,8 @@ def _arguments(slots: Any, count: int) -> Iterator[Any]:
         elif kind == 1:
             yield struct.unpack("d", struct.pack("q", first))[0]
         else:
-            kind, rank = int(slots[at]), int(slots[at + 1])
-            dtype: DType = list(DTYPES.values())[kind]
+            dtype_number, rank = int(slots[at]), int(slots[at + 1])
+            dtype: DType = list(DTYPES.values())[dtype_number]
             at += 2
             shape, strides = slots[at : at + rank], slots[at + rank : at + 2 * rank]
             at += 2 * rank

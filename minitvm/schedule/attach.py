@@ -33,16 +33,16 @@ def path(state: State, name: str) -> list[Position]:
     """
     loops: list[Position] = []
     stage = state.stage(name)
-    seen = {name}
+    visited = {name}
     while isinstance(stage.attach, At):
         target = state.stage(stage.attach.stage)
-        if target.name in seen:
+        if target.name in visited:
             raise ScheduleError(
                 f"compute_at of {name}",
                 f"{stage.name} and {target.name} would each be computed inside the other",
                 "attach the producer inside the consumer, not the other way round",
             )
-        seen.add(target.name)
+        visited.add(target.name)
         loops.append(Position(target.name, position(target, stage.attach.axis)))
         stage = target
     loops.reverse()
@@ -81,13 +81,13 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
     An attachment is legal if all readers run inside the loop. It is pending if readers outside can
     still be moved into the loop, all of them. Raises ScheduleError for any other attachment.
     """
-    places = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
-    places = [(s, at) for s, at in places if at.stage == host or not host]
-    if not places:
+    attached = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
+    attached = [(s, at) for s, at in attached if at.stage == host or not host]
+    if not attached:
         return ()
     who, inner = effective_readers(state), inside_scans(state)
     pending: list[Pending] = []
-    for s, at in places:
+    for s, at in attached:
         target = state.stage(at.stage)
         if isinstance(target.attach, Inline):
             raise ScheduleError(
@@ -113,11 +113,11 @@ def _missing(
 
     Raises ScheduleError if such a stage, or a reader of it, cannot be moved into that loop.
     """
-    here = path(state, s.name)[-1]
+    loop = path(state, s.name)[-1]
 
     def movers(name: str) -> list[str]:
-        outside = [r for r in who[name] if not _inside(state, name, r, here)]
-        mover_of = {r: _mover(state, r, here.stage, inner) for r in outside}
+        outside = [r for r in who[name] if not _inside(state, name, r, loop)]
+        mover_of = {r: _mover(state, r, loop.stage, inner) for r in outside}
         stuck = next((r for r, m in mover_of.items() if not m), None)
         if stuck is not None:
             _refuse(state, s, name, stuck, who)
@@ -200,7 +200,7 @@ def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
 
 
 def _sources(state: State, exprs: Iterable[tir.Expr]) -> set[str]:
-    """Return the stages that `exprs` read, directly or through inlined stages."""
+    """Return the names of the stages that `exprs` read, directly or through inlined stages."""
     names: set[str] = set()
     for e in exprs:
         for n in tir.walk(e):
@@ -245,9 +245,9 @@ def reader_tree(state: State, name: str, legal: set[str]) -> str:
         nest: list[str] = []
         names = stage.names
         for a in stage.leaves:
-            here = f"{stage.name}.{names[a]}"
-            mark = f"    <- {name} can be computed here" if here in legal else ""
-            nest.append(f"{'  ' * depth}for {here}:{mark}")
+            loop = f"{stage.name}.{names[a]}"
+            mark = f"    <- {name} can be computed here" if loop in legal else ""
+            nest.append(f"{'  ' * depth}for {loop}:{mark}")
             depth += 1
             for s in state.stages:
                 if isinstance(s.attach, At) and s.attach.axis is a and s.name != name:
@@ -276,8 +276,8 @@ def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
         for a in target.leaves:
             moved = state.with_stage(state.stage(name).change(attach=At(target.name, a)))
             try:
-                here = path(moved, name)[-1]
-                if _in_time(moved, name, inner) and all(_inside(moved, name, r, here) for r in who):
+                loop = path(moved, name)[-1]
+                if _in_time(moved, name, inner) and all(_inside(moved, name, r, loop) for r in who):
                     legal.append((target.name, names[a]))
             except ScheduleError:
                 continue

@@ -131,11 +131,11 @@ class CacheWrite(Step):
         name = unique(f"{stage.name}.{scope}", {s.name for s in state.stages})
         loops = stage.leaves[: len(stage.leaves) - len(op.reduce_axis)]
         axes = tuple(tensor.axis(f"{a.name}.c", 0, a.extent, "data") for a in loops)
-        place: dict[tensor.Axis, tir.Index] = {a: a for a in op.axis}
+        index: dict[tensor.Axis, tir.Index] = {a: a for a in op.axis}
         values: dict[tensor.Axis, tir.Index] = dict(zip(loops, axes, strict=True))
         fuses = [r for r in stage.relations if isinstance(r, FuseRelation)]
         for r in fuses:
-            place[r.fused] = tir.add(tir.mul(place[r.outer], r.inner.extent), place[r.inner])
+            index[r.fused] = tir.add(tir.mul(index[r.outer], r.inner.extent), index[r.inner])
         for r in reversed(fuses):
             values[r.outer] = tir.floordiv(values[r.fused], r.inner.extent)
             values[r.inner] = tir.floormod(values[r.fused], r.inner.extent)
@@ -143,7 +143,7 @@ class CacheWrite(Step):
         inner = map_bodies(op, lambda e: tir.substitute(e, renamed))
         inner = tensor.ComputeOp(name, axes, op.reduce_axis, inner.body, attrs=op.attrs)
         n = len(op.body)
-        at = [place[a] for a in loops]
+        at = [index[a] for a in loops]
         copies = tuple(tir.load(tensor.tensor_of(inner, i), *at) for i in range(n))
         outer = tensor.ComputeOp(op.name, op.axis, (), copies, op.tag, attrs=op.attrs)
         changed = stage.change(op=outer, leaves=outer.axis, names=names_of(outer), relations=())
@@ -237,8 +237,8 @@ def retarget(
 
 def insert(state: State, at: str, new: Stage, after: bool) -> State:
     """Insert the stage `new` right before the stage called `at`, or right after it if `after`."""
-    here = next(n for n, s in enumerate(state.stages) if s.name == at) + after
-    return state.with_stages((*state.stages[:here], new, *state.stages[here:]))
+    index = next(n for n, s in enumerate(state.stages) if s.name == at) + after
+    return state.with_stages((*state.stages[:index], new, *state.stages[index:]))
 
 
 def recompute(state: State, changed: Stage, old: tensor.ComputeOp) -> State:

@@ -23,11 +23,11 @@ def initial(outputs: tuple[tensor.Operation, ...]) -> State:
     _own_reduce_axes(order)
     tensor.check_past(order)
     check_bodies(order, outputs)
-    taken: set[str] = set()
+    used_names: set[str] = set()
     stages: list[Stage] = []
     for op in order:
         out = any(op is o for o in outputs)
-        stages.append(new_stage(unique(op.name, taken), op, is_output=out))
+        stages.append(new_stage(unique(op.name, used_names), op, is_output=out))
     return within_scans(State(tuple(stages)))
 
 

@@ -81,10 +81,10 @@ class RFactor(Step):
         op, factored = stage.op, stage.loops[self.axis]
         assert isinstance(op, tensor.ComputeOp)
         assert op.reduction is not None
-        place = self.factor_axis % (len(op.axis) + 1)
+        position = self.factor_axis % (len(op.axis) + 1)
         name = unique(f"{op.name}.rf", {s.name for s in state.stages})
-        partial = _partial(stage, op, op.reduction, factored, place, name)
-        total = _total(op, op.reduction, partial, factored, place)
+        partial = _partial(stage, op, op.reduction, factored, position, name)
+        total = _total(op, op.reduction, partial, factored, position)
         changed = stage.change(
             op=total, leaves=root_axes(total), names=names_of(total), relations=(), notes={}
         )
@@ -106,11 +106,11 @@ def _partial(
     """
     leaves = [a for a in stage.leaves if a.kind == "reduce"]
     data = [tensor.axis(a.name, 0, a.extent, "data") for a in op.axis]
-    place = tensor.axis(factored.name, 0, factored.extent, "data")
+    new_axis = tensor.axis(factored.name, 0, factored.extent, "data")
     folded = [tensor.axis(a.name, 0, a.extent, "reduce") for a in leaves if a is not factored]
     others = iter(folded)
     renamed: dict[tensor.Axis, tir.Index] = {
-        a: place if a is factored else next(others) for a in leaves
+        a: new_axis if a is factored else next(others) for a in leaves
     }
     values, guards = _values(stage, op, renamed)
     values |= dict(zip(op.axis, data, strict=True))
@@ -119,7 +119,7 @@ def _partial(
     where = tir.if_then_else(inside, where, tir.FALSE) if reads else tir.all_of(inside, where)
     sources = tuple(tir.substitute(e, values) for e in reduction.sources)
     axes = list(data)
-    axes.insert(position, place)
+    axes.insert(position, new_axis)
     if not folded:
         folded = [tensor.axis("one", 0, 1, "reduce")]
     reduce_axes = tuple(folded)

@@ -212,8 +212,8 @@ def singletons(stage: Stage) -> list[tensor.Axis]:
 
 def names_of(op: tensor.Operation) -> dict[tensor.Axis, str]:
     """Map each axis of the op to its name; add a number where two axes have the same name."""
-    taken: set[str] = set()
-    return {a: unique(a.name, taken) for a in root_axes(op)}
+    used_names: set[str] = set()
+    return {a: unique(a.name, used_names) for a in root_axes(op)}
 
 
 def new_stage(name: str, op: tensor.Operation, **fields: Any) -> Stage:

@@ -216,8 +216,8 @@ class Kernel(Values):
                 threads = batch.of(batch.thread)
                 elements = np.broadcast_to(np.asarray(i, np.int64), threads.shape)
                 passed = batch.passed(warp=False).astype(np.int64)
-                seen = Executed(self.report, number, e, threads, elements, width, passed)
-                self.watch(seen)
+                executed = Executed(self.report, number, e, threads, elements, width, passed)
+                self.watch(executed)
 
         return count
 
@@ -386,11 +386,11 @@ class Kernel(Values):
                 sides[0 if mask else 1](frame)
                 return
             batch, active = self.batch, self.batch.active
-            for side, taken in zip(sides, (mask, ~mask), strict=True):
-                if taken.all():
+            for side, side_mask in zip(sides, (mask, ~mask), strict=True):
+                if side_mask.all():
                     side(frame)
-                elif taken.any():
-                    batch.active = batch.chosen(taken)
+                elif side_mask.any():
+                    batch.active = batch.chosen(side_mask)
                     side(frame)
                     batch.active = active
 

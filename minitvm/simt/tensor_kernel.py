@@ -31,13 +31,13 @@ class TensorKernel(Kernel):
                 operands = [self.operand(p) for p in pointers]
                 if name not in core.IN_MEMORY:
                     return self.in_registers(name, text, operands)
-                number = len(self.report.accesses)
+                access_index = len(self.report.accesses)
                 self.report.accesses.append(
                     AccessCounts(text, operands[name != core.STORE][0].scope)
                 )
                 stride = self.either(args[2])
                 move = self.store_tile if name == core.STORE else self.load_tile
-                return move(name, text, operands, stride, number)
+                return move(name, text, operands, stride, access_index)
             case _:
                 return super().part(s)
 
@@ -66,10 +66,10 @@ class TensorKernel(Kernel):
         memory, start = operand
         warps, first = self.warps(text), self.first(start(frame), text)
         count = core.FRAGMENTS[fragment].registers
-        places = core.LANES * count + first
-        self.check(memory, text, places.reshape(-1) + count - 1)
-        places = warps[:, None] * memory.size + places
-        return places[:, :, None] + np.arange(count)
+        first_of_lane = core.LANES * count + first
+        self.check(memory, text, first_of_lane.reshape(-1) + count - 1)
+        positions = warps[:, None] * memory.size + first_of_lane
+        return positions[:, :, None] + np.arange(count)
 
     def in_registers(self, name: str, text: str, operands: Sequence[Operand]) -> Run:
         """Compile an instruction that reads and writes registers only."""
@@ -81,13 +81,13 @@ class TensorKernel(Kernel):
             self.written(sums, to)
 
         def multiply(frame: Frame) -> None:
-            places = [
+            positions = [
                 self.registers(o, frame, f, text)
                 for o, f in zip(operands, ("c", "a", "b"), strict=True)
             ]
-            values = [self.known(o[0], at, text) for o, at in zip(operands, places, strict=True)]
+            values = [self.known(o[0], at, text) for o, at in zip(operands, positions, strict=True)]
             c, a, b = values
-            sums.data[places[0]] = core.mma(a, b, c)
+            sums.data[positions[0]] = core.mma(a, b, c)
 
         return zero if name == core.ZERO else multiply
 
@@ -102,7 +102,7 @@ class TensorKernel(Kernel):
             memory.written[at] = True
 
     def load_tile(
-        self, name: str, text: str, operands: Sequence[Operand], stride: Run, number: int
+        self, name: str, text: str, operands: Sequence[Operand], stride: Run, access_index: int
     ) -> Run:
         """Compile ldmatrix: each lane gives the address of a row, and gets its registers."""
         (registers, _), (memory, start) = operands
@@ -117,20 +117,20 @@ class TensorKernel(Kernel):
             else:
                 rows = first + core.A_ROW * step + core.A_COLUMN
             lanes = np.resize(rows.T, (schedule.WARP, len(rows))).T.reshape(-1)
-            self.count(number, memory, lanes, 16 // shared, rows.shape[1])
-            places = core.ldmatrix(rows, transposed)
+            self.count(access_index, memory, lanes, 16 // shared, rows.shape[1])
+            addresses = core.ldmatrix(rows, transposed)
             for r in range(to.shape[2]):
-                index = places[:, :, r].reshape(-1)
+                index = addresses[:, :, r].reshape(-1)
                 self.check(memory, text, index)
                 at = memory.at(self.batch, index)
-                self.read(memory, number, text, at)
+                self.read(memory, access_index, text, at)
                 registers.data[to[:, :, r].reshape(-1)] = memory.data[at]
             self.written(registers, to)
 
         return run
 
     def store_tile(
-        self, name: str, text: str, operands: Sequence[Operand], stride: Run, number: int
+        self, name: str, text: str, operands: Sequence[Operand], stride: Run, access_index: int
     ) -> Run:
         """Compile the stores of the pairs of elements that each lane has of a tile of sums."""
         (memory, start), (registers, _) = operands
@@ -144,9 +144,9 @@ class TensorKernel(Kernel):
                 index = (first + f.rows[:, r] * step + f.columns[:, r]).reshape(-1)
                 self.check(memory, text, index)
                 if r % 2 == 0:
-                    self.count(number, memory, index, 2, schedule.WARP)
+                    self.count(access_index, memory, index, 2, schedule.WARP)
                 new = values[:, :, r].reshape(-1)
-                self.write(memory, number, text, memory.at(self.batch, index), new)
+                self.write(memory, access_index, text, memory.at(self.batch, index), new)
 
         return run
 

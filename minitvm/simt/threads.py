@@ -78,8 +78,8 @@ def _used(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _place(number: int, sizes: tuple[int, ...]) -> str:
-    place = tuple(int(n) for n in np.unravel_index(number, sizes, order="F"))[: len(_used(sizes))]
-    return str(place[0]) if len(place) == 1 else f"({', '.join(map(str, place))})"
+    index = tuple(int(n) for n in np.unravel_index(number, sizes, order="F"))[: len(_used(sizes))]
+    return str(index[0]) if len(index) == 1 else f"({', '.join(map(str, index))})"
 
 
 def roots(body: tir.Stmt) -> Iterator[tir.Stmt]:
@@ -145,9 +145,9 @@ class Batch:
             (schedule.BLOCKS, launch.grid, first + self.block),
             (schedule.THREADS, launch.block, number),
         ):
-            places = np.unravel_index(numbers, sizes, order="F")
+            indices = np.unravel_index(numbers, sizes, order="F")
             self.index |= {
-                tag: np.asarray(p, np.int64) for tag, p in zip(tags, places, strict=True)
+                tag: np.asarray(p, np.int64) for tag, p in zip(tags, indices, strict=True)
             }
         self.active: Lanes | None = None
         self.epoch = np.zeros(blocks, np.int32)

@@ -173,11 +173,11 @@ class Values:
                 return arms[0 if mask else 1](frame)
             values = np.empty(mask.shape, e.dtype.numpy)
             batch, active = self.batch, self.batch.active
-            for arm, taken in zip(arms, (mask, ~mask), strict=True):
-                if taken.any():
-                    lanes = batch.chosen(taken)
+            for arm, arm_mask in zip(arms, (mask, ~mask), strict=True):
+                if arm_mask.any():
+                    lanes = batch.chosen(arm_mask)
                     batch.active = lanes
-                    values[taken] = arm(frame)
+                    values[arm_mask] = arm(frame)
                     batch.active = active
             return values
 

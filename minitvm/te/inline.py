@@ -11,7 +11,7 @@ from .stage import Recorder
 
 def auto_inline_elementwise(s: Recorder) -> None:
     """Inline every unscheduled stage whose element [i, j] reads only elements [i, j] of tensors."""
-    _inline(s, lambda op: all(place == list(range(len(op.axis))) for place in _places(op)))
+    _inline(s, lambda op: all(axes == list(range(len(op.axis))) for axes in _places(op)))
 
 
 def auto_inline_broadcast(s: Recorder) -> None:

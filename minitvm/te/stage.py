@@ -321,8 +321,8 @@ class StageView:
             what = f"transform_layout of {self.name}: {fn!r}"
             raise ScheduleError(what, "not a function", "lambda i, j: ...")
         names = axis_names(fn)
-        places = as_tuple(fn(*(tir.Var(n, 0) for n in names)))
-        layout = tuple(tir.text(tir.index(p)) for p in places)
+        new_indices = as_tuple(fn(*(tir.Var(n, 0) for n in names)))
+        layout = tuple(tir.text(tir.index(p)) for p in new_indices)
         name = self.name
         if self.op in constants(self.schedule.state):
             name = self.schedule[self.schedule.cache_read(self.op.output(0), "global")].name

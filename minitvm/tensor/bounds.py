@@ -195,16 +195,16 @@ def _is_past(op: ComputeOp, e: tir.Load) -> bool:
 
 def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
     """Yield (load, facts) for every load in `op`; one fact is that its loops are not empty."""
-    here = _not_empty(op.axis)
-    inner = here + _not_empty(op.reduce_axis)
+    outer = _not_empty(op.axis)
+    inner = outer + _not_empty(op.reduce_axis)
     for e in variable_reduce_ranges(op):
-        yield from guarded_loads(e, here)
+        yield from guarded_loads(e, outer)
     for e in op.body:
         if not isinstance(e, Reduce):
-            yield from guarded_loads(e, here)
+            yield from guarded_loads(e, outer)
             continue
         for s in e.init:
-            yield from guarded_loads(s, here)
+            yield from guarded_loads(s, outer)
         yield from guarded_loads(e.where, inner)
         for s in e.sources:
             yield from guarded_loads(s, inner + facts_of(e.where))
@@ -225,12 +225,12 @@ def _clip(e: tir.Expr) -> tir.Expr:
     def rule(n: Any) -> Any:
         if not isinstance(n, tir.Load):
             return n
-        places = list(zip(n.indices, n.buffer.shape, strict=True))
+        pairs = list(zip(n.indices, n.buffer.shape, strict=True))
         clipped = [
             tir.maximum(0, tir.minimum(i, tir.sub(size, 1))) if is_from_data(i) else i
-            for i, size in places
+            for i, size in pairs
         ]
-        some = tir.all_of(*(tir.compare("<", 0, size) for i, size in places if is_from_data(i)))
+        some = tir.all_of(*(tir.compare("<", 0, size) for i, size in pairs if is_from_data(i)))
         return tir.if_then_else(
             some, tir.Load(n.buffer, tuple(clipped), n.dtype), tir.const(0, n.dtype)
         )

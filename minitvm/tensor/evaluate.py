@@ -48,13 +48,13 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
     for t, array in inputs.items():
         if isinstance(t, Tensor):
             arrays[t] = _fitting(t, np.asarray(check_unmasked(f"input {t.name}", array)), sizes)
-    here = _Points(sizes, arrays, (), np.bool_(True))
+    grid = _Points(sizes, arrays, (), np.bool_(True))
     order = producers_first(t.op for t in tensors)
     inside = _inside(order)
     with np.errstate(all="ignore"):
         for op in order:
             if op not in inside:
-                _compute(op, here)
+                _compute(op, grid)
     return [arrays[t] for t in tensors]
 
 
@@ -170,9 +170,9 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[
     step = formulas(r.reducer, dtypes)
     totals = [grid.value(e) for e in (r.init or r.reducer.identity(dtypes))]
     for point, exists in _reduce_points(axes, grid):
-        here = replace(grid, values={**grid.values, **point}).where(exists)
-        counts = np.logical_and(exists, here.value(r.where))
-        inside = here.where(counts)
+        at_point = replace(grid, values={**grid.values, **point}).where(exists)
+        counts = np.logical_and(exists, at_point.value(r.where))
+        inside = at_point.where(counts)
         terms = [inside.value(e) for e in r.sources]
         both = dict(zip((*step.old, *step.new), (*totals, *terms), strict=True))
         after = replace(grid, arrays={**grid.arrays, **both})

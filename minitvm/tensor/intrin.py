@@ -144,10 +144,10 @@ def _about_formula(op: ComputeOp) -> Iterator[Reason]:
     if op.reduction is not None and op.reduction.init:
         yield "its reduction starts from a given value", "leave out init="
     for t in op.input_tensors:
-        places = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
+        indices = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
         for d, n in enumerate(t.shape):
-            least = min(tir.lower_bound(at[d]) for at in places)
-            most = max(tir.upper_bound(at[d]) for at in places)
+            least = min(tir.lower_bound(at[d]) for at in indices)
+            most = max(tir.upper_bound(at[d]) for at in indices)
             if least != 0 or not isinstance(n, int) or most != n - 1:
                 yield (
                     f"the formula does not read all of {t.name}: dimension {d} has {tir.text(n)} "

@@ -327,17 +327,17 @@ class _Compiler:
 
 def _active(frame: Frame, n: int) -> Array:
     """Return the numbers of the active lanes of an `n`-lane vector."""
-    here = frame[ACTIVE]
-    return np.arange(n) if here is None else here
+    active = frame[ACTIVE]
+    return np.arange(n) if active is None else active
 
 
 def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[Run, Array]]:
     """Yield (arm, mask of the lanes that take it). Only these are active until the next yield."""
-    before, here = frame[ACTIVE], _active(frame, n)
-    mask = np.broadcast_to(cond(frame), here.shape)
+    before, active = frame[ACTIVE], _active(frame, n)
+    mask = np.broadcast_to(cond(frame), active.shape)
     for arm, chosen in ((yes, mask), (no, ~mask)):
         if chosen.any():
-            frame[ACTIVE] = here[chosen]
+            frame[ACTIVE] = active[chosen]
             yield arm, chosen
     frame[ACTIVE] = before
 

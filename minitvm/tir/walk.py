@@ -165,9 +165,9 @@ class _Rewriter:
     def __call__(self, e: Index) -> Any:
         if isinstance(e, int):
             return e
-        seen = self.done.get(id(e))
-        if seen is not None:
-            return seen[1]
+        entry = self.done.get(id(e))
+        if entry is not None:
+            return entry[1]
         rebuild = _REBUILD.get(type(e))
         new = e if rebuild is None else rebuild(e, self)
         if isinstance(new, Expr) and not (self.leaves and rebuild):

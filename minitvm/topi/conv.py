@@ -151,8 +151,8 @@ def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
 
     def product(n: Any, o: Any, p: Any) -> Any:
         y, x = ky * high.dilation, kx * wide.dilation
-        place = p + y // high.stride * width + x // wide.stride
-        read = rows(n, conv.channel(o, c), y % high.stride, x % wide.stride, place)
+        offset = p + y // high.stride * width + x // wide.stride
+        read = rows(n, conv.channel(o, c), y % high.stride, x % wide.stride, offset)
         return te.sum(read * kernel(o, c, ky, kx), axis=axes)
 
     shape = (batch, outputs, high.out * width)

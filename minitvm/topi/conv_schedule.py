@@ -80,19 +80,19 @@ def _copy_rows(image: te.StageView, sums: te.ComputeOp, crop: te.StageView, targ
     sums: the operation that reads it. crop: the stage that reads these sums.
     """
     assert isinstance(image.op, te.ComputeOp)
-    n, c, _, _, place = image.op.axis
+    n, c, _, _, position = image.op.axis
     _, _, y, _ = axes_of(crop)
     pixels, height = sums.shape[2], y.extent
     assert isinstance(pixels, int)
     assert isinstance(height, int)
     if (
         _nothing_to_crop(sums, crop)
-        and tir.prove_equal(place.extent, pixels)
+        and tir.prove_equal(position.extent, pixels)
         and is_unpadded_copy(image.op)
     ):
         image.compute_inline()
         return
-    _, x = image.split(place, factor=pixels // height)
+    _, x = image.split(position, factor=pixels // height)
     image.vectorize(image.split(x, factor=target.lanes(image.op.dtypes[0]))[1])
     if target.num_cores > 1:
         image.parallel(image.fuse(n, c))

@@ -78,10 +78,10 @@ def _depthwise_errors(data: te.Tensor, kernel: te.Tensor, layout: Layout) -> Ite
     shape = "[KH, KW, C, M]" if layout.name == "NHWC" else "[C, M, KH, KW]"
     if kernel.ndim != 4:
         yield f"the kernel has {kernel.ndim} dimensions, not 4", f"a kernel {shape}"
-    there = kernel.shape[2 if layout.name == "NHWC" else 0]
-    if not tir.prove_equal(layout.channels(data), there):
+    channels = kernel.shape[2 if layout.name == "NHWC" else 0]
+    if not tir.prove_equal(layout.channels(data), channels):
         yield (
             f"the data has {tir.text(layout.channels(data))} channels in layout {layout.name}, "
-            f"but the kernel has {tir.text(there)}",
+            f"but the kernel has {tir.text(channels)}",
             f"a kernel {shape} with C channels, or the layout of the data",
         )

@@ -179,12 +179,12 @@ def _fastest(conv: Convolution, usable: list[Formula], target: Target, cores: in
 def _convolution_of(op: Any) -> Convolution:
     """Return the description of the convolution that `op` computes or reads."""
     op = op.op if isinstance(op, te.Tensor) else op
-    seen = [op]
-    for at in seen:
+    visited = [op]
+    for at in visited:
         if isinstance(at, te.ComputeOp):
             if isinstance(conv := at.attrs.get(CONVOLUTION), Convolution):
                 return conv
-            seen += [t.op for t in at.input_tensors if t.op not in seen]
+            visited += [t.op for t in at.input_tensors if t.op not in visited]
     name = getattr(op, "name", type(op).__name__)
     why = "it is not a convolution of topi, and reads none"
     raise ExprError(f"topi.formulas({name})", why, "the result of topi.conv2d(data, kernel)")

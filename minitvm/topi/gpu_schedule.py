@@ -83,21 +83,21 @@ def schedule_elements(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str]
 ) -> set[str]:
     """Let each thread compute one element, with its reduction in registers; return the names."""
-    out, registers = stage, None
+    out, accumulator = stage, None
     if op.reduction is not None and len(op.body) == 1:
         out = epilogue_through(s, stage, done)
-        registers = s[s.cache_write(op.output(0), "local")] if out.name == stage.name else stage
+        accumulator = s[s.cache_write(op.output(0), "local")] if out.name == stage.name else stage
     axes = [a for a in axes_of(out) if a.extent != 1] or axes_of(out)[:1]
     loop = out.fuse(*axes)
     if axes:
         block, loop = out.split(loop, THREADS)
         out.bind(block, te.thread_axis("blockIdx.x"))
     out.bind(loop, te.thread_axis("threadIdx.x"))
-    if registers is None:
+    if accumulator is None:
         return {out.name}
-    registers.set_scope("local")
-    registers.compute_at(out, loop)
-    return {out.name, registers.name}
+    accumulator.set_scope("local")
+    accumulator.compute_at(out, loop)
+    return {out.name, accumulator.name}
 
 
 def schedule_sums_of_rows(stage: te.StageView, op: te.ComputeOp) -> None:

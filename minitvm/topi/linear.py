@@ -69,9 +69,9 @@ def batch_matmul(
     k_axis, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
 
     def body(at: Any, i: Any, j: Any) -> Any:
-        here, there = (0 if tir.prove_equal(t.shape[0], 1) else at for t in (a, b))
-        x = a(here, k_axis, i) if transpose_a else a(here, i, k_axis)
-        y = b(there, j, k_axis) if transpose_b else b(there, k_axis, j)
+        batch_a, batch_b = (0 if tir.prove_equal(t.shape[0], 1) else at for t in (a, b))
+        x = a(batch_a, k_axis, i) if transpose_a else a(batch_a, i, k_axis)
+        y = b(batch_b, j, k_axis) if transpose_b else b(batch_b, k_axis, j)
         return _sum_of_products(x, y, k_axis, out_dtype)
 
     return te.compute((batch, m, n), body, name="T_batch_matmul", tag=MATMUL)

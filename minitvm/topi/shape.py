@@ -60,9 +60,9 @@ def pad(
     shape = [n + b + a for n, b, a in zip(x.shape, pad_before, after, strict=True)]
 
     def body(*i: Any) -> Any:
-        places = [at - b for at, b in zip(i, pad_before, strict=True)]
-        inside = [te.all(p >= 0, p < n) for p, n in zip(places, x.shape, strict=True)]
-        return te.if_then_else(te.all(*inside), x(*places), te.const(pad_value, x.dtype))
+        indices = [at - b for at, b in zip(i, pad_before, strict=True)]
+        inside = [te.all(p >= 0, p < n) for p, n in zip(indices, x.shape, strict=True)]
+        return te.if_then_else(te.all(*inside), x(*indices), te.const(pad_value, x.dtype))
 
     return te.compute(shape, body, name=name, tag=INJECTIVE)
 
@@ -89,11 +89,11 @@ def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
         flat: Any = 0
         for at, n in zip(i, sizes, strict=True):
             flat = flat * n + at
-        places: list[Any] = []
+        indices: list[Any] = []
         for n in reversed(x.shape[1:]):
-            places.insert(0, flat % n)
+            indices.insert(0, flat % n)
             flat = flat // n
-        return x(*[flat, *places][: x.ndim])
+        return x(*[flat, *indices][: x.ndim])
 
     return te.compute(sizes, body, name="T_reshape", tag=INJECTIVE)
 

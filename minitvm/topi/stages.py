@@ -59,9 +59,9 @@ def is_elementwise(op: tensor.Operation) -> bool:
     """
     if not isinstance(op, te.ComputeOp) or op.reduction is not None:
         return False
-    places = {id(a): n for n, a in enumerate(op.axis)}
+    number_of = {id(a): n for n, a in enumerate(op.axis)}
     for e in tensor.loads(op):
-        used = [places.get(id(i), -1) for i in e.indices if not isinstance(i, int)]
+        used = [number_of.get(id(i), -1) for i in e.indices if not isinstance(i, int)]
         if -1 in used or used != sorted(set(used)):
             return False
     return True

@@ -192,15 +192,15 @@ def _in_shared_memory(
     The pass thread_sync adds the barriers.
     """
     copies = [tir.Buffer(f"{p.name}s", (group.threads,), p.dtype, "shared", ()) for p in parts]
-    place = tir.add(group.base, tir.mul(group.rank, group.step))
-    stmts: list[tir.Stmt] = [tir.Store(c, (place,), e) for c, e in zip(copies, mine, strict=True)]
+    index = tir.add(group.base, tir.mul(group.rank, group.step))
+    stmts: list[tir.Stmt] = [tir.Store(c, (index,), e) for c, e in zip(copies, mine, strict=True)]
     size = group.size
     while size > 1:
         half = -(-size // 2)
-        theirs = tuple(tir.Load(c, (tir.add(place, half * group.step),), c.dtype) for c in copies)
+        theirs = tuple(tir.Load(c, (tir.add(index, half * group.step),), c.dtype) for c in copies)
         take = tir.seq(
             _assign(parts, mark.reducer.combine(mine, theirs)),
-            *(tir.Store(c, (place,), e) for c, e in zip(copies, mine, strict=True)),
+            *(tir.Store(c, (index,), e) for c, e in zip(copies, mine, strict=True)),
         )
         taking = tir.compare("<", group.rank, size - half)
         stmts.append(tir.If(taking, take))

@@ -162,9 +162,9 @@ class Threads:
         element = np.broadcast_to(tir.index_value(offset, values), shape)
         if access.buffer.scope == "warp":  # each warp has a copy of its own
             element = element * self.batch.launch.warps + self.batch.slot // schedule.WARP
-        places = np.nonzero(mask)
-        thread = np.asarray(places[-1])
-        iteration = np.array(places[: len(common)], np.int64).reshape(len(common), len(thread))
+        indices = np.nonzero(mask)
+        thread = np.asarray(indices[-1])
+        iteration = np.array(indices[: len(common)], np.int64).reshape(len(common), len(thread))
         return _Points(element[mask], thread, iteration)
 
 
@@ -228,10 +228,10 @@ def _different_threads(
     positions = np.where(other, np.arange(len(number)), len(number))
     second = np.minimum.reduceat(positions, first)
     for n, m, t in _earliest(first, second, moment, thread):
-        place = np.minimum(np.searchsorted(known, y[0]), len(known) - 1)
-        meets = (known[place] == y[0]) & n[place] & (t[place] != y[2])
+        index = np.minimum(np.searchsorted(known, y[0]), len(known) - 1)
+        meets = (known[index] == y[0]) & n[index] & (t[index] != y[2])
         if ordered:
-            meets &= m[place] < y[1]
+            meets &= m[index] < y[1]
         if meets.any():
             return True
     return False
@@ -243,5 +243,5 @@ def _earliest(
     """Yield (whether there is one, its moment, its thread) for both of the earliest accesses."""
     for position in (first, second):
         exists = position < len(moment)
-        place = np.where(exists, position, 0)
-        yield exists, moment[place], thread[place]
+        index = np.where(exists, position, 0)
+        yield exists, moment[index], thread[index]

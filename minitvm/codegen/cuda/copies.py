@@ -58,7 +58,7 @@ class CopyPrinter(NumbaPrinter):
         return f"cp_async{size}({', '.join(ends)}, {self.expr(condition)})"
 
     def vector(self, s: tir.For, depth: int) -> Iterator[str]:
-        """Print a vectorized loop: for v: A[i + v] = B[j + v]  ->  cp16(A, i, B, j)."""
+        """Yield the lines of a vectorized loop; copies of 16 bytes use cp16 or cp_async16."""
         if isinstance(s.body, tir.Seq) and _are_separate(s.body.body):
             for part in s.body.body:
                 yield from self.vector(tir.For(s.var, s.extent, part, s.kind), depth)
@@ -67,10 +67,10 @@ class CopyPrinter(NumbaPrinter):
         yield from lines or self._statement(tir.For(s.var, s.extent, s.body), depth)
 
     def _wide_copy(self, s: tir.For, store: tir.Store, depth: int) -> list[str] | None:
-        """Print a copy of 16 bytes, of zeros if a condition fails; None if it is not one.
+        """Return the lines of a copy of 16 bytes, or of 16 bytes of zeros if a condition fails.
 
-        If their places are not adjacent, the elements take the way through registers, an array
-        `wide0`, and so do they if they may be zeros.
+        A synchronous copy goes through registers, an array `wide0`, if it has a condition or if the
+        stored elements are not adjacent or not aligned. Returns None if the loop is no such copy.
         """
         copy, n = copied(store.value), UNIT // store.buffer.dtype.bytes
         if copy is None or s.extent != n:
@@ -102,9 +102,9 @@ class CopyPrinter(NumbaPrinter):
         lines.append(f"{tab}{TAB * (condition is not tir.TRUE)}cp16({wide}, 0, {ends[1]})")
         if to is not None:
             return [*lines, f"{tab}cp16({ends[0]}, {wide}, 0)"]
-        place = self.offset(store.buffer, store.indices)
+        offset = self.offset(store.buffer, store.indices)
         lines.append(f"{tab}for {v} in range({n}):")
-        return [*lines, f"{tab}{TAB}st({names[0]}, {place}, {wide}[{v}])"]
+        return [*lines, f"{tab}{TAB}st({names[0]}, {offset}, {wide}[{v}])"]
 
 
 def _start(s: tir.For, access: tir.Store | tir.Load) -> tir.Index | None:

@@ -254,11 +254,11 @@ class CudaPrinter(TensorPrinter):
                     names[WARP] = None
         if has_instructions(s.body):
             names[LANE] = None
-        place = len(self.devices)
-        step = f"step{self.steps + place}"
+        index = len(self.devices)
+        step = f"step{self.steps + index}"
         self.devices.append("")
         head = f"@cuda.jit(device=True)\ndef {step}({', '.join([self.name(s.var), *names])}):"
-        self.devices[place] = "\n".join([head, *self.lines(s.body, 1)])
+        self.devices[index] = "\n".join([head, *self.lines(s.body, 1)])
         assert isinstance(s.extent, int)
         for n in range(s.extent):
             yield f"{TAB * depth}{step}({', '.join([str(n), *names])})"

@@ -65,20 +65,20 @@ def _halves(s: tir.Stmt, written: set[tir.Buffer]) -> tuple[tir.Buffer, tir.Stmt
     from_global = all(n.buffer.scope == "global" and n.buffer not in written for n in loads)
     if store.buffer.scope != "shared" or not from_global:
         return None
-    place, size = tir.index(0), 1
+    index, size = tir.index(0), 1
     for loop in reversed(loops):
         if not isinstance(loop.extent, int):
             return None
-        place = tir.add(place, tir.mul(loop.var, size))
+        index = tir.add(index, tir.mul(loop.var, size))
         size *= loop.extent
     registers = tir.Buffer(f"{store.buffer.name}.next", (size,), store.buffer.dtype, "local")
 
     def with_store(new: tir.Store) -> tir.Stmt:
         return tir.rewrite(s, lambda x: new if x is store else x)
 
-    loaded = tir.Load(registers, (place,), registers.dtype)
+    loaded = tir.Load(registers, (index,), registers.dtype)
     return (
         registers,
-        with_store(tir.Store(registers, (place,), store.value)),
+        with_store(tir.Store(registers, (index,), store.value)),
         with_store(tir.Store(store.buffer, store.indices, loaded)),
     )

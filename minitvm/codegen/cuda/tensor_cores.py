@@ -49,7 +49,7 @@ class TensorPrinter(CopyPrinter):
     def instruction(self, e: tir.Call, depth: int) -> Iterator[str]:
         """Print one instruction, which all lanes of a warp execute together."""
         tab, pointers = TAB * depth, [a for a in e.args if isinstance(a, tir.Pointer)]
-        places = [f"{self.name(p.first.buffer)}, {self.expr(_start(p))}" for p in pointers]
+        operands = [f"{self.name(p.first.buffer)}, {self.expr(_start(p))}" for p in pointers]
         match e.name:
             case simt.ZERO:
                 b, start = pointers[0].first.buffer, self.expr(_start(pointers[0]), 4)
@@ -60,17 +60,17 @@ class TensorPrinter(CopyPrinter):
                 if kind not in KINDS:
                     what, fix = f"{e.name} of {kind}", f"one of {', '.join(KINDS)}"
                     raise BuildError(what, "tensor cores do not multiply it", fix)
-                yield f"{tab}{KINDS[kind]}({', '.join(places)})"
+                yield f"{tab}{KINDS[kind]}({', '.join(operands)})"
             case simt.STORE:
                 stride = self.number(e.args[2])
-                yield f"{tab}store_tile({places[0]}, {stride}, {places[1]}, {LANE})"
+                yield f"{tab}store_tile({operands[0]}, {stride}, {operands[1]}, {LANE})"
             case _:
                 stride = self.number(e.args[2])
                 row = f"({LANE} & 15)*{stride}" + (
                     f" + ({LANE} >> 4)*8" if e.name == simt.LOAD_A else ""
                 )
                 name = "ldmatrix_a" if e.name == simt.LOAD_A else "ldmatrix_b"
-                yield f"{tab}{name}({places[0]}, {places[1]} + {row})"
+                yield f"{tab}{name}({operands[0]}, {operands[1]} + {row})"
 
 
 def _start(p: tir.Pointer) -> tir.Index:

@@ -182,14 +182,14 @@ class _Planner:
         """
         pointer = args[0 if name == simt.STORE else 1]
         assert isinstance(pointer, tir.Pointer)
-        loops, place = list(self.loops), tir.add(pointer.first.indices[0], pointer.offset)
+        loops, index = list(self.loops), tir.add(pointer.first.indices[0], pointer.offset)
         strides = tir.index(args[2]), tir.index(1)
         for n, stride in zip(simt.FRAGMENTS[simt.IN_MEMORY[name]].shape, strides, strict=True):
             loops.append(tir.For(tir.Var("tile", 0, n - 1), n, tir.NOTHING))
-            place = tir.add(place, tir.mul(loops[-1].var, stride))
+            index = tir.add(index, tir.mul(loops[-1].var, stride))
         text, buffer = tir.text(s).strip(), pointer.first.buffer
         writes = name == simt.STORE
-        return self.alike(Access(buffer, place, writes, text, tuple(loops), self.guards))
+        return self.alike(Access(buffer, index, writes, text, tuple(loops), self.guards))
 
     def alike(self, a: Access) -> Access:
         """Return the access with one variable for each hardware index, and the list of these."""

@@ -243,11 +243,11 @@ def load(c: Code, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> Value:
 def _four(c: Code, parts: list[tir.Expr]) -> Value:
     """Emit four bytes as one 32-bit number, by a single load if they are consecutive."""
     loads = [e for e in parts if isinstance(e, tir.Load)]
-    places = [flat(e.buffer, e.indices) for e in loads]
+    offsets = [flat(e.buffer, e.indices) for e in loads]
     if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
-        buffer, start = loads[0].buffer, places[0]
-        near = all(tir.prove_equal(i, tir.add(start, n)) for n, i in enumerate(places))
-        if near and (c.mask is None or all(in_bounds(buffer, i) for i in places)):
+        buffer, start = loads[0].buffer, offsets[0]
+        near = all(tir.prove_equal(i, tir.add(start, n)) for n, i in enumerate(offsets))
+        if near and (c.mask is None or all(in_bounds(buffer, i) for i in offsets)):
             at = address(c, buffer, start)
             if at.lanes == 1 or at.stride == 4:  # the groups of four are contiguous
                 kind = type_of(INT32, at.lanes)

@@ -38,13 +38,13 @@ def lifted(func: tir.PrimFunc, target: Target) -> tir.PrimFunc:
 
 def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
     """Yield the buffers that emit_llvm does not put on the stack, in the order of emission."""
-    waiting, seen, used = [s], set[tir.Buffer](), 0
+    waiting, visited, used = [s], set[tir.Buffer](), 0
     while waiting:
         s = waiting.pop()
         if threads and _is_parallel(s):
             continue
-        if isinstance(s, tir.Allocate) and s.buffer not in seen:
-            seen.add(s.buffer)
+        if isinstance(s, tir.Allocate) and s.buffer not in visited:
+            visited.add(s.buffer)
             n = tir.elements(s.buffer)
             if isinstance(n, int):
                 size = n * s.buffer.dtype.bytes

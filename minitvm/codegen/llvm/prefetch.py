@@ -78,7 +78,7 @@ def _split(i: tir.Index, inner: Mapping[tir.Var, tir.Index]) -> tuple[Terms, Ter
 
 
 def _merged(buffer: tir.Buffer, parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the union of the ranges `parts`; join ranges within one cache line of each other."""
+    """Merge ranges that overlap or are at most one cache line apart; yield them in order."""
     begin, end = min(parts)
     for a, b in sorted(parts):
         if a > end + CACHE_LINE // buffer.dtype.bytes:
@@ -146,12 +146,12 @@ def _requests(
     lines = -(-(end - begin) // line)
     each = -(-lines // total)
     step = each * line if each > 1 else max(1, (end - begin) // total)
-    place = tir.add(tir.mul(count, step), begin)
+    offset = tir.add(tir.mul(count, step), begin)
     for atom, k in base:
-        place = tir.add(place, tir.mul(atom, k))
+        offset = tir.add(offset, tir.mul(atom, k))
     level = tir.const(3 if lines <= FEW else 2, "int32")  # LLVM's numbers for L1 and L2
     for n in range(each):
-        element = tir.Load(buffer, (tir.add(place, n * line),), buffer.dtype)
+        element = tir.Load(buffer, (tir.add(offset, n * line),), buffer.dtype)
         yield tir.Evaluate(tir.Call(KEY, (element, level), INT32))
 
 

@@ -69,13 +69,13 @@ def with_libm(name: str, near: Callable[[Number], Number]) -> Callable[[Number],
         result = near(x)
         beyond = abs(x) > LIMIT[x.dtype]
         some = beyond.value if v.lanes == 1 else c.any_lane(beyond.value)
-        usual = c.op(f"xor i1 {some.text}, true", BOOL)
+        all_near = c.op(f"xor i1 {some.text}, true", BOOL)
         distant = _out_of_line(c.module, name, v)
 
         def corrected() -> Value:
             return where(beyond, Number(c, c.call(distant, v, v)), result).value
 
-        return Number(c, c.choose(usual, lambda: result.value, corrected, likely=True))
+        return Number(c, c.choose(all_near, lambda: result.value, corrected, likely=True))
 
     return function
 

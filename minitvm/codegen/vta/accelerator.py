@@ -116,12 +116,12 @@ def _check_fits(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
         why = "the accelerator computes only in its own memories"
         fix = "set_scope(env.inp_scope, wgt_scope or acc_scope); or compute it outside"
         raise LoweringError(f"{b.name} in {b.scope!r} memory", why, fix)
-    beside = [other for other in (*around, b) if lowering.memory_of(other) is memory]
-    needs = [_need(other, memory) for other in beside]
+    sharing = [other for other in (*around, b) if lowering.memory_of(other) is memory]
+    needs = [_need(other, memory) for other in sharing]
     config = lowering.machine()
     usable = lowering.capacity(config, memory)
     if sum(needs) > usable:
-        each = " + ".join(f"{other.name} {n}" for other, n in zip(beside, needs, strict=True))
+        each = " + ".join(f"{other.name} {n}" for other, n in zip(sharing, needs, strict=True))
         raise LoweringError(
             f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
             f"{sum(needs)} elements of {memory.name} are needed ({each}), {config.name} has "

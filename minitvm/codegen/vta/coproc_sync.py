@@ -142,9 +142,9 @@ def _loop(s: tir.For) -> tuple[list[Section], Build]:
     inner, build = _sections(s.body)
     if not inner:
         return [], lambda: s
-    left, taken = _order(inner[-1], inner[0])
+    pushes, pops = _order(inner[-1], inner[0])
     loop = tir.For(s.var, s.extent, build(), s.kind, s.thread)
-    return _alone(Section(loop, inner[0].enter, inner[-1].leave, pops=taken, pushes=left))
+    return _alone(Section(loop, inner[0].enter, inner[-1].leave, pops=pops, pushes=pushes))
 
 
 def _branches(s: tir.If) -> tuple[list[Section], Build]:

@@ -184,8 +184,8 @@ def _variables(e: tir.Index) -> list[tir.Var]:
 
 def _check_order(copy: Copy, to: Box, source: Box) -> None:
     """Check that the loops visit both boxes in the same order, row by row."""
-    there = _position(copy.to.indices, to)
-    if not tir.prove_equal(there, _position(copy.source.indices, source)):
+    position = _position(copy.to.indices, to)
+    if not tir.prove_equal(position, _position(copy.source.indices, source)):
         goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
         moved = f"{tir.text(copy.source)} to {tir.text(goes)}"
         why = f"it changes the order of dimensions, {moved}, but a transfer keeps the order"
@@ -202,8 +202,8 @@ def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
 
 def _check_compact(copy: Copy, box: Box) -> None:
     """Check that the elements are contiguous in the memory of the accelerator."""
-    here = lowering.memory_of(copy.to.buffer) is not None
-    local, shape = copy.to.buffer if here else copy.source.buffer, box.counts
+    is_load = lowering.memory_of(copy.to.buffer) is not None
+    local, shape = copy.to.buffer if is_load else copy.source.buffer, box.counts
     partial = [
         d
         for d, (n, whole) in enumerate(zip(shape, local.shape, strict=True))

@@ -66,9 +66,9 @@ def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
     *outer, y, x = merged
     raise_first(BuildError, what, _about(outer, y, x))
     step = y.total * x.total
-    for place, at in enumerate(product(*(range(d.n) for d in outer))):
+    for number, at in enumerate(product(*(range(d.n) for d in outer))):
         dram = sum(i * d.stride for i, d in zip(at, outer, strict=True))
-        yield Rows(place * step, dram, y, x)
+        yield Rows(number * step, dram, y, x)
 
 
 def is_zeros(dims: tuple[Dim, ...]) -> bool:

@@ -120,11 +120,11 @@ def reduced(at: Place, x: Value, axes: Value | None = None, *, op: str) -> Value
     dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
     if not dims and at.flag("noop_with_empty_axes"):
         return x
-    places = tuple(sorted(at.axis(d, rank) for d in dims)) or tuple(range(rank))
-    if not places:
+    reduced_axes = tuple(sorted(at.axis(d, rank) for d in dims)) or tuple(range(rank))
+    if not reduced_axes:
         return x
     keeps = {"keepdims": True} if at.flag("keepdims", 1) else {}
-    return at.make(op, x, axis=places, **keeps)
+    return at.make(op, x, axis=reduced_axes, **keeps)
 
 
 def norm2(at: Place, x: Value, axes: Value | None = None) -> Value:

@@ -49,11 +49,11 @@ def unsqueeze(at: Place, x: Value, axes: Value) -> Value:
     """Insert dimensions of size 1, at these places of the result."""
     dims, old = at.ints(axes, "axes"), shape_of(x)
     rank = len(old) + len(dims)
-    places = {at.axis(d, rank) for d in dims}
-    if len(places) != len(dims):
+    new_axes = {at.axis(d, rank) for d in dims}
+    if len(new_axes) != len(dims):
         raise at.refusal(f"its axes {dims} name a dimension twice")
     rest = iter(old)
-    return at.reshape(x, tuple(1 if d in places else next(rest) for d in range(rank)))
+    return at.reshape(x, tuple(1 if d in new_axes else next(rest) for d in range(rank)))
 
 
 def transpose(at: Place, x: Value) -> Value:

@@ -38,7 +38,7 @@ def options(**attrs: tuple[Sizes, int]) -> dict[str, Any]:
     return {k: short(v) for k, (v, default) in attrs.items() if short(v) != default}
 
 
-def window(at: Place, shape: Sizes, kernel: Sizes) -> Window:
+def window_of(at: Place, shape: Sizes, kernel: Sizes) -> Window:
     """Return the window that the attributes of a node describe, for images of this shape."""
     rank, sizes = len(kernel), shape[2:]
     if at.attrs.get("kernel_shape", kernel) != kernel or len(sizes) != rank:
@@ -99,37 +99,39 @@ def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
     rank = _rank(at, x, "1 to 3", 3)
     if len(shape_of(w)) != rank + 2:
         raise at.refusal(f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}")
-    seen = window(at, shape_of(x), shape_of(w)[2:])
+    window = window_of(at, shape_of(x), shape_of(w)[2:])
     groups = at.attrs.get("group", 1)
     if shape_of(x)[1] != shape_of(w)[1] * groups or shape_of(w)[0] % groups:
         why = f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}"
         raise at.refusal(f"{why} with {groups} groups")
     if rank == 3:
-        return _bias(at, _conv3d(at, x, w, seen, groups), bias)
+        return _bias(at, _conv3d(at, x, w, window, groups), bias)
     if rank == 1:
-        x, w, seen = _images(at, x), _images(at, w), flat(seen)
-    attrs = options(strides=(seen.strides, 1), dilation=(seen.dilations, 1), groups=((groups,), 1))
-    y = _bias(at, at.make("conv2d", x, w, **attrs, **_padding(seen)), bias)
+        x, w, window = _images(at, x), _images(at, w), flat(window)
+    attrs = options(
+        strides=(window.strides, 1), dilation=(window.dilations, 1), groups=((groups,), 1)
+    )
+    y = _bias(at, at.make("conv2d", x, w, **attrs, **_padding(window)), bias)
     return _lines(at, y) if rank == 1 else y
 
 
-def _padding(seen: Window) -> dict[str, Any]:
+def _padding(w: Window) -> dict[str, Any]:
     """Return the attribute `padding` of images; no attribute if nothing is padded."""
-    if any(seen.edges):
-        same = seen.before == seen.after
-        return {"padding": short(seen.before) if same else seen.edges}
+    if any(w.edges):
+        same = w.before == w.after
+        return {"padding": short(w.before) if same else w.edges}
     return {}
 
 
-def _conv3d(at: Place, x: Value, w: Value, seen: Window, groups: int) -> Value:
+def _conv3d(at: Place, x: Value, w: Value, window: Window, groups: int) -> Value:
     if groups != 1:
         raise at.refusal(f"convolutions of 3 dimensions have one group, not {groups}")
-    if seen.before != seen.after:
-        x = at.make("pad", x, pad_before=(0, 0, *seen.before), pad_after=(0, 0, *seen.after))
-        padding: Sizes = (0, 0, 0)
+    if window.before != window.after:
+        x = at.make("pad", x, pad_before=(0, 0, *window.before), pad_after=(0, 0, *window.after))
+        pads: Sizes = (0, 0, 0)
     else:
-        padding = seen.before
-    attrs = options(strides=(seen.strides, 1), padding=(padding, 0), dilation=(seen.dilations, 1))
+        pads = window.before
+    attrs = options(strides=(window.strides, 1), padding=(pads, 0), dilation=(window.dilations, 1))
     return at.make("conv3d", x, w, **attrs)
 
 
@@ -154,26 +156,26 @@ def conv_transpose(at: Place, x: Value, w: Value, bias: Value | None = None) -> 
     rank = _rank(at, x, "1 or 2", 2)
     at.only(group=1, dilations=(1,) * rank)
     sizes, kernel = shape_of(x)[2:], shape_of(w)[2:]
-    seen = window(at, shape_of(x), kernel)
-    stretched = zip(sizes, seen.strides, kernel, strict=True)
+    window = window_of(at, shape_of(x), kernel)
+    strides, before, after = window.strides, window.before, window.after
+    stretched = zip(sizes, strides, kernel, strict=True)
     at.limit([*shape_of(x)[:2], *((n - 1) * s + 2 * k for n, s, k in stretched)])
     extra = at.attrs.get("output_padding", (0,) * rank)
     auto = at.attrs.get("auto_pad", "NOTSET")
     shape = at.attrs.get("output_shape")
     if shape is None and auto.startswith("SAME"):
-        shape = tuple(n * s for n, s in zip(sizes, seen.strides, strict=True))
-    before, after = seen.before, seen.after
+        shape = tuple(n * s for n, s in zip(sizes, strides, strict=True))
     if shape is not None:
-        full = zip(sizes, seen.strides, kernel, extra, shape, strict=True)
+        full = zip(sizes, strides, kernel, extra, shape, strict=True)
         whole = [s * (n - 1) + e + k - out for n, s, k, e, out in full]
         before, after = _halves(whole, auto)
     after = tuple(a - e for a, e in zip(after, extra, strict=True))
     missing = tuple(max(0, -a) for a in after)  # rows that no pixel contributes to
-    seen = Window(kernel, seen.strides, seen.dilations, before, tuple(max(0, a) for a in after))
+    window = Window(kernel, strides, window.dilations, before, tuple(max(0, a) for a in after))
     if rank == 1:
-        x, w, seen, missing = _images(at, x), _images(at, w), flat(seen), (0, *missing)
-    attrs = options(strides=(seen.strides, 1))
-    y = at.make("conv2d_transpose", x, w, **attrs, **_padding(seen))
+        x, w, window, missing = _images(at, x), _images(at, w), flat(window), (0, *missing)
+    attrs = options(strides=(window.strides, 1))
+    y = at.make("conv2d_transpose", x, w, **attrs, **_padding(window))
     if any(missing):
         y = at.make("pad", y, pad_before=(0,) * 4, pad_after=(0, 0, *missing))
     y = _bias(at, y, bias)
@@ -185,46 +187,46 @@ def pool(at: Place, x: Value, op: str) -> Value:
     rank = _rank(at, x, "1 to 3", 3)
     at.only(dilations=(1,) * rank)
     kernel = at.attrs["kernel_shape"]
-    seen = window(at, shape_of(x), kernel)
+    window = window_of(at, shape_of(x), kernel)
     ceil, counted = at.flag("ceil_mode"), at.flag("count_include_pad")
-    outer = _ceiled(seen, shape_of(x)[2:]) if ceil else seen
-    if op == "avg_pool2d" and ceil and counted and any(seen.edges):
+    outer = _ceiled(window, shape_of(x)[2:]) if ceil else window
+    if op == "avg_pool2d" and ceil and counted and any(window.edges):
         # means count this padding, but not what a last step reads after it
-        after = tuple(map(min, seen.after, outer.after))
-        x = at.make("pad", x, pad_before=(0, 0, *seen.before), pad_after=(0, 0, *after))
+        after = tuple(map(min, window.after, outer.after))
+        x = at.make("pad", x, pad_before=(0, 0, *window.before), pad_after=(0, 0, *after))
         rest = tuple(map(sub, outer.after, after))
-        outer = Window(kernel, seen.strides, seen.dilations, (0,) * rank, rest)
+        outer = Window(kernel, window.strides, window.dilations, (0,) * rank, rest)
     if rank == 1:
         return _lines(at, _pool2d(at, _images(at, x), flat(outer), op))
     return _pool2d(at, x, outer, op) if rank == 2 else _pool3d(at, x, outer, op)
 
 
-def _ceiled(seen: Window, sizes: Sizes) -> Window:
+def _ceiled(w: Window, sizes: Sizes) -> Window:
     """Return the window with padding for a last step that goes past the end of the image.
 
     A step that begins past the end, in the padding, is left out.
     """
     after: list[int] = []
-    parts = zip(sizes, seen.kernel, seen.strides, seen.before, seen.after, strict=True)
+    parts = zip(sizes, w.kernel, w.strides, w.before, w.after, strict=True)
     for n, k, s, b, a in parts:
         steps = -(-(n + b + a - k) // s)
         steps -= steps * s >= n + b
         after.append(max(0, steps * s + k - n - b))
-    return Window(seen.kernel, seen.strides, seen.dilations, seen.before, tuple(after))
+    return Window(w.kernel, w.strides, w.dilations, w.before, tuple(after))
 
 
-def _pool2d(at: Place, x: Value, seen: Window, op: str) -> Value:
-    attrs: dict[str, Any] = {"kernel": short(seen.kernel), "strides": short(seen.strides)}
+def _pool2d(at: Place, x: Value, window: Window, op: str) -> Value:
+    attrs: dict[str, Any] = {"kernel": short(window.kernel), "strides": short(window.strides)}
     counted = at.flag("count_include_pad") and not at.flag("ceil_mode")
-    if op == "avg_pool2d" and any(seen.edges) and not counted:
+    if op == "avg_pool2d" and any(window.edges) and not counted:
         attrs["count_include_pad"] = False
-    return at.make(op, x, **attrs, **_padding(seen))
+    return at.make(op, x, **attrs, **_padding(window))
 
 
-def _pool3d(at: Place, x: Value, seen: Window, op: str) -> Value:
+def _pool3d(at: Place, x: Value, window: Window, op: str) -> Value:
     """Pool height and width, then depth: a maximum or a mean of equal windows allows this."""
     n, c, d, h, w = shape_of(x)
-    parts = (seen.kernel, seen.strides, seen.dilations, seen.before, seen.after)
+    parts = (window.kernel, window.strides, window.dilations, window.before, window.after)
     y = _pool2d(at, at.reshape(x, (n, c * d, h, w)), Window(*(each[1:] for each in parts)), op)
     h, w = shape_of(y)[2:]
     depth = Window(*((each[0], k) for each, k in zip(parts, (1, 1, 1, 0, 0), strict=True)))

@@ -88,9 +88,9 @@ def windows(
     """Return the windows of the last dimensions: [..., *outputs, *kernel]."""
     rank = len(kernel)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    seen = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(-rank, 0)))
+    views = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(-rank, 0)))
     steps = (*(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilation))
-    return seen[(..., *steps)]
+    return views[(..., *steps)]
 
 
 def conv(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], groups: int) -> Array:
@@ -156,8 +156,8 @@ def max_pool2d(
 ) -> Array:
     """Do what topi.max_pool2d does."""
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    seen, _ = pooled(x, kernel, strides, padding, layout, low)
-    return from_channels_first(seen.max((-2, -1)), layout)
+    patches, _ = pooled(x, kernel, strides, padding, layout, low)
+    return from_channels_first(patches.max((-2, -1)), layout)
 
 
 def avg_pool2d(
@@ -169,9 +169,9 @@ def avg_pool2d(
     layout: str = "NCHW",
 ) -> Array:
     """Do what topi.avg_pool2d does."""
-    seen, inside = pooled(x, kernel, strides, padding, layout, 0)
+    patches, inside = pooled(x, kernel, strides, padding, layout, 0)
     count = math.prod(sizes(kernel)) if count_include_pad else inside.sum((-2, -1))
-    return from_channels_first(seen.sum((-2, -1)) / count, layout).astype(x.dtype)
+    return from_channels_first(patches.sum((-2, -1)) / count, layout).astype(x.dtype)
 
 
 def global_avg_pool2d(x: Array, layout: str = "NCHW") -> Array:

@@ -81,14 +81,14 @@ def _follows(node: Node, first: Node, chain: Chain, params: Mapping[str, Array])
     """Return whether `node` does to its branch what `first` does, with a parameter of its own."""
     kind = OPERATORS[node.op].fusion if node.op in OPERATORS else Fusion.OPAQUE
     others = node.inputs[1:]
-    channels, place = node.type.shape[-CHANNEL[chain[0].op]], CHANNEL[chain[0].op]
+    channels, from_end = node.type.shape[-CHANNEL[chain[0].op]], CHANNEL[chain[0].op]
     return (
         kind <= Fusion.BROADCAST
         and (node.op, node.attrs, len(others)) == (first.op, first.attrs, len(first.inputs) - 1)
         and node.inputs[0] is chain[-1]
         and node.type == chain[-1].type
         and are_known(others, params)
-        and all(n.type.shape == (channels, *([1] * (place - 1))) for n in others)
+        and all(n.type.shape == (channels, *([1] * (from_end - 1))) for n in others)
     )
 
 

@@ -205,9 +205,9 @@ def _resolve_reduce_ranges(
     The reduce loops get new variables without a symbolic upper bound `top`. A bound would mention
     variables of data loops, and passes may replace those variables.
     """
-    here = {a: tir.add(start[a], values[a]) for a in op.axis}
+    indices = {a: tir.add(start[a], values[a]) for a in op.axis}
     for k in op.reduce_axis:
-        start[k], extents[k] = (tir.substitute(n, here) for n in (start[k], extents[k]))
+        start[k], extents[k] = (tir.substitute(n, indices) for n in (start[k], extents[k]))
     extend_extents(stage, extents)
     for a in stage.leaves:
         if a.kind == "reduce" and a in loops:

@@ -12,7 +12,7 @@ Interval = tuple[tir.Index, tir.Index]
 
 
 def sweep(e: tir.Index, fixed: Iterable[tir.Var]) -> Interval:
-    """Return bounds of `e` while all variables but the `fixed` ones run over their ranges.
+    """Return a lower and an upper bound of `e` over the ranges of all variables not in `fixed`.
 
     i*4 + j with j in 0..3, i fixed -> (i*4, i*4 + 3). Symbolic sizes count as fixed. A part that
     has no bounds, such as a product that may be negative, stays as it is: the result may then
@@ -141,16 +141,16 @@ def _gap(a: tir.Expr, b: tir.Expr, gone: set[int]) -> tir.Index | None:
     """Return an upper bound of a - b for atoms of the same form; None if none is known."""
     match a, b:
         case tir.FloorDiv(x, n), tir.FloorDiv(y, d) if tir.prove_equal(n, d):
-            apart = _upper_bound(tir.sub(x, y), gone)
-            return None if apart is None else tir.floordiv(tir.add(apart, _last_residue(y, n)), n)
+            gap = _upper_bound(tir.sub(x, y), gone)
+            return None if gap is None else tir.floordiv(tir.add(gap, _last_residue(y, n)), n)
         case tir.Extremum(op, x, bound), tir.Extremum(its, y, limit) if op == its:
             # min(x, n) - min(y, n) <= max(x - y, 0), the same for max: swap until n is second
             if tir.prove_equal(x, limit) or tir.prove_equal(x, y):
                 x, bound = bound, x
             if tir.prove_equal(y, bound):
                 y, limit = limit, y
-            apart = _upper_bound(tir.sub(x, y), gone) if tir.prove_equal(bound, limit) else None
-            return None if apart is None else tir.maximum(apart, 0)
+            gap = _upper_bound(tir.sub(x, y), gone) if tir.prove_equal(bound, limit) else None
+            return None if gap is None else tir.maximum(gap, 0)
         case _:
             return None
 

@@ -12,9 +12,9 @@ def enclosing_loops(
     state: schedule.State, name: str
 ) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
     """Yield the loops of other stages around the stage `name`, outermost first."""
-    for place in schedule.path(state, name):
-        host = state.stage(place.stage)
-        for a in host.leaves[: place.depth + 1]:
+    for position in schedule.path(state, name):
+        host = state.stage(position.stage)
+        for a in host.leaves[: position.depth + 1]:
             yield host, a
 
 
