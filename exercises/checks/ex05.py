@@ -4,7 +4,6 @@
 """Exercise 05: where a value is computed, what it costs there, and loops as vectors."""
 
 from minitvm import te
-from minitvm.accesses import record
 from minitvm.cachesim import Cache
 from minitvm.driver import lower
 from minitvm.edu import (
@@ -15,6 +14,7 @@ from minitvm.edu import (
     facts,
     misses,
     problem,
+    record,
     required,
     schedule_correct,
     speed,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from itertools import accumulate
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from minitvm.base import ArgumentError, LoweringError, check_unmasked
 
 from .trace import AccessTrace, Array, Iterations, Placed
 
+Execute: TypeAlias = Callable[[tir.PrimFunc, list[Any], list[Array]], list[Array]]
 PAGE = 4096  # bytes; the address of every buffer is a multiple of PAGE
 LIMIT = 50_000_000
 
@@ -26,6 +28,7 @@ def record(
     sizes: Mapping[Any, int] | None = None,
     data: Mapping[Any, Any] | None = None,
     limit: int = LIMIT,
+    execute: Execute | None = None,
 ) -> AccessTrace:
     """Record the accesses of one run of a schedule, or of a program without vectors.
 
@@ -34,6 +37,8 @@ def record(
     data     arrays for the arguments, by tensor or name; all others are filled with zeros, which
              matters only if indices or conditions depend on data
     limit    the maximum number of events; each access and each iteration of a loop is an event
+    execute  runs the instrumented program, as execute(program, inputs, results); it returns the
+             results, which are zeros before. By default this process compiles and runs it
 
     The accesses of `PrimFunc.prepack`, which runs once before the calls, are not recorded.
 
@@ -59,7 +64,7 @@ def record(
     if least > limit:
         raise _too_many(func, f"at least {least} stores", limit)
     recording = lowering.record_accesses(func)
-    events, numbers, flops = _run(recording, inputs, limit)
+    events, numbers, flops = _run(recording, inputs, limit, execute or _here())
     return _trace(func, recording, events, numbers, flops, values)
 
 
@@ -162,23 +167,38 @@ def _too_many(func: tir.PrimFunc, count: str, limit: int) -> ArgumentError:
     )
 
 
-def _run(recording: lowering.Recording, inputs: list[Any], limit: int) -> tuple[Array, Array, int]:
+def _here() -> Execute:
+    """Return a function that compiles and runs a program in this process."""
+    built = cache(partial(driver.build, target="llvm -num-cores=1"))
+
+    def execute(func: tir.PrimFunc, inputs: list[Any], results: list[Array]) -> list[Array]:
+        built(func)(*inputs, *results)
+        return results
+
+    return execute
+
+
+def _run(
+    recording: lowering.Recording, inputs: list[Any], limit: int, execute: Execute
+) -> tuple[Array, Array, int]:
     """Run the recording program and return (events, values, number of operations).
 
     The first run counts the events, and the second run stores them. Raises ArgumentError if there
     are more than `limit` events.
     """
     func = recording.func
-    call = driver.build(func, target="llvm -num-cores=1")
     outputs = {id(b) for b in func.outputs}
     capacity = 0
     while True:
         args = [
             a.copy() if id(p) in outputs else a for p, a in zip(func.params, inputs, strict=False)
         ]
-        events, values = np.empty(capacity, np.int32), np.empty(capacity, np.int64)
-        counts = np.zeros(2, np.int64)
-        call(*args, events, values, counts)
+        results = [
+            np.zeros(capacity, np.int32),
+            np.zeros(capacity, np.int64),
+            np.zeros(2, np.int64),
+        ]
+        events, values, counts = execute(func, args, results)
         total, flops = counts.tolist()
         if total > limit:
             raise _too_many(func, f"{total} events", limit)

@@ -11,6 +11,7 @@ import what they need from this package.
 """
 
 from .accelerated import bytes_moved, on_machine, runs_on_accelerator
+from .apart import record
 from .checkers import (
     MAX_COMPUTED,
     computed_elements,

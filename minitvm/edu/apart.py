@@ -6,14 +6,16 @@ process knows no answer and no other student, and a crash of it is a wrong answe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm import codegen, driver, runtime, te, tensor, workers
+from minitvm import accesses, codegen, driver, runtime, te, tensor, tir, workers
 from minitvm.base import BuildError, Target
 
 from .item import AnswerError, StartError
@@ -22,6 +24,9 @@ from .student import end_of
 
 Array: TypeAlias = np.ndarray[Any, Any]
 JOB = "minitvm.edu.code_job"
+MAX_EVENTS = 10_000_000  # of a recording: 120 MB are sent
+STUDENT, REFERENCE = "the student", "the reference"
+_whose: ContextVar[str] = ContextVar("whose", default=STUDENT)
 SECONDS = 60.0  # time limit of one request: compiling and running a program, or a round of calls
 
 
@@ -42,22 +47,55 @@ class CodeProcess:
 
         Raises a TVMError if it cannot be built, AnswerError if it crashes or does not end.
         """
+        arguments = [
+            runtime.Argument(
+                "input" if t in inputs else "output", t.op.name, str(t.dtype), _sizes(t.shape)
+            )
+            for t in tensors
+        ]
+        func = driver.lower(s, tensors, target=target)
+        return self._run(func, target, arguments, [inputs[t] for t in tensors if t in inputs])
+
+    def execute(self, func: tir.PrimFunc, inputs: list[Any], results: list[Array]) -> list[Array]:
+        """Run a program on `inputs` and on zeros; return these, as accesses.record needs it."""
+        arguments, arrays = list[runtime.Argument](), list[Array]()
+        for p, value in zip(func.params, inputs, strict=False):
+            if isinstance(p, tir.Buffer):
+                is_output = any(p is b for b in func.outputs)
+                kind = "output" if is_output else "input"
+                arguments.append(runtime.Argument(kind, p.name, str(p.dtype), value.shape))
+                arrays += [] if is_output else [value]
+            else:
+                arguments.append(runtime.Argument("scalar", p.name, value=int(value)))
+        for n, a in enumerate(results):
+            arguments.append(runtime.Argument("zeros", f"result {n}", str(a.dtype), a.shape))
+        sizes = tir.sizes_of(func, (*inputs, *results))  # follow the arrays in machine code
+        arguments += [runtime.Argument("scalar", v.name, value=int(sizes[v])) for v in func.sizes]
+        return self._run(func, "llvm -num-cores=1", arguments, arrays)[-len(results) :]
+
+    def _run(
+        self,
+        func: tir.PrimFunc,
+        target: str,
+        arguments: Sequence[runtime.Argument],
+        arrays: Sequence[Array],
+    ) -> list[Array]:
+        """Compile a program, run it on the inputs `arrays`, and return its outputs."""
         to = Target(target)
         bench = codegen.TARGETS[to.kind].bench
         assert bench is not None
-        job, (text,) = bench(driver.lower(s, tensors, target=to), to)
-        kinds = ["input" if t in inputs else "output" for t in tensors]
-        outputs = [t for t in tensors if t not in inputs]
-        arguments = [
-            {"kind": kind, "name": t.name, "dtype": str(t.dtype), "shape": t.shape}
-            for kind, t in zip(kinds, tensors, strict=True)
-        ]
-        request = {"options": runtime.options_of(to), "job": asdict(job), "arguments": arguments}
-        arrays = [np.ascontiguousarray(inputs[t]).tobytes() for t in tensors if t in inputs]
-        reply = self._asked(request, [text.encode(), *arrays])
+        job, (text,) = bench(func, to)
+        request = {
+            "options": runtime.options_of(to),
+            "job": asdict(job),
+            "arguments": [asdict(a) for a in arguments],
+        }
+        blobs = [text.encode(), *(np.ascontiguousarray(a).tobytes() for a in arrays)]
+        reply = self._asked(request, blobs)
+        outputs = [a for a in arguments if a.kind in ("output", "zeros")]
         return [
-            np.frombuffer(data, t.dtype.numpy).reshape(t.shape)
-            for t, data in zip(outputs, reply.blobs, strict=True)
+            np.frombuffer(data, a.dtype).reshape(a.shape)
+            for a, data in zip(outputs, reply.blobs, strict=True)
         ]
 
     def seconds(self, calls: int) -> float:
@@ -99,12 +137,35 @@ class CodeProcess:
 
 
 @cache
-def code_process(whose: str) -> CodeProcess:
-    """Return the process for programs of "the student", or of "the reference"."""
+def _process(whose: str) -> CodeProcess:
     return CodeProcess()
+
+
+def code_process() -> CodeProcess:
+    """Return the process for programs of the student or, inside for_reference(), of the answer."""
+    return _process(_whose.get())
+
+
+@contextmanager
+def for_reference() -> Generator[None]:
+    """In the `with` statement, let programs run in the process of the reference."""
+    before = _whose.set(REFERENCE)
+    try:
+        yield
+    finally:
+        _whose.reset(before)
 
 
 def end_code_processes() -> None:
     """End these processes, so that the next notebook gets new ones."""
-    for whose in ("the student", "the reference"):
-        code_process(whose).close()
+    for whose in (STUDENT, REFERENCE):
+        _process(whose).close()
+
+
+def record(s: te.Schedule, tensors: Sequence[tensor.Tensor] | None = None) -> accesses.AccessTrace:
+    """Record the accesses of a schedule, as accesses.record does, in a process behind the wall."""
+    return accesses.record(s, tensors, limit=MAX_EVENTS, execute=code_process().execute)
+
+
+def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(n) for n in shape)

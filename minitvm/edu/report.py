@@ -168,7 +168,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     lines = ["| student | exercise | points | what to look at |", "|---|---|---|---|"]
     for row in rows:
         marks = [Mark.from_json(m) for m in row["marks"]]
-        notes = [f"{m.item}: {m.verdict}{_reason(m)}" for m in marks if _reason(m)]
+        open_items = [m for m in marks if m.verdict not in RIGHT or _reason(m)]
+        notes = [f"{m.item}: {m.verdict}{_reason(m)}" for m in open_items]
         worth = sum(m.worth for m in marks)
         remarks = "; ".join([row["problem"], *notes] if row["problem"] else notes) or "all correct"
         cells = (row["student"], row["exercise"], f"{row['best']:g} of {worth:g}", remarks)

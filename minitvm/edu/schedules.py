@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm import accesses, cachesim, driver, te, tensor, tir
+from minitvm import cachesim, driver, te, tensor, tir
 from minitvm.base import Target
 
-from .apart import code_process
+from .apart import code_process, for_reference, record
 from .bench import REPEAT, Ratio, time_ratio
 from .checkers import (
     Arguments,
@@ -142,7 +142,7 @@ def results_of(
     """
     if isinstance(s, te.Schedule) and target != "interpreter":
         if Target(target).kind == "llvm":
-            return code_process("the student").run(s, tensors, inputs, target)
+            return code_process().run(s, tensors, inputs, target)
         return run_function(driver.build(s, tensors, target=target), tensors, inputs)
     loops = s if isinstance(s, tir.PrimFunc) else driver.lower(s, tensors, until="nest")
     return run_function(partial(tir.interpret, loops), tensors, inputs)
@@ -270,7 +270,7 @@ def visit_order(
 
 def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, ...]]:
     """Return the indices stored to the last tensor, in order, without immediate repetitions."""
-    trace = accesses.record(s, tensors)
+    trace = record(s, tensors)
     n = [b.name for b in trace.buffers].index(tensors[-1].name)
     stored = trace.index[(trace.buffer == n) & trace.write]
     visited = stored[np.r_[True, stored[1:] != stored[:-1]]]
@@ -286,7 +286,7 @@ def misses(cache: cachesim.Cache | None = None) -> Cost:
     simulated = cache or cachesim.Cache.l1()
 
     def cost(s: Any, tensors: Sequence[tensor.Tensor]) -> float:
-        return float(cachesim.simulate(simulated, accesses.record(s, tensors)).misses)
+        return float(cachesim.simulate(simulated, record(s, tensors)).misses)
 
     return cost
 
@@ -317,7 +317,8 @@ def at_most(
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
         s, tensors = right_schedule(answer, args, rng, target)
-        best = float(cost(reference(*expanded(args)), tensors))
+        with for_reference():
+            best = float(cost(reference(*expanded(args)), tensors))
         bound, got = factor * best, float(cost(s, tensors))
         if got <= bound:
             return PASSED
@@ -352,7 +353,9 @@ def speed(
         args = arguments(rng)
         s, tensors = schedule_of(answer, args)
         inputs = random_inputs(tensors, rng)
-        yours, theirs = code_process("the student"), code_process("the reference")
+        yours = code_process()
+        with for_reference():
+            theirs = code_process()
         got = yours.run(s, tensors, inputs, target)
         want = theirs.run(reference(*expanded(args)), tensors, inputs, target)
         times = time_ratio(

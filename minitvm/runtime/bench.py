@@ -38,10 +38,11 @@ COPIES = 4096  # the most copies; if a cache keeps them all, reading constants c
 class Argument:
     """A parameter of all programs of a bench.
 
-    kind    "input" and "output" are arrays; "scalar" is the number `value`
+    kind    "input", "output" and "zeros", an output that is zero before, are arrays; "scalar" is
+            the number `value`
     """
 
-    kind: Literal["input", "output", "scalar"]
+    kind: Literal["input", "output", "zeros", "scalar"]
     name: str
     dtype: str = ""
     shape: tuple[int, ...] = ()
@@ -115,7 +116,7 @@ class Bench:
         self._inputs = {
             n: frozen(_array(a, next(arrays))) for n, a in enumerate(arguments) if a.kind == "input"
         }
-        self._wanted = [a for a in arguments if a.kind == "output"]
+        self._wanted = [a for a in arguments if a.kind in ("output", "zeros")]
         self._expected = [frozen(_array(a, d)) for a, d in zip(self._wanted, arrays, strict=False)]
         errors = [replace(a, dtype="float64") for a in self._wanted]
         self._limits = [frozen(_array(a, d)) for a, d in zip(errors, arrays, strict=False)]
@@ -186,7 +187,7 @@ class Bench:
             match a.kind:
                 case "scalar":
                     values.append(a.value)
-                case "output":
+                case "output" | "zeros":
                     values.append(next(outputs))
                 case "input":
                     values.append(self._inputs[n])
@@ -194,8 +195,10 @@ class Bench:
 
     def _spoil(self) -> None:
         """Overwrite the outputs with wrong elements, to erase the previous program's results."""
-        for n, a in enumerate(self._outputs):
-            if a.dtype.kind == "f":
+        for n, (parameter, a) in enumerate(zip(self._wanted, self._outputs, strict=True)):
+            if parameter.kind == "zeros":
+                a.fill(0)
+            elif a.dtype.kind == "f":
                 a.fill(np.nan)
             elif self._expected:
                 a[...] = ~self._expected[n]

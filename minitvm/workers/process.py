@@ -23,7 +23,7 @@ import psutil
 from . import wall
 from .folder import remove
 from .wall import Wall
-from .wire import MAX_BYTES, MAX_BYTES_APART, Message, WireError, receive, send
+from .wire import MAX_BYTES_APART, MAX_TEXT_APART, Message, WireError, receive, send
 from .zygote import kill_descendants
 
 BOOT = """
@@ -40,6 +40,7 @@ CLOSE_SECONDS = (
 )
 TICK_SECONDS = 0.2  # seconds: Windows notices Ctrl-C only between waits
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
+LIMITS_APART = (MAX_BYTES_APART, MAX_TEXT_APART)  # of messages from untrusted processes
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "MINITVM_CHECK")
 ROOT = str(Path(__file__).resolve().parent.parent.parent)  # the folder of the package
 
@@ -77,7 +78,7 @@ class Process:
         assert self._popen.stdout is not None
         self._reader = threading.Thread(
             target=_pass_on,
-            args=(self._popen.stdout, self._replies, MAX_BYTES_APART if self._apart else MAX_BYTES),
+            args=(self._popen.stdout, self._replies, LIMITS_APART if self._apart else ()),
             daemon=True,
         )
         self._reader.start()
@@ -183,12 +184,12 @@ def _environment(folder: str, apart: bool) -> dict[str, str]:
 
 
 def _pass_on(
-    stream: IO[bytes], replies: queue.SimpleQueue[Message | WireError], largest: int
+    stream: IO[bytes], replies: queue.SimpleQueue[Message | WireError], limits: Sequence[int]
 ) -> None:
     """Put each message of `stream` and the final error into `replies`, a queue with timeouts."""
     try:
         while True:
-            replies.put(receive(stream, largest))
+            replies.put(receive(stream, *limits))
     except WireError as e:
         replies.put(e)
     except (OSError, ValueError):  # end() closed the stream

@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple, cast
 HEAD = struct.Struct(">QQ")
 MAX_BYTES = 1 << 30  # bytes of one frame
 MAX_BYTES_APART = 1 << 28  # the same, from a process that is not trusted
+MAX_TEXT_APART = 1 << 25  # bytes of its text: JSON such as [[],[],...] takes 25 times the memory
 
 
 class Message(NamedTuple):
@@ -45,11 +46,16 @@ def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes], limit: int = MAX_BYTES) -> Message:
-    """Read one frame; raise WireError if it is malformed or longer than `limit` bytes."""
+def receive(stream: IO[bytes], limit: int = MAX_BYTES, text_limit: int = MAX_BYTES) -> Message:
+    """Read one frame; raise WireError if it is malformed or longer than `limit` bytes.
+
+    text_limit   the limit of its text alone, in bytes
+    """
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
     if text_bytes + blob_bytes > limit:
         raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; the limit is {limit}")
+    if text_bytes > text_limit:
+        raise WireError(f"a text of {text_bytes} bytes; the limit is {text_limit}")
     try:
         text, rest = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
         frame = json.loads(text)

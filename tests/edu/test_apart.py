@@ -119,7 +119,7 @@ def test_the_grader_loads_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> No
     inputs = random_inputs(tensors, np.random.default_rng(0))
     (b,) = results_of(s, tensors, inputs, CORE)
     np.testing.assert_array_equal(b, 2 * inputs[tensors[0]])
-    process = code_process("the student")
+    process = code_process()
     assert process._worker is not None
     end_code_processes()
     assert process._worker is None
