@@ -263,17 +263,17 @@ class _Machine:
         head, released = self.heads[unit], self.released[unit]
         if head == len(self.streams[unit]) or head > len(released):
             return NEVER  # none is fetched, or one is running
-        instruction = self.streams[unit][head]
+        n = self.streams[unit][head]
         since, late = released[-1] if released else 0, -1
-        fetch = ready = max(since, self.fetch[instruction])
-        for q in self.wires[instruction].pops:
+        fetch = ready = max(since, self.fetch[n])
+        for q in self.wires[n].pops:
             at = len(self.popped[q])
             if at == len(self.pushed[q]):
                 return NEVER
             if self.pushed[q][at] > ready:
                 ready, late = self.pushed[q][at], q
-        self.since[instruction], self.fetch[instruction] = since, fetch
-        self.ready[instruction], self.late[instruction] = ready, late
+        self.since[n], self.fetch[n] = since, fetch
+        self.ready[n], self.late[n] = ready, late
         return ready
 
     def start_one(self, unit: int, ready: int) -> None:

@@ -195,10 +195,10 @@ def grade_folder(
                 todo.append((Task(s, checks, known, seeds, limits), key))
         if rows:
             print(f"{len(rows)} graded before, {len(todo)} to grade")
-        place: AbstractContextManager[GradeAll] = nullcontext(grade_all)
+        grader: AbstractContextManager[GradeAll] = nullcontext(grade_all)
         if where is not None and todo:
-            place, jobs = cluster_grader(where, checks, strict=strict), len(todo)
-        with place as grade:
+            grader, jobs = cluster_grader(where, checks, strict=strict), len(todo)
+        with grader as grade:
             try:
                 running = settled([task for task, _ in todo], jobs, grade)
                 for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):

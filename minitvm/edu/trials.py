@@ -223,11 +223,11 @@ def _mark_faults(trial: Trial, m: Mark) -> list[str]:
     shown = f"{m.item}: {m.points:g} of {m.worth:g} points"
     if m.item not in trial.marks:
         return [] if m.points == m.worth else [f"{shown}, {', '.join(m.messages)}"]
-    message, points = trial.marks[m.item]
+    message, expected_points = trial.marks[m.item]
     if any(p.outcome.status == "inconclusive" for p in m.parts):
         return []  # the machine was too busy to tell
     if message not in m.messages:
         return [f"{m.item}: the message is {', '.join(m.messages) or 'none'}, not {message}"]
-    if m.points > points or (m.points < points and m.item not in trial.timed):
-        return [f"{shown}, not {points:g}"]
+    if m.points > expected_points or (m.points < expected_points and m.item not in trial.timed):
+        return [f"{shown}, not {expected_points:g}"]
     return []

@@ -22,7 +22,7 @@ def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) 
             return f"{n} % {part} != 0 from {by}"
         return f"{n} % {part} may not be 0, from {by}"
     value, size = domain.values[why], domain.extents[why]
-    by = "" if tir.prove_equal(size, why.extent) else f", {loops.show(size)} at a time"
+    qualifier = "" if tir.prove_equal(size, why.extent) else f", {loops.show(size)} at a time"
     uneven = [
         origin(loops.state, stage, r)
         for r in stage.relations
@@ -31,10 +31,10 @@ def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) 
             tir.mul(domain.extents[r.outer], domain.extents[r.inner]), domain.extents[r.parent]
         )
     ]
-    by += f", after {' and '.join(uneven)}" if uneven else ""
+    qualifier += f", after {' and '.join(uneven)}" if uneven else ""
     last = loops.show(tir.sub(why.extent, 1))
-    reach = f"{tir.lower_bound(value)} .. {tir.upper_bound(value)}"
-    return f"the loops take {plain(why.name)} through {reach}{by}, and {stage.name} ends at {last}"
+    reach = f"{tir.lower_bound(value)} .. {tir.upper_bound(value)}{qualifier}"
+    return f"the loops take {plain(why.name)} through {reach}, and {stage.name} ends at {last}"
 
 
 # --- one loop -------------------------------------------------------------------------------------

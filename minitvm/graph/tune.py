@@ -165,13 +165,13 @@ def tune(
         timer=timer,
     )
     tuned = Tuned(kernels, to, outcome, untuned)
-    faster, clearly = list[Choice](), list[Choice]()
+    faster, clearly_faster = list[Choice](), list[Choice]()
     for (kernel, others, _), one in zip(tunable, outcome.outcomes, strict=True):
         gain = one.compared
         if one.found and gain is not None and gain.middle > 1:
             faster.append(_choice(kernel.body, others, one))
-            clearly += faster[-1:] if gain.is_faster and gain.middle >= ALONE else []
-    alone = replace(tuned, selected=tuple(clearly))
+            clearly_faster += faster[-1:] if gain.is_faster and gain.middle >= ALONE else []
+    alone = replace(tuned, selected=tuple(clearly_faster))
     known = all(n.op != PARAM or n.name in graph.params for n in graph.nodes)
     if not faster or not known or outcome.ended == "stopped":
         return alone

@@ -134,8 +134,8 @@ def _copies(kit: Kit) -> dict[str, Any]:
 
         return kit.signature(kit.none), code
 
-    late = {"cp_async16": asynchronous(16, "cg"), "cp_async4": asynchronous(4, "ca")}
-    return {**late, "cp_async_wait": wait}
+    copies = {"cp_async16": asynchronous(16, "cg"), "cp_async4": asynchronous(4, "ca")}
+    return {**copies, "cp_async_wait": wait}
 
 
 def _tensor_cores(kit: Kit) -> dict[str, Any]:

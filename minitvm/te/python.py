@@ -49,17 +49,17 @@ def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> st
     lines = [f"s = te.create_schedule([{', '.join(f'{o}.op' for o in outs)}])"]
     if len(outs) == 1:
         lines = [f"s = te.create_schedule({outs[0]}.op)"]
-    known: set[str] = set()
+    with_axes: set[str] = set()
     state = start
     for step in steps:
         host = _host(step)
-        if host and host not in known:
-            known.add(host)
+        if host and host not in with_axes:
+            with_axes.add(host)
             lines += _fetch(state, host, names)
         after = schedule.apply(state, step)
         lines.append(_line(state, after, step, names))
         if isinstance(step, schedule.RFactor):
-            known.discard(step.stage)  # its axes are new
+            with_axes.discard(step.stage)  # its axes are new
         state = after
     return "\n".join(lines)
 

@@ -86,9 +86,9 @@ def plan(
 
     def quality(tile: tuple[int, int, int]) -> tuple[float, int, int]:
         rows, _, vectors = tile
-        useful = _useful(m, rows) * _useful(n, vectors * lanes)
+        useful_share = _useful(m, rows) * _useful(n, vectors * lanes)
         panel = 0 if splits else k * vectors * lanes * dtype.bytes
-        return useful * score(rows, vectors, panel, target.l2), rows, vectors
+        return useful_share * score(rows, vectors, panel, target.l2), rows, vectors
 
     rows, _, vectors = max(register_tiles(target, max(m, 1)), key=quality)
     packable = isinstance(shape[2], int)  # a panel needs a constant height

@@ -36,7 +36,7 @@ def _kernel(kernel: Sequence[Statement], scopes: Mapping[str, str]) -> Floats:
     blocks = _product([n for tag, n in sizes.items() if tag in schedule.BLOCKS])
     block = _product([n for tag, n in sizes.items() if tag in schedule.THREADS])
     warps = np.ceil(block / schedule.WARP)
-    issued, waits = np.zeros(1), np.zeros(1)
+    issued, wait_cycles = np.zeros(1), np.zeros(1)
     requests = {"global": np.zeros(1), "shared": np.zeros(1)}
     for s in kernel:
         times = _product([x.extent for x in s.loops if not schedule.is_hardware(x.thread)])
@@ -48,18 +48,20 @@ def _kernel(kernel: Sequence[Statement], scopes: Mapping[str, str]) -> Floats:
                 count = times / wide * (a.read + a.write)
                 requests[scope] = requests[scope] + count
                 issued = issued + count
-                waits = waits + times / wide * a.read * simt.LATENCIES[scope] / simt.AHEAD
+                wait_cycles = (
+                    wait_cycles + times / wide * a.read * simt.LATENCIES[scope] / simt.AHEAD
+                )
         if s.scope == "shared":
             around = s.loops[: s.allocated_in]
             filled = _product([x.extent for x in around if not schedule.is_hardware(x.thread)])
-            waits = waits + 2 * simt.BARRIER_CYCLES * filled
+            wait_cycles = wait_cycles + 2 * simt.BARRIER_CYCLES * filled
     resident = np.ceil(blocks / simt.MULTIPROCESSORS)
     resident = np.minimum(resident, np.maximum(1, simt.MAX_WARPS // warps))
     parts = (
         resident * warps * issued / 4,
         resident * warps * requests["shared"],
         resident * warps * requests["global"] * COALESCED / simt.SECTORS,
-        issued * simt.DEPENDENT + waits,
+        issued * simt.DEPENDENT + wait_cycles,
     )
     rounds = np.ceil(blocks / (simt.MULTIPROCESSORS * resident))
     return simt.LAUNCH + rounds * np.maximum.reduce(np.broadcast_arrays(*parts))

@@ -48,14 +48,14 @@ class AmdahlBar(Figure):
         totals = {"CPU alone": a.alone, "with accelerator": a.together}
         totals |= {"infinitely fast one": a.limit} if a.limit else {}
         bars = [m for n, seconds in enumerate(totals.values()) for m in self._bar(n, seconds)]
-        seconds = Axis(0, max(totals.values()), hidden=True)
+        time_axis = Axis(0, max(totals.values()), hidden=True)
         samples = (
             row(icon(KINDS[n % len(KINDS)], key=f"work:{n}"), text(w.name, width=200), gap=6)
             for n, w in enumerate(self.works)
         )
         return column(
             text(self.title(), size=13, bold=True, width=WIDTH),
-            plot(seconds, Axis(names=[*totals]), bars, WIDTH, 36 * len(totals) + 6),
+            plot(time_axis, Axis(names=[*totals]), bars, WIDTH, 36 * len(totals) + 6),
             flow(samples, WIDTH),
             text(HATCHED, "soft"),
         )

@@ -285,7 +285,7 @@ def best_tiling(
     """
     most = check_count("most", most)
     tilings = legal_tilings(layer, config, threads)
-    order = sorted((cost(layer, at, config).bound, n) for n, at in enumerate(tilings))
+    order = sorted((cost(layer, tiling, config).bound, n) for n, tiling in enumerate(tilings))
     if not order:
         what = f"{layer} on {config.name} with {threads} threads"
         fix = "fewer threads, or a Config with larger memories"
