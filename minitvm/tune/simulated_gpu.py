@@ -128,7 +128,7 @@ class SimulatedGpu:
                     values.append(p.value)
                 case "input":
                     values.append(next(left))
-                case "output":
+                case "output" | "zeros":
                     outputs.append(_wrong_array(p))
                     values.append(outputs[-1])
         return outputs, simt.run(func, values, races=races, counters=counters)
