@@ -1,4 +1,4 @@
-"""The command line: python -m minitvm.edu build | new | check | verify | hint | grade | export."""
+"""The command line: python -m minitvm.edu build | new | check | verify | hint | grade | ..."""
 
 import argparse
 import io
@@ -10,6 +10,7 @@ from minitvm.base import TVMError
 
 from .command import build, check, draft, grade_folder, project
 from .course import checks_folder
+from .exam import write_exam
 from .export import FORMATS, export
 from .live import hint
 from .mutate import mutate
@@ -60,6 +61,10 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("export", help="write folders for other tools")
     one.add_argument("format", choices=FORMATS)
     one.add_argument("folder", type=Path)
+    one = commands.add_parser("exam", help="write an exam and its key, drawn from a seed")
+    one.add_argument("--seed", required=True, help="a number; the same seed, the same exam")
+    one.add_argument("--out", type=Path, help="the folder for exam.html and key.html")
+    one.add_argument("--questions", default="", help="how many (one of each family)")
     return top
 
 
@@ -79,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console may not have every character
     try:
+        if options.command == "exam":
+            return write_exam(options.seed, options.out, options.questions)
         root = options.root or project()
         checks = checks_folder(options.checks, options.root)
         match options.command:

@@ -18,9 +18,9 @@ td,th{border-color:#444}}
 """
 
 
-def page(title: str, parts: Iterable[str]) -> str:
-    """Return a page with a title and parts in HTML."""
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+def page(title: str, parts: Iterable[str], style: str = "") -> str:
+    """Return a page with a title and parts in HTML; `style` is more CSS, after ours."""
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}{style}</style>'
     body = [f"<h1>{escape(title)}</h1>", *parts, "</body></html>\n"]
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body)
 
