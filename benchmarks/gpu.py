@@ -66,7 +66,7 @@ def half(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     return topi.matmul(a, b, out_dtype="float32")
 
 
-def large(n: int, **options: bool) -> Callable[[], programs.Program]:
+def large(n: int, **options: int) -> Callable[[], programs.Program]:
     """Return what makes a product in tiles of 128x128x8, with the tile of A transposed."""
     return lambda: programs.large(n, turned="layout", **options)
 
@@ -77,6 +77,7 @@ CASES: dict[str, Callable[[], programs.Program]] = {
     "32x32x8": lambda: programs.in_registers(1024, wide=4, turned="layout"),
     "128x128x8": large(1024),
     "128x128x8, double buffer": large(1024, double=True),
+    "128x256x8": large(1024, ratio=2),
     "128x128x8, late copies": lambda: programs.large(1024, double=True, late=True),
     "1000, 128x128x8": large(1000),
     "1000, 128x128x8, double buffer": large(1000, double=True),

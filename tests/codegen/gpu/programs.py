@@ -71,6 +71,7 @@ def in_registers(
     tile: int = 32,
     depth: int = 8,
     each: int = 4,
+    ratio: int = 1,
     vthreads: int = 1,
     wide: int = 1,
     double: bool = False,
@@ -79,6 +80,7 @@ def in_registers(
 ) -> Program:
     """Multiply tiles of tile x tile, in steps of `depth`; a thread computes each x each results.
 
+    ratio    how many times as wide as high tiles are, in shared memory and in registers
     late     whether the tiles are fetched by asynchronous copies
     turned   how the tile of A is transposed in shared memory: "layout" of its buffer, or a "stage"
              of its own, whose rows have gaps; "" for not at all
@@ -98,9 +100,9 @@ def in_registers(
         s[left].transform_layout(lambda i, k: (k, i))
     own = [s.cache_read(t, "local", [local]) for t in shared]
     threads = tile // each
-    (by, y), (bx, x) = (s[C].split(axis, tile) for axis in C.op.axis)
+    (by, y), (bx, x) = s[C].split(C.op.axis[0], tile), s[C].split(C.op.axis[1], tile * ratio)
     vy, y = s[C].split(y, nparts=vthreads)
-    vx, x = s[C].split(x, nparts=vthreads)
+    vx, x = s[C].split(x, nparts=vthreads * ratio)
     (ty, y), (tx, x) = s[C].split(y, nparts=threads), s[C].split(x, nparts=threads)
     s[C].reorder(by, bx, vy, vx, ty, tx, y, x)
     for loop in (vy, vx):
@@ -282,6 +284,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "in registers": in_registers,
     "virtual threads": lambda: in_registers(vthreads=2),
     "wide accesses": lambda: in_registers(wide=4),
+    "wide tiles": lambda: in_registers(ratio=2, vthreads=1, wide=4, turned="layout"),
     "double buffer": lambda: in_registers(wide=4, double=True),
     "everything": lambda: in_registers(vthreads=1, wide=4, double=True, turned="layout"),
     "everything, padded": lambda: in_registers(wide=4, double=True, turned="stage"),
