@@ -93,7 +93,10 @@ def test_a_kernel_that_does_not_end_is_ended(
     assert result.error == "run time-out"
 
 
-def test_programs_are_measured_alternately(measurer: tune.Measurer) -> None:
+def test_programs_are_measured_alternately(
+    measurer: tune.Measurer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "HOPELESS", 1e9)  # a simulator on a busy machine is uneven
     fast, reference = measurer.remeasure([scaled], rounds=3)
     assert fast.error == reference.error == ""
     assert len(fast.seconds) == len(reference.seconds) == 3
