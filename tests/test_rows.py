@@ -9,8 +9,9 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, tir
-from minitvm.base import TVMError
+from minitvm.base import TVMError, host
 
+CONVERTS_FLOAT16 = {"f16c", "avx512fp16", "neon"}
 A = te.placeholder((8, 16), name="A")
 V = te.placeholder((8,), name="V")
 EIGHT, ONES = np.arange(8, dtype="float32"), np.ones((8, 16), "float32")
@@ -108,6 +109,8 @@ FORMULAS: dict[str, tuple[Callable[[], Any], Any]] = {
 
 @pytest.mark.parametrize("row", FORMULAS)
 def test_a_formula_of_each_kind_has_its_value(row: str) -> None:
+    if row == "float16" and not CONVERTS_FLOAT16 & host().features:
+        pytest.skip("this CPU has no instruction that converts float16")
     program, want = FORMULAS[row]
     assert program() == want
 
