@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))
 IGNORED = "nbval-ignore-output"
 TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 # other at every run
@@ -192,6 +193,12 @@ GOOD = {
 }
 PICTURE = {"output_type": "display_data", "data": {"image/png": ""}}
 ERROR = {"output_type": "error", "ename": "ValueError"}
+
+
+@pytest.mark.parametrize("rule", [unrun_faults, error_faults, path_faults, widget_faults])
+@pytest.mark.parametrize("file", SOLUTIONS, ids=lambda file: file.stem)
+def test_a_solution_was_run_as_it_is(file: Path, rule) -> None:
+    assert rule(json.loads(file.read_text(encoding="utf-8"))) == []
 
 
 def test_a_good_notebook_has_no_faults() -> None:

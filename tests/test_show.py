@@ -118,6 +118,7 @@ def test_sums_of_products_are_computed_by_einsum() -> None:
         ((*PRODUCT, "--target", "cuda -sim", "--bench"), "a simulation has no times"),
         ((*PRODUCT, "--html", "no/folder/page.html"), "there is no folder no/folder"),
         ((*PRODUCT, "--target", "abacus"), "abacus"),
+        (("resnet18", "--bench"), "resnet18 is a network, which is shown as graphs"),
     ],
 )
 def test_nonsense_is_refused_with_a_reason(words: tuple[str, ...], told: str, capsys) -> None:

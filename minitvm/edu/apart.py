@@ -18,9 +18,9 @@ import numpy as np
 from minitvm import accesses, codegen, driver, runtime, te, tensor, tir, workers
 from minitvm.base import BuildError, Target
 
-from .item import AnswerError, StartError
-from .sandbox import PACKAGE, ROOT, USUAL_LIMITS, tier, wall_around
-from .student import end_of
+from .item import AnswerError
+from .sandbox import PACKAGE, ROOT, USUAL_LIMITS
+from .student import confined_worker, end_of
 
 Array: TypeAlias = np.ndarray[Any, Any]
 JOB = "minitvm.edu.code_job"
@@ -127,12 +127,7 @@ class CodeProcess:
     def _started(self) -> workers.Worker:
         if self._worker is None:
             hidden = [str(PACKAGE), str(ROOT / "solutions")]
-            worker = workers.Worker(JOB, apart=True, wall=wall_around(hidden))
-            rules = {"hidden": hidden, "rules": tier() != "fence"}
-            lost = worker.prepare({"limits": asdict(USUAL_LIMITS), **rules})
-            if lost is not None:
-                raise StartError("\n".join([str(lost), *lost.stderr]))
-            self._worker = worker
+            self._worker = confined_worker(JOB, USUAL_LIMITS, hidden)
         return self._worker
 
 

@@ -178,7 +178,7 @@ def _mark(
         reply = worker.ask(request, seconds=limits.item)
         if isinstance(reply, workers.Failure):
             known.lost[item.id] += 1
-            ours = reply.kind != "timed out"  # no code of the student runs in this process
+            ours = reply.kind != "timed out"  # it neither calls nor compiles code of the student
             if not ours or known.lost[item.id] == TRIES:
                 known.marks[item.id] = unmarked(item, _lost(reply, ours))
             return

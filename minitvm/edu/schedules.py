@@ -138,7 +138,8 @@ def results_of(
 ) -> list[Array]:
     """Run a schedule or loop program; return an array for each tensor that is not an input.
 
-    Machine code runs in a process of its own. All other targets are interpreted here.
+    Machine code for a CPU runs in a process of its own; loop programs and kernels of a simulated
+    GPU are interpreted here.
     """
     if isinstance(s, te.Schedule) and target != "interpreter":
         if Target(target).kind == "llvm":

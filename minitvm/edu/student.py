@@ -29,6 +29,22 @@ class CellReport:
     trace: str = ""
 
 
+def confined_worker(job: str, limits: Limits, hidden: Sequence[str]) -> workers.Worker:
+    """Start a process that confines itself before it runs anything of a student.
+
+    job      a module that answers a request with "limits", "hidden" and "rules" by confine()
+    hidden   paths that it must not read
+    Raises StartError if the process does not start.
+    """
+    worker = workers.Worker(job, apart=True, wall=wall_around(hidden))
+    rules = {"hidden": list(hidden), "rules": tier() != "fence"}
+    lost = worker.prepare({"limits": asdict(limits), **rules})
+    if lost is not None:
+        worker.close()
+        raise StartError("\n".join([str(lost), *lost.stderr]))
+    return worker
+
+
 class Student:
     """A notebook that has been run, and whose functions can be called.
 
@@ -60,11 +76,7 @@ class Student:
 
     def _started(self) -> workers.Worker:
         self.close()
-        self._worker = workers.Worker(JOB, apart=True, wall=wall_around(self._hidden))
-        rules = {"hidden": self._hidden, "rules": tier() != "fence"}
-        lost = self._worker.prepare({"limits": asdict(self._limits), **rules})
-        if lost is not None:
-            raise StartError("\n".join([str(lost), *lost.stderr]))
+        self._worker = confined_worker(JOB, self._limits, self._hidden)
         return self._worker
 
     def _ask(

@@ -34,7 +34,7 @@ class DeviceBench(Bench):
             fix = f'target="cuda -sim", which models cycles; with a GPU: {INSTALL}'
             raise BuildError(what, "this machine has no GPU that minitvm can use", fix)
         bounds = {name: (threads, blocks) for name, (threads, blocks) in job.bounds}
-        program = DeviceProgram(job.entry, code[0].decode(), bounds, self._output_places)
+        program = DeviceProgram(job.entry, code[0].decode(), bounds, self._output_indices)
         try:
             program(values)  # numba compiles in the first call, which is therefore not measured
         except NumbaError as e:
@@ -51,5 +51,5 @@ class DeviceBench(Bench):
         return call, sampler
 
     @property
-    def _output_places(self) -> list[int]:
-        return [n for n, a in enumerate(self._arguments) if a.kind == "output"]
+    def _output_indices(self) -> list[int]:
+        return [n for n, a in enumerate(self._arguments) if a.kind in ("output", "zeros")]

@@ -40,7 +40,7 @@ def bench(r: Request) -> str:
     threads = r.target.num_cores
     lines.append(f"{middle:.2f} x numpy (middle half of {ROUNDS} rounds: {low:.2f} to {high:.2f})")
     lines.append(
-        f"minitvm: {threads} thread{'s' if threads > 1 else ''}; numpy: as many as it takes"
+        f"minitvm: {threads} thread{'s' if threads > 1 else ''}; numpy: as many as its library uses"
     )
     return "\n".join(lines)
 

@@ -56,22 +56,28 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
     """Run the command `show` with the arguments `words`; `say` prints one text."""
-    options = parser().parse_args(words)
+    top = parser()
+    options = top.parse_args(words)
     page = Path(options.html) if options.html else None
     if page is not None and not page.parent.is_dir():
         raise ArgumentError(f"--html {page}", f"there is no folder {page.parent}")
     if options.what.endswith(".onnx") or options.what in net.NETWORKS:
+        for name in ("stage", "schedule", "target", "dtype", "bench", "html"):
+            if getattr(options, name) != top.get_default(name):
+                why = f"{options.what} is a network, which is shown as graphs"
+                fix = f"python -m minitvm net {options.what} --time, or --report FILE"
+                raise ArgumentError(f"--{name}", why, fix)
         _show_network(options.what, options.shape, say)
         return
     target = Target(options.target)
     program = program_of(options.what, options.shape, options.dtype, target)
     request = Request(program, target, options.schedule)
-    wanted = list(STAGES) if options.stage == "all" else options.stage.split(",")
-    for name in wanted:
+    stages = list(STAGES) if options.stage == "all" else options.stage.split(",")
+    for name in stages:
         if name not in STAGES:
             raise name_missing("--stage", name, STAGES)
-    alone = len(wanted) == 1 and not options.bench and page is None
-    for name in wanted:
+    alone = len(stages) == 1 and not options.bench and page is None
+    for name in stages:
         stage = STAGES[name]
         try:
             text = _coloured(stage.text(request), stage.language)

@@ -48,8 +48,8 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
 def _extent(dom: Any, tag: str) -> int | None:
     if dom is None:
         return None
-    given = as_tuple(dom)
-    ends = given if len(given) == 2 else (0, *given)
+    numbers = as_tuple(dom)
+    ends = numbers if len(numbers) == 2 else (0, *numbers)
     first, stop = (tir.index(n) for n in ends) if len(ends) == 2 else (None, None)
     if not (isinstance(first, int) and first == 0 and isinstance(stop, int) and stop > 0):
         why = "the range starts at 0 and ends at a constant"

@@ -151,8 +151,8 @@ class SimulatedRun:
     def event(self, n: int) -> accel.Event | None:
         """Return the event in which the n-th instruction ran; None if it did not run."""
         at = int(np.searchsorted(self.table["index"], n))
-        found = at < len(self.run.trace) and int(self.table["index"][at]) == n
-        return self.run.trace[at] if found else None
+        has_run = at < len(self.run.trace) and int(self.table["index"][at]) == n
+        return self.run.trace[at] if has_run else None
 
     def events(self, span: Span) -> list[accel.Event]:
         """Return the events of the instructions that run in a window, in program order."""

@@ -63,7 +63,7 @@ def reuse(rng: Rng) -> Question:
         if set(walk) == set(names) and len(set(distances)) > 3:
             break
     lines = pick(rng, (2, 3))
-    found = cachesim.simulate(cachesim.Cache(64 * lines, 64, None), addresses)
+    simulated = cachesim.simulate(cachesim.Cache(64 * lines, 64, None), addresses)
     return Question(
         "Reuse distance",
         "A program uses these cache lines, one after the other. The caches in this question are"
@@ -72,9 +72,9 @@ def reuse(rng: Rng) -> Question:
         ("Write down the reuse distance of each access, -1 for a first use.",
          f"How many misses does a cache of {lines} lines have?",
          "How many lines must a cache hold, so that only first uses miss?"),
-        (" ".join(map(str, distances)), str(found.misses), str(max(distances) + 1)),
+        (" ".join(map(str, distances)), str(simulated.misses), str(max(distances) + 1)),
         f"An access hits if its distance is at least 0 and less than the number of lines:"
-        f" {found.hits} of {len(walk)} hit; the largest distance is {max(distances)}.",
+        f" {simulated.hits} of {len(walk)} hit; the largest distance is {max(distances)}.",
         "notebook 04, section 4",
         4,
     )  # fmt: skip

@@ -107,7 +107,7 @@ s[Y].reorder({", ".join(loops)})"""
     (store,) = lowering.runs(nest.body)
     around, inside = _at_guard(nest.body)
     evaluated = math.prod(around)
-    held = (lowering.times(store) or 0) // math.prod(inside)
+    executed = (lowering.times(store) or 0) // math.prod(inside)
     parts = driver.lower(scope["s"], [scope["A"], scope["Y"]], until="partition")
     loops_over_j = [n.extent for n in tir.walk(parts.body)
                     if isinstance(n, tir.For) and n.var.name == "j.outer"]  # fmt: skip
@@ -119,7 +119,7 @@ s[Y].reorder({", ".join(loops)})"""
         ("How often is the condition evaluated?",
          "How often is it false?",
          "For how many iterations of j_outer is it certain, whatever the other loops do?"),
-        (str(evaluated), str(evaluated - held), str(loops_over_j[0])),
+        (str(evaluated), str(evaluated - executed), str(loops_over_j[0])),
         f"The loops around the condition run {joined(around)} times; the last of {pieces} pieces"
         f" holds {columns - factor * (pieces - 1)} of {factor} elements.",
         "notebook 02, section 4",

@@ -26,7 +26,7 @@ from minitvm.workers import seccomp
 from .programs import PRELUDE, QUIET
 
 BROKEN = re.compile("(Name|Type|Syntax|Attribute|Value|Argument)Error|error: ")
-NOBODY = 65534  # a user without rights
+USER = 65534  # without rights: the kernel's overflow id
 UNHURRIED = Limits(seconds=60.0, memory=4 << 30)
 
 
@@ -106,7 +106,7 @@ def ways(words: list[str]) -> Iterator[tuple[str, list[str]]]:
             return
         rights = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         user = [bwrap, "--dev-bind", "/", "/", *open_to_all(sys.base_prefix), *rights, "--"]
-        user += [setpriv, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        user += [setpriv, f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
     yield "user", [*user, *words]
     if bwrap:
         locked = [bwrap, "--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--"]
