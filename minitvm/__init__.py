@@ -29,6 +29,7 @@ The packages are layered: a file imports only from packages further down (tests/
     show        the command line: every stage of a formula, an operator or a network
     tuning      the command line: searches for fast schedules, their logs and reports
     net         the command line: a network, compiled, measured, and its report
+    course      predictions: a notebook asks for a guess before it shows an answer
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
     graph       networks: rewritten, fused, laid out, compiled to one function
@@ -115,8 +116,8 @@ __all__ = [
 ]
 
 LATE = (  # imported on first use
-    *("accesses", "auto_scheduler", "autotvm", "cachesim", "edu", "graph", "net", "show"),
-    *("testing", "tune", "tuning", "viz", "vta"),
+    *("accesses", "auto_scheduler", "autotvm", "cachesim", "course", "edu", "graph", "net"),
+    *("show", "testing", "tune", "tuning", "viz", "vta"),
 )
 TALK = {  # tvm.compiler.build and tvm.frontend.from_keras, as the talk about TVM spells them
     "compiler": "graph",

@@ -136,16 +136,18 @@ def _tokens(unit: isa.Unit, text: str) -> tuple[str, isa.Flags]:
     words = text.split()
     first = next((n for n, word in enumerate(words) if word in ("pop", "push")), len(words))
     tokens: list[tuple[str, isa.Unit]] = []
-    for verb, other in zip_longest(words[first::2], words[first + 1 :: 2], fillvalue="nothing"):
+    for verb, unit_name in zip_longest(words[first::2], words[first + 1 :: 2], fillvalue="nothing"):
         if verb not in ("pop", "push"):
             raise ArgumentError(repr(verb), "expected pop or push, then a unit", "pop ex")
-        if other not in LONG or LONG[other] not in isa.NEIGHBOURS[unit]:
-            why = f"there is no queue between {SHORT[unit]} and {other}"
-            raise ArgumentError(f"{verb} {other}", why, "tokens between ld and ex, or ex and st")
-        if (verb, LONG[other]) in tokens:
+        if unit_name not in LONG or LONG[unit_name] not in isa.NEIGHBOURS[unit]:
+            why = f"there is no queue between {SHORT[unit]} and {unit_name}"
+            raise ArgumentError(
+                f"{verb} {unit_name}", why, "tokens between ld and ex, or ex and st"
+            )
+        if (verb, LONG[unit_name]) in tokens:
             why = "an instruction can do this only once"
-            raise ArgumentError(f"{verb} {other}", why, "a nop for the second token")
-        tokens.append((verb, LONG[other]))
+            raise ArgumentError(f"{verb} {unit_name}", why, "a nop for the second token")
+        tokens.append((verb, LONG[unit_name]))
     return " ".join(words[:first]), isa.flags_of(unit, tokens)
 
 
@@ -259,7 +261,7 @@ def _lines(program: Program, config: Config) -> Iterator[str]:
     for instruction in program.instructions:
         unit = isa.unit_of(instruction)
         pairs = isa.tokens(unit, instruction.flags)
-        tokens = "".join(f"   {verb} {SHORT[other]}" for verb, other in pairs if other)
+        tokens = "".join(f"   {verb} {SHORT[neighbour]}" for verb, neighbour in pairs if neighbour)
         yield f"{SHORT[unit]}  {_body(instruction, program.areas, config)}{tokens}"
 
 

@@ -185,8 +185,8 @@ def _check_transfer(
     for row in range(move.y):
         at = move.dram + row * move.stride
         if not inside(at, move.x):
-            moved = f"row {row}, {move.memory.name} elements {at} to {at + move.x - 1} of DRAM"
-            why = f"{moved}, is not inside an area"
+            transfer = f"row {row}, {move.memory.name} elements {at} to {at + move.x - 1} of DRAM"
+            why = f"{transfer}, is not inside an area"
             raise ArgumentError(label(program, n), why, _areas(program.areas, config))
 
 

@@ -83,9 +83,9 @@ def load(move: Load, state: Contents) -> None:
     buffer, (first, offsets) = state.chip[move.memory.on_chip], rows(move)
     tile = buffer[move.sram : move.sram + total(move)]
     tile[...] = 0
-    framed = tile.reshape(sum(move.y_pad) + move.y, sum(move.x_pad) + move.x, *tile.shape[1:])
-    inside = framed[move.y_pad[0] :, move.x_pad[0] :][: move.y, : move.x]
-    inside[...] = state.dram[move.memory][first[:, None] + offsets]
+    padded_tile = tile.reshape(sum(move.y_pad) + move.y, sum(move.x_pad) + move.x, *tile.shape[1:])
+    interior = padded_tile[move.y_pad[0] :, move.x_pad[0] :][: move.y, : move.x]
+    interior[...] = state.dram[move.memory][first[:, None] + offsets]
 
 
 def store(move: Store, state: Contents) -> None:
@@ -117,8 +117,8 @@ def alu(op: Op, imm: int | None, used: Indices, acc: Array) -> None:
     dst, src = used.dst, used.dst if imm is not None else used.src
     for run in runs(dst, src):
         at = dst[run]
-        other = np.int32(imm) if imm is not None else acc[src[run]]
-        acc[at] = combine(op, acc[at], other)
+        operand = np.int32(imm) if imm is not None else acc[src[run]]
+        acc[at] = combine(op, acc[at], operand)
 
 
 def runs(dst: Ints, src: Ints) -> Iterator[slice]:

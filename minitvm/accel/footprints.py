@@ -53,9 +53,9 @@ class Footprints:
                 source = Access(DRAM, self._moved(instruction), False)
                 return [source, Access(memory.on_chip, written, True)]
             case Store(sram=sram):
-                read = slice(sram, sram + total(instruction))
+                stored = slice(sram, sram + total(instruction))
                 to = Access(DRAM, self._moved(instruction), True)
-                return [Access(Memory.ACC, read, False), to]
+                return [Access(Memory.ACC, stored, False), to]
             case Finish():
                 return [Access(DRAM, slice(0, self.dram), False)]
             case Gemm() | Alu():

@@ -215,7 +215,7 @@ def tokens(unit: Unit, flags: Flags) -> list[tuple[str, Unit | None]]:
 def flags_of(unit: Unit, tokens: Iterable[tuple[str, Unit]]) -> Flags:
     """Return the flags of an instruction of `unit` that pops and pushes `tokens`."""
     prev, _ = NEIGHBOURS[unit]
-    sides = ((verb, "prev" if other is prev else "next") for verb, other in tokens)
+    sides = ((verb, "prev" if neighbour is prev else "next") for verb, neighbour in tokens)
     return Flags(**{f"{verb}_{side}": True for verb, side in sides})
 
 

@@ -141,10 +141,10 @@ def place(
 def _wire(unit: isa.Unit, flags: isa.Flags) -> Wire | None:
     """Return the Wire for the flags of a unit's instruction; None if a queue does not exist."""
     queues: dict[str, list[int]] = {"pop": [], "push": []}
-    for verb, other in isa.tokens(unit, flags):
-        if other is None:
+    for verb, neighbour in isa.tokens(unit, flags):
+        if neighbour is None:
             return None
-        ends = (other, unit) if verb == "pop" else (unit, other)
+        ends = (neighbour, unit) if verb == "pop" else (unit, neighbour)
         queues[verb].append(QUEUES.index(isa.QUEUE_FROM_TO[ends]))
     return Wire(UNITS.index(unit), tuple(queues["pop"]), tuple(queues["push"]))
 

@@ -33,16 +33,18 @@ def serial(program: Program) -> Program:
             chain.append(nop(Unit.COMPUTE, NO_FLAGS))
         chain.append(replace(instruction, flags=NO_FLAGS))
     units = [unit_of(instruction) for instruction in chain]
-    joined = tuple(
+    instructions = tuple(
         replace(instruction, flags=_flags(unit, before, after))
         for instruction, unit, before, after in zip(
             chain, units, [None, *units[:-1]], [*units[1:], None], strict=True
         )
     )
-    return Program(joined, program.uops, program.areas)
+    return Program(instructions, program.uops, program.areas)
 
 
 def _flags(unit: Unit, before: Unit | None, after: Unit | None) -> Flags:
     """Return flags that pop from unit `before` and push to unit `after`, where these differ."""
     pairs = (("pop", before), ("push", after))
-    return flags_of(unit, [(verb, other) for verb, other in pairs if other not in (None, unit)])
+    return flags_of(
+        unit, [(verb, neighbour) for verb, neighbour in pairs if neighbour not in (None, unit)]
+    )

@@ -81,17 +81,17 @@ def simulate(
         resolve(program, config)
     timing = measure(program, config)
     table = timing.trace.table()
-    working = np.bincount(table["unit"], table["end"] - table["start"], len(Unit))
-    counted = counters(program, config, table["index"].tolist())
+    busy_cycles = np.bincount(table["unit"], table["end"] - table["start"], len(Unit))
+    counts = counters(program, config, table["index"].tolist())
     return Run(
         outputs={} if inputs is None else execute(program, config, inputs, order),
         cycles=timing.cycles,
         trace=timing.trace,
-        counters=counted,
-        busy={unit: int(working[at]) for at, unit in enumerate(Unit)},
+        counters=counts,
+        busy={unit: int(busy_cycles[at]) for at, unit in enumerate(Unit)},
         overlap=overlap(table),
         stalls={unit: _waiting(table, at) for at, unit in enumerate(Unit)},
-        utilisation=counted.gemm_counter / timing.cycles if timing.cycles else 0.0,
+        utilisation=counts.gemm_counter / timing.cycles if timing.cycles else 0.0,
         blocked=timing.blocked,
     )
 
@@ -137,13 +137,13 @@ def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
     _check_table(table)
     units = tuple(Unit)
     times = np.unique(np.concatenate([[0], table["start"], table["end"]]))
-    working = np.zeros(len(times), np.int64)  # bits of units, from times[k] to times[k + 1]
+    busy_bits = np.zeros(len(times), np.int64)  # bits of units, from times[k] to times[k + 1]
     for bit in range(len(units)):
-        mine, change = table["unit"] == bit, np.zeros(len(times), np.int64)
-        np.add.at(change, np.searchsorted(times, table["start"][mine]), 1)
-        np.add.at(change, np.searchsorted(times, table["end"][mine]), -1)
-        working |= np.cumsum(change) << bit
-    cycles = np.bincount(working[:-1], np.diff(times), 1 << len(units))
+        is_of_unit, change = table["unit"] == bit, np.zeros(len(times), np.int64)
+        np.add.at(change, np.searchsorted(times, table["start"][is_of_unit]), 1)
+        np.add.at(change, np.searchsorted(times, table["end"][is_of_unit]), -1)
+        busy_bits |= np.cumsum(change) << bit
+    cycles = np.bincount(busy_bits[:-1], np.diff(times), 1 << len(units))
     return {
         tuple(unit for bit, unit in enumerate(units) if code >> bit & 1): int(cycles[code])
         for code in range(1 << len(units))
@@ -165,11 +165,11 @@ def _check_table(table: Mapping[str, Array]) -> None:
 
 def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:
     """Map each reason for which a unit waits to the number of cycles that it waits."""
-    mine = {name: column[table["unit"] == unit] for name, column in table.items()}
+    columns = {name: column[table["unit"] == unit] for name, column in table.items()}
     sums = {
-        Stall(queue.value): int(mine["tokens"][mine["queue"] == at].sum())
+        Stall(queue.value): int(columns["tokens"][columns["queue"] == at].sum())
         for at, queue in enumerate(QUEUES)
     }
     for stall in (Stall.FETCH, Stall.CHANNEL, Stall.ROOM):
-        sums[stall] = int(mine[stall.value].sum())
+        sums[stall] = int(columns[stall.value].sum())
     return {stall: cycles for stall, cycles in sums.items() if cycles}

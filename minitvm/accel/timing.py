@@ -207,8 +207,8 @@ class _Machine:
         self.wires = program.wires
         self.duration = durations(program, config)
         self.channel = [
-            NO_CHANNEL if is_nop(each) else CHANNELS.get(type(each), NO_CHANNEL)
-            for each in program.instructions
+            NO_CHANNEL if is_nop(instruction) else CHANNELS.get(type(instruction), NO_CHANNEL)
+            for instruction in program.instructions
         ]
         # per instruction
         self.since, self.fetch, self.ready = [0] * count, [0] * count, [0] * count
@@ -249,11 +249,11 @@ class _Machine:
         while self.fetched < len(self.wires):
             unit = self.wires[self.fetched].unit
             stream, released = self.streams[unit], self.released[unit]
-            leaves = len(stream) - self.config.command_queue - 1
-            if leaves >= len(released):
+            index = len(stream) - self.config.command_queue - 1
+            if index >= len(released):
                 return
-            if leaves >= 0:
-                self.now = max(self.now, released[leaves])
+            if index >= 0:
+                self.now = max(self.now, released[index])
             self.fetch[self.fetched] = self.now
             stream.append(self.fetched)
             self.fetched += 1
@@ -263,17 +263,17 @@ class _Machine:
         head, released = self.heads[unit], self.released[unit]
         if head == len(self.streams[unit]) or head > len(released):
             return NEVER  # none is fetched, or one is running
-        n = self.streams[unit][head]
-        since, late = released[-1] if released else 0, -1
-        fetch = ready = max(since, self.fetch[n])
-        for q in self.wires[n].pops:
+        instruction = self.streams[unit][head]
+        idle_since, late = released[-1] if released else 0, -1
+        fetch = ready = max(idle_since, self.fetch[instruction])
+        for q in self.wires[instruction].pops:
             at = len(self.popped[q])
             if at == len(self.pushed[q]):
                 return NEVER
             if self.pushed[q][at] > ready:
                 ready, late = self.pushed[q][at], q
-        self.since[n], self.fetch[n] = since, fetch
-        self.ready[n], self.late[n] = ready, late
+        self.since[instruction], self.fetch[instruction] = idle_since, fetch
+        self.ready[instruction], self.late[instruction] = ready, late
         return ready
 
     def start_one(self, unit: int, ready: int) -> None:

@@ -108,12 +108,12 @@ def verify(program: Program, config: Config = vta_pynq) -> Verdict:
     deadlock = measure(program, config).blocked
     footprints = Footprints(program, config)
     races = iter(()) if deadlock else _races(program, config, resolved, footprints)
-    listed = tuple(islice(races, MAX_RACES))
+    first_races = tuple(islice(races, MAX_RACES))
     memory = ((), ()) if deadlock else memory_faults(program, config, resolved, footprints)
     return Verdict(
         deadlock,
         leaks(program),
-        listed,
+        first_races,
         tuple(hazards(program, config, resolved)),
         *memory,
         more=next(races, None) is not None,
@@ -139,12 +139,12 @@ def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
         return in_order(program)
     first, second = label(program, fault.first), label(program, fault.second)
     before = predecessors(program)
-    needed, waiting = {fault.second}, [fault.second]
-    while waiting:
-        for n in before[waiting.pop()]:
+    needed, stack = {fault.second}, [fault.second]
+    while stack:
+        for n in before[stack.pop()]:
             if n not in needed:
                 needed.add(n)
-                waiting.append(n)
+                stack.append(n)
     if fault.first in needed:
         raise ArgumentError(f"{first} and {second}", "no race: the tokens order them")
     order = walk(program, lambda ready: min(ready, key=lambda n: (n not in needed, n)))
@@ -185,9 +185,9 @@ def _races(
         unit = program.wires[n].unit
         known = [clocks[p] for p in before[n]] or [[0] * len(UNITS)]
         clock = [max(counts) for counts in zip(*known, strict=True)]
-        touched = footprints.of(program.instructions[n], resolved[n])
+        footprint = footprints.of(program.instructions[n], resolved[n])
         pairs: dict[int, Race] = {}
-        for access in touched:
+        for access in footprint:
             last = (reads if access.writes else writes)[access.space]
             for race in _conflicts(access, n, unit, clock, last, streams):
                 pairs.setdefault(race.first, race)
@@ -195,7 +195,7 @@ def _races(
         streams[unit].append(n)
         clock[unit] = len(streams[unit])
         clocks[n] = clock
-        for access in touched:
+        for access in footprint:
             last = (writes if access.writes else reads)[access.space]
             last.of[unit, access.elements] = last.newest[unit] = clock[unit]
 
@@ -249,8 +249,8 @@ def _hazard(n: int, used: Indices, two: bool, least: int) -> Hazard | None:
     first: Hazard | None = None
     for distance in range(1, min(least, len(used.dst))):
         written = used.dst[:-distance]
-        for read in (used.dst, used.src) if two else (used.dst,):
-            at = np.flatnonzero(read[distance:] == written)
+        for indices in (used.dst, used.src) if two else (used.dst,):
+            at = np.flatnonzero(indices[distance:] == written)
             if len(at) and (first is None or int(at[0]) + distance < first.step):
                 first = Hazard(n, int(at[0]) + distance, distance, int(written[at[0]]))
     return first

@@ -31,8 +31,10 @@ class Footprint:
     bytes: dict[str, float]
 
     def __str__(self) -> str:
-        each = ", ".join(f"{name} {n:.6g}" for name, n in self.lines.items())
-        return f"{self.loop or 'in all'}: {self.iterations} iterations, lines: {each or 'none'}"
+        line_counts = ", ".join(f"{name} {n:.6g}" for name, n in self.lines.items())
+        return (
+            f"{self.loop or 'in all'}: {self.iterations} iterations, lines: {line_counts or 'none'}"
+        )
 
 
 def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
@@ -48,8 +50,8 @@ def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
     everywhere, first = np.ones(len(trace.sites), np.bool_), np.zeros(1, np.int64)
     prints = [_footprint(trace, Iterations("", 0, (), first, first), everywhere, previous)]
     for k, loop in enumerate(trace.loops):
-        inside = np.array([k in site.loops for site in trace.sites], np.bool_)
-        prints.append(_footprint(trace, loop, inside, previous))
+        is_inside = np.array([k in site.loops for site in trace.sites], np.bool_)
+        prints.append(_footprint(trace, loop, is_inside, previous))
     return tuple(prints)
 
 
@@ -67,9 +69,10 @@ def _footprint(
     begin[starts] = starts
     begin = np.maximum.accumulate(begin)
     in_loop = inside[trace.site]
-    many = max(1, len(loop.starts))
+    executions = max(1, len(loop.starts))
     lines, items = (
-        np.bincount(trace.buffer[in_loop & (last < begin)], minlength=len(trace.buffers)) / many
+        np.bincount(trace.buffer[in_loop & (last < begin)], minlength=len(trace.buffers))
+        / executions
         for last in previous
     )
     used = cast("list[int]", np.unique(trace.buffer[in_loop]).tolist())
@@ -116,5 +119,7 @@ def arithmetic_intensity(trace: AccessTrace, cache: cachesim.Cache | None = None
     """
     (replay,) = cachesim.simulate([cache or cachesim.Cache.l1()], trace)
     new = cachesim.previous(trace, 1) < 0
-    touched = int(trace.size[new].sum())
-    return Intensity(trace.flops, touched, replay.misses * replay.cache.line, replay.bytes_moved)
+    bytes_touched = int(trace.size[new].sum())
+    return Intensity(
+        trace.flops, bytes_touched, replay.misses * replay.cache.line, replay.bytes_moved
+    )

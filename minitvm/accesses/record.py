@@ -48,9 +48,9 @@ def record(
     """
     if type(limit) is not int or limit < 0:
         raise ArgumentError(f"limit={limit!r}", "not an integer >= 0", f"limit={LIMIT}")
-    for what, mapping in (("sizes", sizes), ("data", data)):
-        if not isinstance(mapping, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"{what}={mapping!r}", "not a dict", f'{what}={{"n": ...}}')
+    for what, argument in (("sizes", sizes), ("data", data)):
+        if not isinstance(argument, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"{what}={argument!r}", "not a dict", f'{what}={{"n": ...}}')
     if isinstance(s, tir.PrimFunc):
         func = _flat(s)
         args = cast("Sequence[Any]", func.params)
@@ -79,8 +79,8 @@ def _every_tensor(s: te.Schedule) -> list[tensor.Tensor]:
 def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
     """Return the program with one flat offset in each access; flatten it only if necessary."""
     used = [n for n in tir.walk(func.body) if isinstance(n, tir.Load | tir.Store)]
-    done = all(len(n.indices) == 1 for n in used)
-    return func if done else replace(func, body=lowering.flatten(func.body))
+    is_flat = all(len(n.indices) == 1 for n in used)
+    return func if is_flat else replace(func, body=lowering.flatten(func.body))
 
 
 def _arguments(
@@ -143,6 +143,7 @@ def _sizes(
 
 
 def _all_known(what: str, named: Mapping[Any, Any], keys: set[Any], names: list[str]) -> None:
+    """Raise ArgumentError for the first key of `named` that is not in `keys`."""
     for key in named:
         if key not in keys:
             known = f"one of {', '.join(names)}" if names else "leave it out"
@@ -152,6 +153,7 @@ def _all_known(what: str, named: Mapping[Any, Any], keys: set[Any], names: list[
 
 
 def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:
+    """Return an array of zeros for a buffer; raise ArgumentError if the sizes give it no shape."""
     shape = [tir.substitute(n, sizes) for n in b.shape]
     if any(not isinstance(n, int) or n < 0 for n in shape):
         shown = ", ".join(f"{v.name} = {n}" for v, n in sizes.items())
@@ -160,6 +162,7 @@ def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:
 
 
 def _too_many(func: tir.PrimFunc, count: str, limit: int) -> ArgumentError:
+    """Return the error for a program that has more accesses than `limit`."""
     return ArgumentError(
         f"the accesses of {func.name}",
         f"{count}, the limit is {limit}",
@@ -235,9 +238,9 @@ def _trace(
     )
     address = bases[buffer] + index * widths[buffer]
     write = np.array([p.write for p in recording.sites], np.bool_)[site]
-    sites, found = recording.sites, tuple(loops)
+    sites, all_loops = recording.sites, tuple(loops)
     return AccessTrace(
-        site, buffer, index, address, write, sites, tuple(placed), found, flops, func
+        site, buffer, index, address, write, sites, tuple(placed), all_loops, flops, func
     )
 
 

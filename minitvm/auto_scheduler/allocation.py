@@ -106,8 +106,8 @@ class Allocation:
     def latency(self, n: int) -> float:
         """Return the lowest latency so far of a task's default schedule and its candidates."""
         search = self.searches[n]
-        found = search.reference if search.best is None else search.best.cost
-        return 0.0 if n in self.refused else min(found, search.reference)
+        cost = search.reference if search.best is None else search.best.cost
+        return 0.0 if n in self.refused else min(cost, search.reference)
 
     @property
     def latencies(self) -> list[float]:
@@ -189,7 +189,7 @@ class Allocation:
         """Return how a round of each task should change the objective; 0 if not in `alive`."""
         s, objective, latencies = self.settings, self.objective(), self.latencies
         tasks = [self.progress(n) for n in range(len(self.searches))]
-        similar = [sorted(each) for each in self.similar]
+        similar = [sorted(group) for group in self.similar]
         slopes = objectives.slopes(tasks, similar, alpha=s.alpha, beta=s.beta, window=s.window)
         return tuple(
             objectives.derivative(objective, latencies, n) * slope if n in alive else 0.0
@@ -248,9 +248,9 @@ class Allocation:
         search = self.searches[n]
         if n not in self.measurers and n not in self.refused:
             try:
-                made = measurers(self.settings.tasks[n])
-                search.reference = min(search.reference, made.reference_cost)
-                self.measurers[n] = made
+                measurer = measurers(self.settings.tasks[n])
+                search.reference = min(search.reference, measurer.reference_cost)
+                self.measurers[n] = measurer
             except MeasureError as e:
                 self.refused[n] = str(e)
         return self.measurers.get(n)
@@ -290,9 +290,9 @@ class Allocation:
 
     def _improve(self) -> None:
         """Update `best` and `improved` if the objective is lower than before."""
-        now = self.objective()(self.latencies)
-        if now < self.best or math.isinf(now):
-            self.best, self.improved = now, self.trials
+        objective = self.objective()(self.latencies)
+        if objective < self.best or math.isinf(objective):
+            self.best, self.improved = objective, self.trials
 
     def outcome(self) -> TasksOutcome:
         """Return the result, and report it."""

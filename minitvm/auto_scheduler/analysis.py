@@ -51,7 +51,7 @@ def has_data_reuse(op: tensor.ComputeOp) -> bool:
     for load in tensor.loads(op):
         used = variables_of.setdefault(load.buffer, set())
         used |= {v for i in load.indices for v in tir.variables(i)}
-    reused = sum(not axes <= used for used in variables_of.values())
+    reused = sum(not axes <= read for read in variables_of.values())
     return reused >= 2 or (reused == 1 and bool(op.reduce_axis))
 
 
@@ -144,9 +144,9 @@ def packable(op: tensor.ComputeOp) -> list[tuple[tensor.Tensor, int]]:
     last, long = op.axis[-1], {a for a in op.axis if extent(a) > 1}
     for load in tensor.loads(op):
         where = [n for n, i in enumerate(load.indices) if i is last]
-        varying = [i for i in load.indices if not isinstance(i, int)]
-        used = {i for i in varying if isinstance(i, tensor.Axis)}
-        plain = len(used) == len(varying)
+        index_terms = [i for i in load.indices if not isinstance(i, int)]
+        used = {i for i in index_terms if isinstance(i, tensor.Axis)}
+        plain = len(used) == len(index_terms)
         if where and plain and used & {*op.reduce_axis} and not long <= used:
             assert isinstance(load.buffer, tensor.Tensor)
             dimensions.setdefault(load.buffer, where[0])

@@ -114,11 +114,11 @@ def _hosts(state: State) -> list[str]:
 
 def _untiled(state: State) -> list[str]:
     """Return the stages without tiles, whose loops no rule has changed."""
-    tiled = {*state.tiles, *_hosts(state)}
+    tiled_stages = {*state.tiles, *_hosts(state)}
     return [
         name
         for name in _computed(state)
-        if name not in tiled
+        if name not in tiled_stages
         and state.s.state.stage(name).layout is None
         and not state.s.state.stage(name).relations
     ]
@@ -126,8 +126,8 @@ def _untiled(state: State) -> list[str]:
 
 def _split_by_user(state: State) -> list[str]:
     """Return the stages whose loops were split by a sketch rule of the user."""
-    tiled = {*state.tiles, *_hosts(state)}
-    stages = [state.s.state.stage(name) for name in _computed(state) if name not in tiled]
+    tiled_stages = {*state.tiles, *_hosts(state)}
+    stages = [state.s.state.stage(name) for name in _computed(state) if name not in tiled_stages]
     return [s.name for s in stages if s.relations and s.layout is None]
 
 
@@ -193,13 +193,17 @@ def _placed(state: State, step: schedule.Step) -> State:
 
 def _kind_of_loop(state: State, stage: str, loop: str) -> str:
     """Return "outer" or "tile" if stages may be computed in this loop; "" for other loops."""
-    now = state.s.state.stage(stage)
+    current_stage = state.s.state.stage(stage)
     tiles = next((t for t in state.tiles.values() if t.host == stage), None)
     if tiles is None:
-        return "outer" if stage in _untiled(state) and now.names[now.leaves[0]] == loop else ""
+        return (
+            "outer"
+            if stage in _untiled(state) and current_stage.names[current_stage.leaves[0]] == loop
+            else ""
+        )
     ends = [levels[-1] for levels in tiles.levels[:-1] if levels]
     for kind, a in zip(("outer", "tile"), ends, strict=False):
-        if now.names.get(a) == loop:
+        if current_stage.names.get(a) == loop:
             return kind
     return ""
 
@@ -217,13 +221,17 @@ def _parallelize(state: State, grain: str) -> None:
 def _parallel(state: State, name: str, grain: str) -> None:
     """Run the outermost data loops of a stage in parallel: all loops of the first level, or one."""
     stage = state.s[name]
-    now = state.s.state.stage(name)
+    current_stage = state.s.state.stage(name)
     tiles = next((t for t in state.tiles.values() if t.host == name), None)
-    outer = tiles.levels[0] if tiles else now.leaves
+    outer = tiles.levels[0] if tiles else current_stage.leaves
     used = [s.attach.axis for s in state.s.state.stages if isinstance(s.attach, schedule.At)]
     chosen = list[tensor.Axis]()
-    for a in now.leaves:
-        if a.kind == "reduce" or now.note(a).kind != "serial" or not any(a is b for b in outer):
+    for a in current_stage.leaves:
+        if (
+            a.kind == "reduce"
+            or current_stage.note(a).kind != "serial"
+            or not any(a is b for b in outer)
+        ):
             break
         chosen.append(a)
         if any(a is b for b in used) or (grain == "coarse" and a.extent != 1):

@@ -34,8 +34,8 @@ class Node(NamedTuple):
 
     def begins(self, candidate: tune.Candidate) -> bool:
         """Return whether this prefix is a prefix of the candidate."""
-        same = self.options == candidate.row[: len(self.options)]
-        return self.sketch == candidate.sketch and same
+        same_options = self.options == candidate.row[: len(self.options)]
+        return self.sketch == candidate.sketch and same_options
 
 
 @dataclass(frozen=True, slots=True)

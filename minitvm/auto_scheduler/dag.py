@@ -108,6 +108,7 @@ def _tensors(compute: str | Sequence[te.Tensor] | te.Schedule) -> tuple[te.Tenso
 
 
 def _about(outputs: Sequence[tensor.Operation]) -> Iterator[Reason]:
+    """Yield (why, fix) for each reason why a computation cannot be tuned."""
     if not outputs:
         yield "there is nothing to compute", "the inputs and the outputs: [A, B, C]"
     for op in tensor.producers_first(tuple(outputs)):
@@ -117,9 +118,12 @@ def _about(outputs: Sequence[tensor.Operation]) -> Iterator[Reason]:
                     *op.axis,
                     *(a for a in op.reduce_axis if not tensor.is_from_data(a.extent)),
                 ]
-                named = [a.name for a in sizes if not isinstance(a.extent, int)]
-                if named:
-                    yield f"the length of {named[0]} of {op.name} is symbolic", "a constant shape"
+                symbolic_names = [a.name for a in sizes if not isinstance(a.extent, int)]
+                if symbolic_names:
+                    yield (
+                        f"the length of {symbolic_names[0]} of {op.name} is symbolic",
+                        "a constant shape",
+                    )
             case te.PlaceholderOp():
                 pass
             case tensor.ExternOp():

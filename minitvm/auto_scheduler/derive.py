@@ -41,9 +41,9 @@ def derived(
     Raises ArgumentError after 10,000 steps, because then a rule most likely applies forever.
     """
     rules, first = rules_for(target) if rules is None else rules, State(initial)
-    waiting, derived, steps = [(first, len(first.stages) - 1)], list[State](), 0
-    while waiting:
-        state, at = waiting.pop()
+    stack, derived, steps = [(first, len(first.stages) - 1)], list[State](), 0
+    while stack:
+        state, at = stack.pop()
         steps += 1
         if steps > MAX_STEPS:
             why = f"the derivation has not ended after {MAX_STEPS:,} steps"
@@ -52,7 +52,7 @@ def derived(
         if at < 0:
             derived.append(state)
             continue
-        waiting += reversed(_branches(state, at, target, rules, watch))
+        stack += reversed(_branches(state, at, target, rules, watch))
     return derived
 
 
@@ -78,8 +78,8 @@ def _branches(
 
 def _checked(rule: Rule, branches: object) -> Iterator[tuple[State, int]]:
     """Yield what a rule returned, or raise ArgumentError; users write rules too."""
-    every: Iterable[object] = branches if isinstance(branches, Iterable) else (branches,)  # pyright: ignore[reportUnknownVariableType]
-    for branch in every:
+    branch_list: Iterable[object] = branches if isinstance(branches, Iterable) else (branches,)  # pyright: ignore[reportUnknownVariableType]
+    for branch in branch_list:
         match branch:
             case [State() as new, int(after)] if after in range(-1, len(new.stages)):
                 yield new, after

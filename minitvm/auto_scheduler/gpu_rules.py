@@ -51,10 +51,14 @@ SHARING = (16, 32, 64, 128, 256)  # threads that share a sum
 
 def can_inline(state: State, stage: str, target: Target) -> bool:
     """Return whether a stage is neither an output nor a reduction; a GPU inlines all such."""
-    now = state.s.state.stage(stage)
-    if now.is_output or now.layout is not None or not isinstance(now.attach, schedule.AtRoot):
+    current_stage = state.s.state.stage(stage)
+    if (
+        current_stage.is_output
+        or current_stage.layout is not None
+        or not isinstance(current_stage.attach, schedule.AtRoot)
+    ):
         return False
-    return isinstance(now.op, tensor.ComputeOp) and now.op.reduction is None
+    return isinstance(current_stage.op, tensor.ComputeOp) and current_stage.op.reduction is None
 
 
 # --- cross-thread reduction ----------------------------------------------------------------------

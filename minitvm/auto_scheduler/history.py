@@ -51,8 +51,8 @@ class ApplyHistoryBest:
         """Find the best record of each computation and target."""
         self.best: dict[tuple[str, str], tune.Record] = {}
         check_flag("include_compatible", include_compatible)
-        own = [r for r in load_records(records) if not is_other_formula(r)]
-        best = tune.bests(own, all_machines=include_compatible)
+        own_records = [r for r in load_records(records) if not is_other_formula(r)]
+        best = tune.bests(own_records, all_machines=include_compatible)
         for record in sorted(best, key=lambda record: record.cost):
             key = _formulas(record.task)
             if key is not None:

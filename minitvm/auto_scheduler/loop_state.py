@@ -61,8 +61,8 @@ class LoopState:
             state_object.state_object if isinstance(state_object, LoopState) else state_object
         )
         fix = "the state that a rule is given"
-        copied = check_kind("state", original, SketchState, fix=fix).copy()
-        self.state_object, self.transform_steps = copied, []
+        copy = check_kind("state", original, SketchState, fix=fix).copy()
+        self.state_object, self.transform_steps = copy, []
 
     @property
     def stages(self) -> list[Stage]:

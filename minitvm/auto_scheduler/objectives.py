@@ -101,13 +101,13 @@ def slopes(
     far; or it falls in one round to the latency at the speed that `beta` promises.
     """
     slopes = list[float]()
-    for now, others in zip(tasks, similar, strict=True):
-        backward = 0.0 if now.before is None else (now.latency - now.before) / window
-        forward = -now.latency / max(now.rounds, 1)
+    for task, others in zip(tasks, similar, strict=True):
+        backward = 0.0 if task.before is None else (task.latency - task.before) / window
+        forward = -task.latency / max(task.rounds, 1)
         if others:
-            best = max(now.rate, *(tasks[k].rate for k in others))
+            best = max(task.rate, *(tasks[k].rate for k in others))
             if best:
-                forward = min(forward, beta * now.flops / best - now.latency)
+                forward = min(forward, beta * task.flops / best - task.latency)
         slopes.append(alpha * backward + (1 - alpha) * forward)
     return slopes
 

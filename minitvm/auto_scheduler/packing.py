@@ -24,9 +24,9 @@ def packed(state: State, *, constants: bool) -> State:
     """
     known, new = schedule.constants(state.s.state), state.copy()
     for stage in state.tiles:
-        reused = _reused(new, stage)
-        if reused and all(t.op in known for t, _ in reused) == constants:
-            _pack(new, stage, reused, known)
+        reused_tensors = _reused(new, stage)
+        if reused_tensors and all(t.op in known for t, _ in reused_tensors) == constants:
+            _pack(new, stage, reused_tensors, known)
     return new
 
 

@@ -158,21 +158,21 @@ class SketchPolicy:
         model = XGBModel() if program_cost_model is None else program_cost_model
         callbacks = listed("init_search_callbacks", init_search_callbacks, "a list")
         for kind, objects in ((CostModel, [model]), (SearchCallback, callbacks)):
-            for one in objects:
-                if not isinstance(one, kind):
+            for entry in objects:
+                if not isinstance(entry, kind):
                     names = " or ".join(k.__name__ for k in kind.__args__)
-                    raise ArgumentError(f"SketchPolicy: {one!r}", f"expected {names}")
+                    raise ArgumentError(f"SketchPolicy: {entry!r}", f"expected {names}")
         self.search_task = task
         self.model, self.seed, self.verbose = model, seed, verbose
         self.logs = [Path(c.filename) for c in callbacks if isinstance(c, PreloadMeasuredStates)]
-        added = [
+        added_rules = [
             rule
             for c in callbacks
             if isinstance(c, PreloadCustomSketchRule)
             for rule in c.rules(self)
         ]
-        if added:
-            self.search_task = task.with_rules((*added, *task.rules))
+        if added_rules:
+            self.search_task = task.with_rules((*added_rules, *task.rules))
 
     def policy(self, log: str | Path | None) -> tuple[tune.Policy, np.random.Generator, int]:
         """Return the policy of a search, its random generator, and how many trials do not count.
@@ -191,5 +191,7 @@ class SketchPolicy:
         trials = [t for path in sorted(others) for t in tune.Log(path).read(task).trials]
         if trials:
             policy.learn(trials)
-        preloaded = search_log if search_log in {path.absolute() for path in self.logs} else None
-        return policy, rng, len(tune.Log(preloaded).read(task).trials) if preloaded else 0
+        preloaded_log = (
+            search_log if search_log in {path.absolute() for path in self.logs} else None
+        )
+        return policy, rng, len(tune.Log(preloaded_log).read(task).trials) if preloaded_log else 0

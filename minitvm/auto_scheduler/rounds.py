@@ -156,15 +156,19 @@ class TasksLine:
 
     def _draw(self, event: TaskRound) -> None:
         assert self.started is not None
-        done, trials = 0.0, sum(event.trials)
+        trials_done, trials = 0.0, sum(event.trials)
         if self.started.trials is not None:
-            done = trials / self.started.trials
+            trials_done = trials / self.started.trials
         if self.started.seconds is not None:
-            done = max(done, event.elapsed / self.started.seconds)
-        done = min(done, 1.0)
-        left = f", {event.elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
+            trials_done = max(trials_done, event.elapsed / self.started.seconds)
+        trials_done = min(trials_done, 1.0)
+        left = (
+            f", {event.elapsed * (1 - trials_done) / trials_done:.0f} s left"
+            if 0 < trials_done < 1
+            else ""
+        )
         name = self.started.tasks[event.task].name
-        self.bar.n = round(STEPS * done)
+        self.bar.n = round(STEPS * trials_done)
         latency = _total(event.latency, self.started.tasks[0].target.sim)
         self.bar.unit = f"{latency}, {trials} trials, {name}{left}"
         self.bar.refresh()

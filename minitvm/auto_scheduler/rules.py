@@ -53,8 +53,12 @@ def _is_computed(state: State, stage: str) -> bool:
 
 def can_inline(state: State, stage: str, target: Target) -> bool:
     """Return whether a stage is not an output and inlining it costs nothing."""
-    now = state.s.state.stage(stage)
-    return not now.is_output and now.layout is None and analysis.is_strictly_inlineable(now.op)
+    current_stage = state.s.state.stage(stage)
+    return (
+        not current_stage.is_output
+        and current_stage.layout is None
+        and analysis.is_strictly_inlineable(current_stage.op)
+    )
 
 
 def inline(state: State, stage: str, target: Target) -> Iterator[Branch]:
@@ -160,8 +164,10 @@ def _tile(
     order = [*spatial[:-2], reduce[0], spatial[-2], reduce[1], spatial[-1]]
     state.s[stage].reorder(*chain(*order))
     tile_levels = tuple(map(tuple, (*outer[:-1], *spatial)))
-    copied = tuple(outer[-1]) if outer else ()
-    state.tiles[stage] = Tiles(tuple(knobs), tile_levels, host, level, tuple(spatial[-1]), copied)
+    first_tile = tuple(outer[-1]) if outer else ()
+    state.tiles[stage] = Tiles(
+        tuple(knobs), tile_levels, host, level, tuple(spatial[-1]), first_tile
+    )
 
 
 def levels_of(
@@ -229,7 +235,7 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
                                  for f: for k.1: B.rf[f] += A[f, k.1]
     for k: B += A[k]        ->   for f: B += B.rf[f]
     """
-    for which in (0, 1):
+    for position in (0, 1):
         new = state.copy()
         view = new.s[stage]
         whole = view.fuse(*new.op(stage).reduce_axis)
@@ -237,12 +243,12 @@ def rfactor(state: State, stage: str, target: Target) -> Iterator[Branch]:
         parts = new.split(stage, whole, knob, [(0,), (1,)])
         label, size = "@".join(_label(a) for a in state.op(stage).reduce_axis), new.knobs[knob].name
         shown = {a.name: (f"{label}.{n}", f"{size}{n}".upper()) for n, a in enumerate(parts)}
-        partial = new.s.rfactor(new.op(stage).output(0), parts[which], len(new.op(stage).axis))
+        partial = new.s.rfactor(new.op(stage).output(0), parts[position], len(new.op(stage).axis))
         for op in (partial.op, new.op(stage)):
             for a in (*op.axis, *op.reduce_axis):
                 if a.name.removesuffix(".v") in shown:
                     new.names[a] = shown[a.name.removesuffix(".v")]
-        new.choices = (*new.choices, ("outer", "inner")[which] + " parts")
+        new.choices = (*new.choices, ("outer", "inner")[position] + " parts")
         new.shaping |= {knob}
         yield new, _index(new, partial.op.name) - 1
 

@@ -102,9 +102,9 @@ class TaskScheduler:
         measurers: Measurers | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
-        every, weights = tuple(tasks), _networks(task_weights, len(tasks))
+        all_tasks, weights = tuple(tasks), _networks(task_weights, len(tasks))
         self.settings = Settings(
-            every,
+            all_tasks,
             weights,
             objective,
             tuple(bounds),
@@ -169,7 +169,7 @@ class TaskScheduler:
         searches = [
             Searching(
                 task,
-                self.policy(task, each),
+                self.policy(task, generator),
                 Limits(trials, seconds, patience_of_task),
                 batch,
                 log,
@@ -178,7 +178,7 @@ class TaskScheduler:
                 clock=clock,
                 trials=self._loaded(task, log),
             )
-            for task, each in zip(tasks, rngs, strict=True)
+            for task, generator in zip(tasks, rngs, strict=True)
         ]
         patience = early_stopping_task or STALLED
         allocation = Allocation(self.settings, searches, limits, batch, patience, rng, watch, on)
@@ -186,8 +186,8 @@ class TaskScheduler:
             allocation.start()
             if log is not None and allocation.over() is None:
                 log.check_writable()
-            with suppress(KeyboardInterrupt), ExitStack() as opened:
-                allocation.run(self.measurers or _Machines(measure, opened).measurer)
+            with suppress(KeyboardInterrupt), ExitStack() as stack:
+                allocation.run(self.measurers or _Machines(measure, stack).measurer)
         return allocation.outcome()
 
     def _loaded(self, task: Task, log: Log | None) -> list[Trial]:
@@ -216,7 +216,7 @@ class _Machines:
         """Return a measurer of a task; MeasureError if its default schedule cannot be measured."""
         key, default = repr(task.target), task.default()
         if key not in self.processes:  # they start when they are first needed
-            made = Processes(task.target, self.options.memory)
-            self.processes[key] = self.opened.enter_context(made)
+            processes = Processes(task.target, self.options.memory)
+            self.processes[key] = self.opened.enter_context(processes)
         options = replace(self.options, cold=self.options.cold and bool(default.constants))
         return measurer(default, task.target, options=options, processes=self.processes[key])

@@ -142,9 +142,9 @@ class State:
         width   the part (knob, part) that is `w`
         """
         names = tuple(f"d{n}" for n in range(len(self.op(stage).axis)))
-        along = names[dimension]
-        others = (n for n in names if n != along)
-        layout = (along + " // {}", *others, along + " % {}")
+        axis_name = names[dimension]
+        others = (n for n in names if n != axis_name)
+        layout = (axis_name + " // {}", *others, axis_name + " % {}")
         size = str(self.knobs[width[0]].values[0][width[1]])
         example = tuple(e.replace("{}", size) for e in layout)
         self.s.apply(schedule.TransformLayout(stage, names, example))
@@ -184,13 +184,13 @@ class State:
 
     def program(self, row: Sequence[int]) -> Self:
         """Return a copy in which the options of `row` replace all open sizes."""
-        new, decided = type(self)(self.initial), self.decided(row)
+        new, decided_state = type(self)(self.initial), self.decided(row)
         new.rules, new.choices = self.rules, self.choices
         for step in self.sketch("", ()).filled(row):
             new.s.apply(step)
-        for old, now in zip(decided.s.state.stages, new.s.state.stages, strict=True):
-            axes = {name: a for a, name in now.names.items()}
-            shown = {a: decided.names[a] for a in old.names if a in decided.names}
+        for old, new_stage in zip(decided_state.s.state.stages, new.s.state.stages, strict=True):
+            axes = {name: a for a, name in new_stage.names.items()}
+            shown = {a: decided_state.names[a] for a in old.names if a in decided_state.names}
             new.names |= {axes[old.names[a]]: names for a, names in shown.items()}
         return new
 

@@ -118,18 +118,20 @@ class SearchTask(Task):
         inputs: Mapping[str, Any],
     ) -> None:
         dag, *formulas = dags
-        named = states(dags, target, rules)
+        named_states = states(dags, target, rules)
         values = {
             "name": name,
             "workload": workload,
             "target": target,
             "args": dag.tensors,
             "flops": dag.flop_ct,
-            "sketches": tuple(state.sketch(of, dag.tensors) for of, dag, state in named),
+            "sketches": tuple(
+                state.sketch(names, dag.tensors) for names, dag, state in named_states
+            ),
             "compute_dag": dag,
             "formulas": tuple(formulas),
             "rules": rules,
-            "states": tuple(state for *_, state in named),
+            "states": tuple(state for *_, state in named_states),
             "inputs": inputs,
         }
         for field, value in values.items():
@@ -164,13 +166,13 @@ class SearchTask(Task):
         with ExitStack() as open_workers:
             measurer = None
             if self.inputs:
-                made = make_measurer(
+                processes = make_measurer(
                     self.default(),
                     self.target,
                     inputs=self._arrays(rng),
                     options=tuning_options.measure,
                 )
-                measurer = open_workers.enter_context(made)
+                measurer = open_workers.enter_context(processes)
             return run(
                 task,
                 policy,

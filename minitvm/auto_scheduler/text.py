@@ -125,13 +125,13 @@ class _Printed:
             return []
         body = [statement(stage.op)]
         for a in reversed(stage.leaves):
-            inside = [
+            inner_lines = [
                 line
                 for s in self.state.stages
                 if isinstance(s.attach, schedule.At) and s.attach.axis is a
                 for line in self.stage(s)
             ]
-            body = [*inside, *body]
+            body = [*inner_lines, *body]
             size = self.size(stage, a)
             if size != "1":
                 kind = KINDS.get(stage.note(a).kind, stage.note(a).kind)

@@ -19,9 +19,9 @@ from .state import State
 
 def can_plan(state: State, stage: str, target: Target) -> bool:
     """Return whether a stage is the only output, and reads or is a result of conv2d_winograd."""
-    untouched = len(state.s.steps) == len(state.initial.steps)
+    has_no_steps = len(state.s.steps) == len(state.initial.steps)
     outputs = [s.name for s in state.initial.stages if s.is_output]
-    return untouched and outputs == [stage] and len(_results(state.op(stage))) == 1
+    return has_no_steps and outputs == [stage] and len(_results(state.op(stage))) == 1
 
 
 def plan(state: State, stage: str, target: Target) -> Iterator[tuple[State, int]]:

@@ -50,10 +50,10 @@ def walk(space: tune.Space, rng: np.random.Generator, rows: tune.Rows) -> tune.R
     free = np.flatnonzero(sizes > 1)
     if not len(free):
         return rows.copy()
-    which = free[rng.integers(0, len(free), len(rows))]
-    each, new = np.arange(len(rows)), rows.copy()
-    jump = 1 + (rng.random(len(rows)) * (sizes[which] - 1)).astype(np.int32)
-    new[each, which] = (rows[each, which] + jump) % sizes[which]
+    columns = free[rng.integers(0, len(free), len(rows))]
+    row_numbers, new = np.arange(len(rows)), rows.copy()
+    jump = 1 + (rng.random(len(rows)) * (sizes[columns] - 1)).astype(np.int32)
+    new[row_numbers, columns] = (rows[row_numbers, columns] + jump) % sizes[columns]
     return np.where(space.legal(new)[:, None], new, rows)
 
 

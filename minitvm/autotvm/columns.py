@@ -92,10 +92,10 @@ def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:
     """
     extent = _heaviest(sketch, rows)[1].extent  # [loops, candidates]
     count = touched(sketch, rows)[2]
-    inside, topdown = np.cumprod(extent[::-1], axis=0)[::-1], np.cumprod(extent, axis=0)
+    inner_extents, topdown = np.cumprod(extent[::-1], axis=0)[::-1], np.cumprod(extent, axis=0)
     out = np.zeros((len(rows), ACCESSES, len(CURVES), POINTS))
     for b in range(min(ACCESSES, count.shape[1])):
-        c, reuse = count[:, b], inside / count[:, b]
+        c, reuse = count[:, b], inner_extents / count[:, b]
         pairs = ((c, reuse), (reuse, c), (c, topdown), (topdown, c))
         for curve, (x, y) in enumerate(pairs):
             out[:, b, curve] = _curve(x, y)

@@ -41,8 +41,8 @@ class FallbackConfigEntity(Config):
 
         From the innermost part outwards, each part is the largest divisor of the remaining length.
         """
-        now, left, sizes = self[name], self.lengths.get(name), list[int]()
-        if left is None or len(constraints) != len(now.size):
+        entity, left, sizes = self[name], self.lengths.get(name), list[int]()
+        if left is None or len(constraints) != len(entity.size):
             why = f"knob {name!r} does not split a loop into {len(constraints)} parts"
             raise ArgumentError("fallback_split", why)
         for limit in reversed(constraints):

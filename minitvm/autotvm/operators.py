@@ -155,6 +155,6 @@ def task_for(name: str, shape: Sequence[int], target: str | Target = "llvm") -> 
     if not least <= len(sizes) <= len(names) or any(type(n) is not int or n < 0 for n in sizes):
         raise ArgumentError(f"shape {sizes} of {name}", f"it must be {known.shape}")
     TEMPLATES[name] = known.template
-    every = signature(known.template.make).bind(*sizes)
-    every.apply_defaults()
-    return create(name, every.args, target)
+    arguments = signature(known.template.make).bind(*sizes)
+    arguments.apply_defaults()
+    return create(name, arguments.args, target)

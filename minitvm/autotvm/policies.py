@@ -159,19 +159,19 @@ def reorder_options(
     spatial, reduce   chains (lists of loops) for "interleave"; the last loops of spatial chains are
                 interleaved with the loops of reduce chains
     """
-    every = range(len(axes))
+    positions = range(len(axes))
     match policy:
         case "identity":
-            return [ReorderEntity(tuple(every))]
+            return [ReorderEntity(tuple(positions))]
         case "all":
-            return [ReorderEntity(p) for p in itertools.permutations(every)]
+            return [ReorderEntity(p) for p in itertools.permutations(positions)]
         case "interval_all":
             if interval is None:
                 why = "policy 'interval_all' needs the loops to permute"
                 raise ArgumentError(f"define_reorder({name!r})", why, "interval=(begin, end)")
             begin, end = interval
-            middle = itertools.permutations(every[begin:end])
-            return [ReorderEntity((*every[:begin], *p, *every[end:])) for p in middle]
+            middle = itertools.permutations(positions[begin:end])
+            return [ReorderEntity((*positions[:begin], *p, *positions[end:])) for p in middle]
         case "candidate":
             return [_order(name, axes, order) for order in candidate or ()]
         case "interleave":
@@ -235,5 +235,5 @@ def annotate_options(
         positions = itertools.combinations(range(len(axes)), num_anchor)
         return [AnnotateEntity(p) for p in positions]
     kinds = policy.replace("try", "none").split("_")
-    every = itertools.product(kinds, repeat=len(axes))
-    return [AnnotateEntity(anns) for anns in every if anns.count("vec") <= 1]
+    combinations = itertools.product(kinds, repeat=len(axes))
+    return [AnnotateEntity(anns) for anns in combinations if anns.count("vec") <= 1]

@@ -35,9 +35,9 @@ def recognised(outs: Sequence[te.Tensor]) -> Workload | None:
 
 def _heavy(ops: Sequence[tensor.Operation]) -> te.ComputeOp | None:
     """Return the stage to tune: the only reduction, or the last stage of a softmax; else None."""
-    computed = [o for o in ops if isinstance(o, te.ComputeOp)]
-    sums = [o for o in computed if o.reduction is not None]
-    rows = [o for o in computed if o.tag == topi.norm.ROW]
+    compute_ops = [o for o in ops if isinstance(o, te.ComputeOp)]
+    sums = [o for o in compute_ops if o.reduction is not None]
+    rows = [o for o in compute_ops if o.tag == topi.norm.ROW]
     if len(sums) == 2 and len(rows) == 1:
         return rows[0]
     return sums[0] if len(sums) == 1 else None
@@ -99,19 +99,19 @@ def _row_sum(op: te.ComputeOp) -> Workload | None:
 
 
 def _softmax(op: te.ComputeOp) -> Workload | None:
-    along, last = op.attrs.get(topi.norm.SOFTMAX), len(op.axis) - 1
+    softmax_axis, last = op.attrs.get(topi.norm.SOFTMAX), len(op.axis) - 1
     stages = tensor.producers_first((op,))  # x, the maximum, exp, its sum, and their quotient
-    if along != [last] or last != 1 or len(stages) != 5 or not _is_float32(op):
+    if softmax_axis != [last] or last != 1 or len(stages) != 5 or not _is_float32(op):
         return None
     return ("softmax", *op.shape)
 
 
 def _window(high: Any, wide: Any) -> tuple[int, int, int] | None:
     """Return kernel, stride and padding if they are alike on all sides, without dilation."""
-    alike = (high.kernel, high.stride, high.before) == (wide.kernel, wide.stride, wide.before)
+    is_square = (high.kernel, high.stride, high.before) == (wide.kernel, wide.stride, wide.before)
     even = high.before == high.after and wide.before == wide.after
     plain = high.dilation == wide.dilation == 1
-    return (high.kernel, high.stride, high.before) if alike and even and plain else None
+    return (high.kernel, high.stride, high.before) if is_square and even and plain else None
 
 
 def _are(indices: Sequence[Any], axes: Sequence[te.Axis]) -> bool:

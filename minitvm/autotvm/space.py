@@ -272,8 +272,8 @@ class ConfigSpace(Config):
 
     def entity(self, row: Sequence[int]) -> ConfigEntity:
         """Return the configuration with the option numbers `row`."""
-        named = zip(self.space_map.values(), row, strict=True)
-        chosen = {knob.name: knob.entities[option] for knob, option in named}
+        pairs = zip(self.space_map.values(), row, strict=True)
+        chosen = {knob.name: knob.entities[option] for knob, option in pairs}
         return ConfigEntity(self.space.index(row), self.code_hash, chosen)
 
     def row(self, cfg: Config) -> tuple[int, ...]:
@@ -310,8 +310,8 @@ class ConfigSpace(Config):
         Returns `point` if there is none.
         """
         draw = np.random.default_rng() if rng is None else rng
-        near = self.space.neighbours(self.space.row(point)).tolist()
-        return self.space.index(near[draw.integers(len(near))]) if near else point
+        neighbours = self.space.neighbours(self.space.row(point)).tolist()
+        return self.space.index(neighbours[draw.integers(len(neighbours))]) if neighbours else point
 
     def get_rand_index(
         self,
@@ -337,8 +337,8 @@ class ConfigSpace(Config):
             raise ArgumentError("get_next_index", "n is 0", "n=1, or n=-1 for the number before")
         later = range(max(index + 1, first), last)
         earlier = range(min(index, last) - 1, first - 1, -1)
-        allowed = filter(self.is_index_valid, later if n > 0 else earlier)
-        return next(islice(allowed, abs(n) - 1, None), None)
+        valid = filter(self.is_index_valid, later if n > 0 else earlier)
+        return next(islice(valid, abs(n) - 1, None), None)
 
     def _range(self, start: int | None, end: int | None) -> tuple[int, int]:
         """Return the limits of a range of numbers, by default those of the space."""

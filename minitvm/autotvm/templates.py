@@ -47,14 +47,12 @@ class Template:
     def instantiate(self, cfg: Config, args: Sequence[Any]) -> Instance:
         """Call the function with the configuration `cfg`; check what it returns."""
         with ApplyConfig(cfg):
-            returned = self.make(*(tensor_of(a) for a in args))
-        match returned:
+            result = self.make(*(tensor_of(a) for a in args))
+        match result:
             case (te.Schedule() as s, [*tensors]):
                 return s, tensors
             case _:
-                why = (
-                    f"it must return a schedule and the arguments of the program, not {returned!r}"
-                )
+                why = f"it must return a schedule and the arguments of the program, not {result!r}"
                 raise ArgumentError(f"template {self.name!r}", why, "return s, [A, B, C]")
 
     def __repr__(self) -> str:

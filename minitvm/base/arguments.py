@@ -23,8 +23,10 @@ def check_kind(what: str, value: Any, *kinds: type[T], fix: str) -> T:
     """
     if not isinstance(value, kinds):
         names = [kind.__name__ for kind in kinds]
-        each = [f"{'an' if name.startswith(AN) else 'a'} {name}" for name in names]
-        why = f"neither {' nor '.join(each)}" if len(each) > 1 else f"not {each[0]}"
+        kinds_text = [f"{'an' if name.startswith(AN) else 'a'} {name}" for name in names]
+        why = (
+            f"neither {' nor '.join(kinds_text)}" if len(kinds_text) > 1 else f"not {kinds_text[0]}"
+        )
         raise _unfit(what, value, why, fix)
     return value
 

@@ -117,5 +117,7 @@ class NameMissingError(TVMError, AttributeError):
 def name_missing(owner: str, name: str, known: Iterable[str]) -> NameMissingError:
     """Return the error for a missing `owner.name`. It suggests the most similar known name."""
     public = [n for n in known if not n.startswith("_")]
-    near = [] if name.startswith("_") else difflib.get_close_matches(name, public, 1)
-    return NameMissingError(f"{owner} has no {name!r}", "", f"{owner}.{near[0]}" if near else "")
+    similar = [] if name.startswith("_") else difflib.get_close_matches(name, public, 1)
+    return NameMissingError(
+        f"{owner} has no {name!r}", "", f"{owner}.{similar[0]}" if similar else ""
+    )

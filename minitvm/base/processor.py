@@ -128,15 +128,15 @@ def _asked(cpu: str, changes: str, triple: str = "", names: str = "") -> Answer:
     known = names.split() or [*reported_features()]
     command = [sys.executable, "-c", TRIAL, cpu, changes, triple, *known]
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
         )
     except (OSError, ValueError, subprocess.SubprocessError) as e:
         return Answer(f"LLVM could not be asked about it ({e})")
-    said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+    said = [line.strip() for line in process.stderr.splitlines() if line.strip()]
     unknown = [line for line in said if "is not a recognized" in line]
     if unknown:
         return Answer(f"LLVM says {unknown[0]}")
-    if ran.returncode:
-        return Answer(f"LLVM refuses: {said[-1] if said else ran.returncode}")
-    return Answer("", frozenset(filter(CHOSEN.match, ran.stdout.split())))
+    if process.returncode:
+        return Answer(f"LLVM refuses: {said[-1] if said else process.returncode}")
+    return Answer("", frozenset(filter(CHOSEN.match, process.stdout.split())))

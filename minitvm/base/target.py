@@ -157,8 +157,8 @@ class Target:
     @staticmethod
     def current() -> Target:
         """Return the target of the innermost `with Target(...):`, or else Target("llvm")."""
-        entered = _entered.get()
-        return entered[-1] if entered else Target("llvm")
+        entered_targets = _entered.get()
+        return entered_targets[-1] if entered_targets else Target("llvm")
 
     def __enter__(self) -> Target:
         """Make this the current target of this thread until the end of the `with` statement.

@@ -96,7 +96,9 @@ def _count(name: str, value: Any) -> int | None:
 
 def _power_of_two(what: str, n: int, value: str) -> None:
     if n & (n - 1):
-        near = 1 << n.bit_length()
+        next_power = 1 << n.bit_length()
         raise ArgumentError(
-            f"Cache: {what}", f"{value}, which is not a power of two", f"{near // 2} or {near}"
+            f"Cache: {what}",
+            f"{value}, which is not a power of two",
+            f"{next_power // 2} or {next_power}",
         )

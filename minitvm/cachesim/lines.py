@@ -113,8 +113,8 @@ def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
             f"there are {len(addresses)} accesses",
             "one size for each access, or one for all",
         )
-    many = (addresses + size - 1) // line - first + 1
-    total = int(many.sum(dtype=np.float64))
+    line_counts = (addresses + size - 1) // line - first + 1
+    total = int(line_counts.sum(dtype=np.float64))
     if total == len(first):
         return Lookups(first, at)
     if total > MAX_LOOKUPS:
@@ -123,8 +123,8 @@ def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
             f"the maximum is {MAX_LOOKUPS}",
             "smaller or fewer accesses",
         )
-    at = np.repeat(at, many)
-    start = np.cumsum(many) - many
+    at = np.repeat(at, line_counts)
+    start = np.cumsum(line_counts) - line_counts
     return Lookups(first[at] + np.arange(total) - start[at], at)
 
 
@@ -134,13 +134,13 @@ def numbered(lines: Ints) -> tuple[Ints, Ints]:
     ids[n] is the number of lines[n], and names[id] is the line with that number.
     """
     ids, names = np.empty(len(lines), np.int32), np.empty(0, np.int64)
-    run, done, capacity = compiled(number), 0, 1 << 10
+    run, position, capacity = compiled(number), 0, 1 << 10
     while True:
         known, names = names, np.empty(capacity, np.int64)
         slots = np.full(2 * capacity, NONE, np.int32)
         _, count = run(known, 0, np.empty(len(known), np.int32), names, slots, 0)  # the same ids
-        done, count = run(lines, done, ids, names, slots, count)
-        if done == len(lines):
+        position, count = run(lines, position, ids, names, slots, count)
+        if position == len(lines):
             return ids, names[:count]
         capacity *= 4
 
@@ -165,5 +165,5 @@ def footprint(addresses: Given, line: int = 64, sizes: Any = None) -> int:
     default the sizes in the recorded run, or one byte per access.
     """
     row = addresses_of(addresses)
-    touched = lookups(row, sizes_of(addresses, sizes), checked_line(line)).lines
-    return len(numbered(touched)[1])
+    line_numbers = lookups(row, sizes_of(addresses, sizes), checked_line(line)).lines
+    return len(numbered(line_numbers)[1])

@@ -158,8 +158,8 @@ def _level(cache: Cache, stream: _Stream) -> tuple[Replay, Ints, Ints]:
     evictions, dirty = run(ids, stream.kinds, set_of, cache.sets, ways, lru, outcome, sent)
     if cache.sets > 1 or not lru:
         ideal, unused = np.empty(n, np.uint8), np.empty(n, np.int32)
-        one = np.zeros(len(names), np.int64)
-        run(ids, stream.kinds, one, 1, cache.lines, True, ideal, unused)
+        set_zero = np.zeros(len(names), np.int64)
+        run(ids, stream.kinds, set_zero, 1, cache.lines, True, ideal, unused)
         outcome[(outcome == CAPACITY) & (ideal == HIT)] = CONFLICT
     lookup = stream.kinds != WRITE_BACK
     hits, compulsory, capacity, conflict = (
@@ -188,8 +188,8 @@ def _below(stream: _Stream, outcome: Ints, sent: Ints, line: int, below: int) ->
     driven = np.flatnonzero(sent != NONE)
     missed = np.flatnonzero((outcome != HIT) & (stream.kinds != WRITE_BACK))
     order = np.concatenate([driven, missed])
-    by_time = np.argsort(order, kind="stable")
-    lines = np.concatenate([sent[driven], stream.lines[missed]])[by_time]
-    kinds = np.repeat(np.array([WRITE_BACK, READ], np.uint8), [len(driven), len(missed)])[by_time]
-    lines, which = lookups(lines * line, line, below)
-    return _Stream(lines, kinds[which], stream.at[order[by_time]][which])
+    sorter = np.argsort(order, kind="stable")
+    lines = np.concatenate([sent[driven], stream.lines[missed]])[sorter]
+    kinds = np.repeat(np.array([WRITE_BACK, READ], np.uint8), [len(driven), len(missed)])[sorter]
+    lines, requests = lookups(lines * line, line, below)
+    return _Stream(lines, kinds[requests], stream.at[order[sorter]][requests])

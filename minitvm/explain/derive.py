@@ -143,8 +143,8 @@ def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
 
 def axis_called(stage: schedule.Stage, name: str) -> tensor.Axis:
     """Return the axis of `stage` called `name`; raise ScheduleError if it does not exist."""
-    for a, called in stage.names.items():
-        if called == name:
+    for a, axis_name in stage.names.items():
+        if axis_name == name:
             return a
     known = f"one of {', '.join(stage.names.values())}"
     raise ScheduleError(f"axis {name!r} of {stage.name}", "there is no such axis", known)
@@ -184,20 +184,20 @@ def _made_bound(
     extents = loops.domain(stage.name).extents
     size = loops.show(extents[a])
     claim = f"{stage.name}.{plain(stage.names[a])} = [0, {size}]: {size} iterations"
-    by = origin(loops.state, stage, r)
+    step = origin(loops.state, stage, r)
     if isinstance(r, schedule.FuseRelation):
         parts = loops.show(extents[r.outer]), loops.show(extents[r.inner])
-        why = Derivation(f"because {' * '.join(parts)} = {size}, from {by}")
+        why = Derivation(f"because {' * '.join(parts)} = {size}, from {step}")
         return Derivation(
             claim, (why, _bound(loops, stage, r.outer), _bound(loops, stage, r.inner))
         )
     whole = loops.show(extents[r.parent])
     if a is (r.outer if r.factor is None else r.inner):  # the part with the given size
         short = "" if size == loops.show(r.size) else f" of {whole}, fewer than {r.size}"
-        why = f"because it is the part that {by} gives a size{short}"
+        why = f"because it is the part that {step} gives a size{short}"
     else:
-        other = loops.show(extents[r.inner if a is r.outer else r.outer])
-        why = f"because {whole} / {other} rounded up is {size}, from {by}"
+        other_extent = loops.show(extents[r.inner if a is r.outer else r.outer])
+        why = f"because {whole} / {other_extent} rounded up is {size}, from {step}"
     return Derivation(claim, (Derivation(why), _bound(loops, stage, r.parent)))
 
 
@@ -216,13 +216,13 @@ def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Itera
         where = f"{loops.loop(at, stage.attach.axis)} of {at.name}"
         # no step attaches a stage inside a scan
         step = _last_step(loops.state, stage.name, lambda s: isinstance(s, schedule.ComputeAt))
-        by = f" (compute_at{step})" if step else ""
-        yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{by}")
+        suffix = f" (compute_at{step})" if step else ""
+        yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{suffix}")
     scope = loops.context.buffers[tensor.tensor_of(op, 0)].scope
     for v in required.shared:
         yield Derivation(f"for all iterations of {loops.show(v)}: they share the {scope} memory")
-    if (touched := required.touched[d]) is not None:
-        yield from _adjusted(stage, domain, a, touched)
+    if (touched_region := required.touched[d]) is not None:
+        yield from _adjusted(stage, domain, a, touched_region)
 
 
 def _reader(
@@ -244,13 +244,13 @@ def _reader(
     for a in axes:
         if isinstance(a, tensor.Axis):
             value = domain.values.get(a, a)
-            moving = [_variable(loops, stage, v, fixed) for v in tir.variables(value)]
+            moving_loops = [_variable(loops, stage, v, fixed) for v in tir.variables(value)]
             shown = loops.show(value)
-            if shown == plain(a.name) and len(moving) == 1:
-                reasons.append(Derivation(f"with {moving[0].claim}"))
+            if shown == plain(a.name) and len(moving_loops) == 1:
+                reasons.append(Derivation(f"with {moving_loops[0].claim}"))
             else:
                 head = f"with {plain(a.name)} = {shown}" if shown != plain(a.name) else "with"
-                reasons.append(Derivation(head, tuple(moving)))
+                reasons.append(Derivation(head, tuple(moving_loops)))
     for text, (i, (lo, hi)) in loads.items():
         data = any(isinstance(n, tir.AsIndex) for n in tir.walk(i))
         why = ": its index comes from data, so it may be any" if data else ""
@@ -277,9 +277,11 @@ def _variable(
             if var is v:
                 assert loop is not None
                 relation = made_by(s, a)
-                by = f"loop of {s.name if relation is None else origin(loops.state, s, relation)}"
+                cause = (
+                    f"loop of {s.name if relation is None else origin(loops.state, s, relation)}"
+                )
                 last = loops.show(tir.sub(loop.extents[a], 1))
-                return Derivation(f"{name} in 0..{last} ({by})")
+                return Derivation(f"{name} in 0..{last} ({cause})")
     return Derivation(f"{name} fixed: a size")
 
 

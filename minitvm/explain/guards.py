@@ -16,11 +16,11 @@ def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) 
     if why is None:
         return "set_store_predicate asks for it"
     if isinstance(why, schedule.SplitRelation):
-        n, by = loops.show(domain.extents[why.parent]), origin(loops.state, stage, why)
+        n, step = loops.show(domain.extents[why.parent]), origin(loops.state, stage, why)
         known, part = isinstance(domain.extents[why.parent], int), loops.show(why.size)
         if known and isinstance(why.size, int):
-            return f"{n} % {part} != 0 from {by}"
-        return f"{n} % {part} may not be 0, from {by}"
+            return f"{n} % {part} != 0 from {step}"
+        return f"{n} % {part} may not be 0, from {step}"
     value, size = domain.values[why], domain.extents[why]
     qualifier = "" if tir.prove_equal(size, why.extent) else f", {loops.show(size)} at a time"
     uneven = [
@@ -87,14 +87,15 @@ def _none(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> str:
         ):
             size = loops.show(domain.extents[r.inner])
             whole = loops.show(domain.extents[r.parent])
-            by = origin(loops.state, stage, r)
-            return f"because {by} cuts {whole} in whole parts of {size}, and stays in the tensor"
+            step = origin(loops.state, stage, r)
+            return f"because {step} cuts {whole} in whole parts of {size}, and stays in the tensor"
     return "because it takes only values that are computed"
 
 
 def _guard(
     loops: PrintedLoops, stage: schedule.Stage, g: lowering.Guard, after: list[tuple[str, tir.Stmt]]
 ) -> Derivation:
+    """Derive why a guard is needed, and which iterations pass it certainly."""
     domain, names = loops.domain(stage.name), tir.variables(g.condition)
     reasons = [Derivation(f"because {cause_of(loops, stage, g)}")]
     for v in names:
@@ -103,12 +104,12 @@ def _guard(
             sure = f"certain for {loops.show(v)} in {first}..{stop - 1} of 0..{v.high}"
             never = f"never certain from {loops.show(v)} alone"
             reasons.append(Derivation(sure if first < stop else never))
-    called = {v.name for v in names}
-    lanes_too = any(
-        stage.note(a).kind == "vectorize" and v.name in called for a, v in domain.loops.items()
+    var_names = {v.name for v in names}
+    has_lanes = any(
+        stage.note(a).kind == "vectorize" and v.name in var_names for a, v in domain.loops.items()
     )
     for name, body in after:
-        reasons.append(Derivation(f"after {name}: {_left(stage, body, called, lanes_too)}"))
+        reasons.append(Derivation(f"after {name}: {_left(stage, body, var_names, has_lanes)}"))
     return Derivation(loops.show(g.condition), tuple(reasons))
 
 
@@ -134,20 +135,22 @@ def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bo
         pass
     copies = stores_of(stage, body)
     texts: dict[str, None] = {}
-    guarded = 0
+    guarded_count = 0
     for run in copies:
-        mine = [
+        stage_stores = [
             c
             for c in run.guards
             if any(v.name in called for v in tir.variables(c)) or (lanes_too and tir.lanes(c) > 1)
         ]
-        guarded += bool(mine)
-        for c in mine:
+        guarded_count += bool(stage_stores)
+        for c in stage_stores:
             mask = " (a mask)" if any(isinstance(n, tir.Lane) for n in tir.walk(c)) else ""
             texts[f"{printer.expr(c)}{mask}"] = None
     if not texts:
         return "nothing is left"
-    share = "" if guarded == len(copies) else f", around {guarded} of {len(copies)} stores"
+    share = (
+        "" if guarded_count == len(copies) else f", around {guarded_count} of {len(copies)} stores"
+    )
     return "; ".join(texts) + share
 
 

@@ -109,9 +109,9 @@ def is_small(body: tir.Stmt) -> bool:
 def _innermost_loops(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[InnermostLoop]:
     if isinstance(s, tir.For):
         loops = (*loops, s)
-        inside = list(tir.every(s.body))
-        if not any(isinstance(n, tir.For) for n in inside):
-            yield InnermostLoop(loops, tuple(n for n in inside if isinstance(n, tir.Store)))
+        statements = list(tir.every(s.body))
+        if not any(isinstance(n, tir.For) for n in statements):
+            yield InnermostLoop(loops, tuple(n for n in statements if isinstance(n, tir.Store)))
             return
     for part in tir.inner(s):
         yield from _innermost_loops(part, loops)
@@ -133,6 +133,7 @@ def _same_place(n: object, s: tir.Store) -> bool:
 
 
 def _scalar(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
+    """Warn if no loop is vectorized."""
     full = target.lanes(b.output.dtype)
     if full > 1 and max(map(lowering.width, b.stores)) == 1:
         yield b.warning(
@@ -167,6 +168,7 @@ def _strided(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
 
 
 def _chain(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
+    """Warn if too few independent sums hide the latency of additions."""
     if not b.carried:
         return
     stores = b.places().values()
@@ -195,8 +197,8 @@ def _untiled(b: InnermostLoop) -> Iterator[PerformanceWarning]:
         if b.carried or not tir.free_of(n.indices[0], (b.var,))
     }
     results = len(b.places())
-    moved = len(reads) if b.carried else max(len(reads) + results, 2 * results)
-    factor = moved / len(b.stores)
+    moves = len(reads) if b.carried else max(len(reads) + results, 2 * results)
+    factor = moves / len(b.stores)
     if factor >= 2:
         yield b.warning(
             factor,

@@ -172,7 +172,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
     The vector length and the number of threads come from `target`. A stage whose attachment is
     pending is reported as if it were at root.
     """
-    waiting = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
+    pending_note = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
     state = schedule.without_pending(state)
     loops = loops_of(state)
     final = compiled(loops)
@@ -197,7 +197,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
                 where = f"{_place(loops, stage)}; {_given(loops, stage)}"
                 reports.append(StageReport(s.name, where))
     return Explanation(
-        tuple(replace(r, place=waiting.get(r.name, r.place)) for r in reports), is_small(final)
+        tuple(replace(r, place=pending_note.get(r.name, r.place)) for r in reports), is_small(final)
     )
 
 

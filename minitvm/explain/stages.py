@@ -28,7 +28,7 @@ def performance_warnings(
 ) -> tuple[PerformanceWarning, ...]:
     """Return warnings for the hottest loop of the program `final`, then for each stage."""
     stages = [
-        _SlowStage(loops, s, s.op, lowering.flatten(loops.body))
+        _ExaminedStage(loops, s, s.op, lowering.flatten(loops.body))
         for s in loops.context.state.stages
         if isinstance(s.op, tensor.ComputeOp) and s.name not in loops.prepacked
     ]
@@ -41,9 +41,9 @@ def performance_warnings(
     warnings = [replace(w, stage=names[w.stage]) for w in hottest]
     # stages that only copy are cheap compared with others
     ops = [s.op for s in loops.context.state.stages if isinstance(s.op, tensor.ComputeOp)]
-    all_copy = all(map(_copies, ops))
+    all_copy = all(map(_only_moves_data, ops))
     for s in stages:
-        warnings += s.warnings(final, target, all_copy or not _copies(s.op))
+        warnings += s.warnings(final, target, all_copy or not _only_moves_data(s.op))
     return tuple(dict.fromkeys(warnings))
 
 
@@ -56,7 +56,7 @@ def compiled(loops: PrintedLoops) -> tir.Stmt:
 
 
 @dataclass(frozen=True, slots=True)
-class _SlowStage:
+class _ExaminedStage:
     """A stage whose loops are examined; `flat` is the program with flat offsets."""
 
     loops: PrintedLoops
@@ -65,7 +65,11 @@ class _SlowStage:
     flat: tir.Stmt
 
     def warnings(self, final: tir.Stmt, target: Target, busy: bool) -> Iterator[PerformanceWarning]:
-        """Yield what is likely slow; speed matters only if the stage is `busy`."""
+        """Yield what is likely slow.
+
+        `busy` is False for a stage that only copies while others compute: its speed does not
+        matter.
+        """
         facts = list[Facts]()
         facts += self.vectors(target) if busy else ()
         facts += self.short_loops()
@@ -97,10 +101,10 @@ class _SlowStage:
         """Yield why a vectorized loop stays a plain loop, or makes slow vectors."""
         for loop in self.own_loops("vectorize"):
             name = f"vectorized loop {self.loops.show(loop.var)}"
-            inside = [n for n in tir.every(loop.body) if isinstance(n, tir.For)]
-            other = next((n for n in inside if n.kind == "vectorize"), None)
-            if other is not None:
-                inner = self.loops.show(other.var)
+            inner_loops = [n for n in tir.every(loop.body) if isinstance(n, tir.For)]
+            second = next((n for n in inner_loops if n.kind == "vectorize"), None)
+            if second is not None:
+                inner = self.loops.show(second.var)
                 why = f"it stays a plain loop: loop {inner} inside it is vectorized"
                 yield name, why, "vectorize only one of the two"
                 continue
@@ -111,7 +115,7 @@ class _SlowStage:
                 continue
             for why, fix in _strides(loop):
                 yield name, why, fix, 1
-            rolled = [n for n in inside if n.kind != "unroll"]
+            rolled = [n for n in inner_loops if n.kind != "unroll"]
             if rolled:
                 yield (
                     name,
@@ -138,14 +142,16 @@ class _SlowStage:
             kind = stage.note(a).kind
             if kind in ("vectorize", "parallel") and a not in self.domain.loops:
                 relation = made_by(stage, a)
-                by = f" (from {origin(self.loops.state, stage, relation)})" if relation else ""
+                origin_text = (
+                    f" (from {origin(self.loops.state, stage, relation)})" if relation else ""
+                )
                 what = f"{kind} of {self.loops.loop(stage, a)}"
-                yield what, f"it has one iteration{by}", f"{kind} a longer loop"
+                yield what, f"it has one iteration{origin_text}", f"{kind} a longer loop"
 
     # --- guards, threads, size ---
 
     def guards(self, final: tir.Stmt) -> Iterator[Facts]:
-        """Yield a guard if all stores of the stage are guarded in their innermost loops."""
+        """Yield the first guard, if every store of the stage has one in its innermost loop."""
         copies = [store for store in stores_of(self.stage, final) if store.loops]
         inner = [_inner_guard(store) for store in copies]
         if copies and all(inner):
@@ -203,15 +209,15 @@ class _SlowStage:
     def tiny_transfers(self) -> Iterator[Facts]:
         """Yield a copy to or from the accelerator that moves one element at a time."""
         leaves = self.stage.leaves
-        marked = [n for n, a in enumerate(leaves) if "dma_copy" in dict(self.stage.note(a).pragmas)]
+        depths = [n for n, a in enumerate(leaves) if "dma_copy" in dict(self.stage.note(a).pragmas)]
         whole = [n for a in leaves if isinstance(n := self.domain.extents[a], int)]
-        if not marked or len(whole) < len(leaves):
+        if not depths or len(whole) < len(leaves):
             return
         memory = lowering.SCOPES.get(self.stage.scope, accel.Memory.OUT)
-        transfers, numbers = prod(whole[: marked[0]]), prod(whole[marked[0] :])
+        transfers, numbers = prod(whole[: depths[0]]), prod(whole[depths[0] :])
         if transfers > 1 and numbers <= lowering.element_size(memory):
             yield (
-                f"pragma dma_copy on loop {leaves[marked[0]].name}",
+                f"pragma dma_copy on loop {leaves[depths[0]].name}",
                 f"{transfers} transfers of {numbers} numbers: each costs dozens of cycles, "
                 "however small",
                 "the pragma on the outermost axis of the copy",
@@ -220,10 +226,10 @@ class _SlowStage:
     def recomputed(self) -> Iterator[Facts]:
         """Yield why the stage computes elements repeatedly, unless it only copies elements."""
         factor = work_of(self.loops, self.stage).factor
-        attached = isinstance(self.stage.attach, schedule.At) and not any(
-            map(_is_copied, self.op.body)
+        is_attached = isinstance(self.stage.attach, schedule.At) and not any(
+            map(_is_element_or_constant, self.op.body)
         )
-        if attached and factor is not None and factor > 2:
+        if is_attached and factor is not None and factor > 2:
             yield (
                 "compute_at",
                 f"each element is computed {number(factor)} times",
@@ -278,7 +284,7 @@ def _inner_guard(r: lowering.GuardedStore) -> tuple[str, str] | None:
     return None
 
 
-def _copies(op: tensor.ComputeOp) -> bool:
+def _only_moves_data(op: tensor.ComputeOp) -> bool:
     """Return whether the stage only moves data, with or without padding."""
     moves = tir.Load, tir.Const, tir.IfThenElse, tir.Select, tir.Compare
     return all(
@@ -290,12 +296,12 @@ def _copies(op: tensor.ComputeOp) -> bool:
     )
 
 
-def _is_copied(e: tir.Expr) -> bool:
+def _is_element_or_constant(e: tir.Expr) -> bool:
     """Return whether the value is an element of a tensor, or a constant outside the tensor."""
     match e:
         case tir.Load() | tir.Const():
             return True
         case tir.IfThenElse(a=a, b=b) | tir.Select(a=a, b=b):
-            return _is_copied(a) and _is_copied(b)
+            return _is_element_or_constant(a) and _is_element_or_constant(b)
         case _:
             return False

@@ -59,18 +59,18 @@ def work_of(loops: PrintedLoops, stage: schedule.Stage) -> StoreCounts:
 def _stores(loops: PrintedLoops, name: str, op: tensor.ComputeOp) -> int | None:
     """Count how often the stage's first store runs: its only store, or the init of a reduction."""
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
-    around = {id(v) for v in loops.domain(name).around}  # excludes the init stores of a scan
+    outer_vars = {id(v) for v in loops.domain(name).around}  # excludes the init stores of a scan
     stores = (r for r in lowering.runs(loops.body) if r.store.buffer is buffer)
-    first = next((r for r in stores if around <= {id(n.var) for n in r.loops}), None)
+    first = next((r for r in stores if outer_vars <= {id(n.var) for n in r.loops}), None)
     return None if first is None else lowering.times(first)
 
 
 def _elements(loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp) -> int | None:
     """Count the distinct elements that all tiles of the stage compute."""
     domain = loops.domain(stage.name)
-    around = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
-    inside = [(v, domain.extents[a]) for a, v in domain.loops.items()]
-    extents, ends = lowering.box([*around, *inside])
+    outer_loops = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
+    stage_loops = [(v, domain.extents[a]) for a, v in domain.loops.items()]
+    extents, ends = lowering.box([*outer_loops, *stage_loops])
     return lowering.distinct(
         [domain.values[a] for a in op.axis], extents, [*domain.conditions, *ends]
     )
@@ -96,10 +96,10 @@ def per_tile(
         moves = _moves(domain, a)
         if moves is None or not moves.keys() <= left.keys():
             return None  # irregular, or two dimensions move with one loop
-        one = _one_dimension(domain, a, moves, {v: left.pop(v) for v in moves})
-        if one is None:
+        repeats = _one_dimension(domain, a, moves, {v: left.pop(v) for v in moves})
+        if repeats is None:
             return None
-        factor *= one
+        factor *= repeats
     again = math.prod(left.values())  # loops that do not move the region repeat its work
     return factor * again if again else None
 
@@ -122,11 +122,11 @@ def _one_dimension(
         return None
     if not moves:
         return Fraction(1)
-    far = max(moves, key=lambda v: moves[v])  # this loop is assumed to be infinite
-    inner = [range(0, moves[v] * extents[v], moves[v]) for v in moves if v is not far]
-    computed = size * math.prod(len(r) for r in inner)
-    if computed > MAX_TILE:
+    outer_loop = max(moves, key=lambda v: moves[v])  # this loop is assumed to be infinite
+    inner = [range(0, moves[v] * extents[v], moves[v]) for v in moves if v is not outer_loop]
+    computed_count = size * math.prod(len(r) for r in inner)
+    if computed_count > MAX_TILE:
         return None
-    period = moves[far]
-    added = {(sum(at) + e) % period for at in product(*inner) for e in range(size)}
-    return Fraction(computed, len(added))
+    period = moves[outer_loop]
+    new_elements = {(sum(at) + e) % period for at in product(*inner) for e in range(size)}
+    return Fraction(computed_count, len(new_elements))

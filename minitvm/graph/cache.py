@@ -91,9 +91,9 @@ def trim(most: int = MAX_BYTES) -> None:
 
 
 def _folder() -> Path | None:
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        return Path(named) if named else None
+    folder_name = os.environ.get(VARIABLE)
+    if folder_name is not None:
+        return Path(folder_name) if folder_name else None
     with suppress(RuntimeError):  # there is no home folder
         home = {
             "darwin": Path.home() / "Library" / "Caches",

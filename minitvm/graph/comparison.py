@@ -39,7 +39,7 @@ class Comparison:
     gains: Mapping[Graph, float]
 
     def is_faster(self, kernel: Graph) -> bool:
-        """Return whether the calls of a kernel are clearly faster in the network that is tuned."""
+        """Return whether tuning clearly sped up the calls of `kernel`, measured in the network."""
         return self.gains[kernel] >= CLEARLY
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ class Counts:
 def counts(graph: Graph, target: str | Target | None = None) -> Counts:
     """Return the costs of a network; the target decides the tile sizes of Winograd's formulas."""
     to = Target(target)
-    inner = [each for node in graph.calls for each in operators_of(node)]
+    inner = [operator for node in graph.calls for operator in operators_of(node)]
     return Counts(
         len(inner),
         len(graph.calls),

@@ -45,7 +45,7 @@ def from_keras(model: KerasModel, *, batch: int = 1) -> tuple[Graph, dict[str, A
         weights = [np.asarray(w) for w in model.get_weights()]
         kind, config = whole["class_name"], whole["config"]
         scope = Scope(Builder(str(config.get("name", "keras"))), Budget(sys.maxsize))
-        layers = [_layer(each, scope, weights) for each in config["layers"]]
+        layers = [_layer(layer, scope, weights) for layer in config["layers"]]
     except (AttributeError, KeyError, TypeError, ValueError) as e:
         why = f"it is not a Keras model: {type(e).__name__} {e}"
         raise GraphError("from_keras", why, "a model with to_json() and get_weights()") from e
@@ -95,7 +95,7 @@ def _names(value: Any) -> tuple[str, ...]:
         case {"keras_history": inner} | {"config": inner} | {"args": inner}:
             return _names(inner)
         case list():
-            return tuple(n for each in cast("list[Any]", value) for n in _names(each))
+            return tuple(n for part in cast("list[Any]", value) for n in _names(part))
         case _:
             return ()
 

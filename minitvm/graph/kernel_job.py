@@ -17,9 +17,9 @@ def answer(request: workers.Message) -> workers.Message:
     job = request.value
     try:
         body = parse(job["body"])
-        inputs, out = tensors(body)
-        schedule = te.Schedule.from_json(job["steps"], out.op) if job["steps"] else None
-        kernel = built(body, Target(job["target"]), [*inputs, out], schedule)
+        inputs, output = tensors(body)
+        schedule = te.Schedule.from_json(job["steps"], output.op) if job["steps"] else None
+        kernel = built(body, Target(job["target"]), [*inputs, output], schedule)
     except TVMError:  # the parent compiles it again, and shows why that fails
         return workers.Message({})
     cache.write(Path(job["path"]), kernel)

@@ -120,9 +120,9 @@ class Job:
 def _job(body: Graph, target: Target, pick: Pick | None) -> Job:
     schedule, args = None, tuple[te.Tensor, ...]()
     if pick is not None or topi.dispatch.get() is not None:
-        inputs, out = tensors(body)
-        args = (*inputs, out)
-        schedule = (pick or topi.dispatch.dispatched)([out], target)
+        inputs, output = tensors(body)
+        args = (*inputs, output)
+        schedule = (pick or topi.dispatch.dispatched)([output], target)
     key = cache.key_of(str(body), target, "" if schedule is None else schedule.to_json())
     path = cache.path_of(key) if codegen.TARGETS[target.kind].isolates else None
     return Job(body, target, args, schedule, key, path)
@@ -136,9 +136,9 @@ def built(
     schedule   a schedule of `args`; None for the default schedule, without `args`
     """
     if schedule is None:
-        inputs, out = tensors(body)
+        inputs, output = tensors(body)
         with topi.dispatch.using(lambda outputs, to: None):  # turns off the caller's dispatcher
-            args, schedule = [*inputs, out], topi.schedule(out, target)
+            args, schedule = [*inputs, output], topi.schedule(output, target)
     func = driver.lower(schedule, args, body.name, target=target)
     return driver.build(codegen.lifted(func, target), target=target)
 

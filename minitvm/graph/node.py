@@ -170,8 +170,8 @@ def rewritten(graph: Graph, change: Callable[[Node, Node], Node]) -> Graph:
     new: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = tuple(new[source] for source in node.inputs)
-        same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        new[node] = change(node if same else replace(node, inputs=inputs), node)
+        unchanged = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        new[node] = change(node if unchanged else replace(node, inputs=inputs), node)
     if all(a is b for a, b in new.items()):
         return graph
     outputs = tuple(new[node] for node in graph.outputs)

@@ -80,7 +80,7 @@ def pool_plan(graph: Graph, in_place: bool = False) -> Plan:
             block_of[node] = _take(lives[node].bytes, free, sizes)
         free += [block_of[dead] for dead in ends.get(n, ())]
     starts = [sum(sizes[:block]) for block in range(len(sizes))]
-    return Plan({node: starts[block_of[over]] for node, over in host.items()}, sum(sizes))
+    return Plan({node: starts[block_of[owner]] for node, owner in host.items()}, sum(sizes))
 
 
 def offset_plan(graph: Graph, in_place: bool = False) -> Plan:
@@ -96,7 +96,7 @@ def offset_plan(graph: Graph, in_place: bool = False) -> Plan:
         in_use = [(offsets[n], lives[n].bytes) for n in offsets if lives[n].meets(life)]
         offsets[node] = _best_gap(sorted(in_use), life.bytes)
     end = max((offsets[node] + life.bytes for node, life in lives.items()), default=0)
-    return Plan({node: offsets[over] for node, over in host.items()}, end)
+    return Plan({node: offsets[owner] for node, owner in host.items()}, end)
 
 
 # --- tensors that share memory -------------------------------------------------------------------
@@ -109,23 +109,23 @@ def hosts(graph: Graph, in_place: bool = False) -> dict[Node, Node]:
     elementwise kernel overwrites an input of the same type that nothing reads afterwards.
     """
     host: dict[Node, Node] = {}
-    inside, last = set(_intermediate(graph)), _last_reads(graph)
-    until: dict[Node, int] = {}  # host -> the last call that reads a tensor in its memory
+    intermediates, last = set(_intermediate(graph)), _last_reads(graph)
+    last_use: dict[Node, int] = {}  # host -> the last call that reads a tensor in its memory
     for n, node in enumerate(graph.calls):
-        if node not in inside:
+        if node not in intermediates:
             continue
-        over = node
-        if is_view(node) and node.inputs[0] in inside:
-            over = host[node.inputs[0]]
+        owner = node
+        if is_view(node) and node.inputs[0] in intermediates:
+            owner = host[node.inputs[0]]
         elif in_place:
             memories = [host.get(source) for source in node.inputs]
             for source, memory in zip(node.inputs, memories, strict=True):
-                free = memory is not None and until[memory] == n and memories.count(memory) == 1
+                free = memory is not None and last_use[memory] == n and memories.count(memory) == 1
                 if memory is not None and free and _may_overwrite(node, source):
-                    over = memory
+                    owner = memory
                     break
-        host[node] = over
-        until[over] = max(until.get(over, 0), last[node])
+        host[node] = owner
+        last_use[owner] = max(last_use.get(owner, 0), last[node])
     return host
 
 
@@ -134,7 +134,7 @@ def is_view(node: Node) -> bool:
 
     All plans put its result into the memory of its input if both tensors are in the plan.
     """
-    return node.op == KERNEL and all(each.op in VIEWS for each in node.body.calls)
+    return node.op == KERNEL and all(call.op in VIEWS for call in node.body.calls)
 
 
 def _may_overwrite(node: Node, source: Node) -> bool:
@@ -147,11 +147,11 @@ def _may_overwrite(node: Node, source: Node) -> bool:
         return False
     leaf = node.body.inputs[node.inputs.index(source)]
     depend = {leaf}
-    for each in node.body.calls:
-        if not depend.isdisjoint(each.inputs):
-            if OPERATORS[each.op].fusion > Fusion.BROADCAST or each.type.shape != leaf.type.shape:
+    for call in node.body.calls:
+        if not depend.isdisjoint(call.inputs):
+            if OPERATORS[call.op].fusion > Fusion.BROADCAST or call.type.shape != leaf.type.shape:
                 return False
-            depend.add(each)
+            depend.add(call)
     return True
 
 
@@ -173,9 +173,9 @@ def _lives(graph: Graph, host: Mapping[Node, Node]) -> dict[Node, Life]:
     """Return the life of each tensor that has its own memory, with all tensors in that memory."""
     number, last = {node: n for n, node in enumerate(graph.calls)}, _last_reads(graph)
     lives: dict[Node, Life] = {}
-    for node, over in host.items():
-        end = max(last[node], lives[over].last if over in lives else 0)
-        lives[over] = Life(number[over], end, rounded(over.type.bytes))
+    for node, owner in host.items():
+        end = max(last[node], lives[owner].last if owner in lives else 0)
+        lives[owner] = Life(number[owner], end, rounded(owner.type.bytes))
     return lives
 
 

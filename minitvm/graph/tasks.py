@@ -65,7 +65,7 @@ class Tasks:
     __repr__ = brief
 
     def tasks(self) -> tuple[GraphTask, ...]:
-        """Return all kernels, for autotvm.task.extract_from_program."""
+        """Return the task of each kernel; autotvm.task.extract_from_program calls this."""
         return self.all
 
     def __iter__(self) -> Iterator[GraphTask]:

@@ -166,19 +166,19 @@ def tune(
     )
     tuned = Tuned(kernels, to, outcome, untuned)
     faster, clearly_faster = list[Choice](), list[Choice]()
-    for (kernel, others, _), one in zip(tunable, outcome.outcomes, strict=True):
-        gain = one.compared
-        if one.found and gain is not None and gain.middle > 1:
-            faster.append(_choice(kernel.body, others, one))
+    for (kernel, others, _), task_outcome in zip(tunable, outcome.outcomes, strict=True):
+        gain = task_outcome.compared
+        if task_outcome.found and gain is not None and gain.middle > 1:
+            faster.append(_choice(kernel.body, others, task_outcome))
             clearly_faster += faster[-1:] if gain.is_faster and gain.middle >= ALONE else []
-    alone = replace(tuned, selected=tuple(clearly_faster))
+    without_network = replace(tuned, selected=tuple(clearly_faster))
     known = all(n.op != PARAM or n.name in graph.params for n in graph.nodes)
     if not faster or not known or outcome.ended == "stopped":
-        return alone
+        return without_network
     try:
         return _compared(tuned, graph, faster, winograd)
     except (KeyboardInterrupt, BuildError):  # the search is done, and must not be lost
-        return alone
+        return without_network
 
 
 def task_of(kernel: GraphTask, others: Sequence[Graph] = ()) -> Task:
@@ -209,16 +209,20 @@ def _compared(tuned: Tuned, graph: Graph, faster: Iterable[Choice], winograd: bo
     bodies = [kernel.body for kernel in tuned.tasks]
 
     def measured(choices: Iterable[Choice]) -> tuple[Tuned, Comparison]:
-        now = replace(tuned, selected=tuple(choices))
-        module = compile(graph, tuned.target, winograd=winograd, pick=now.pick, passes=now.passes)
+        candidate = replace(tuned, selected=tuple(choices))
+        module = compile(
+            graph, tuned.target, winograd=winograd, pick=candidate.pick, passes=candidate.passes
+        )
         comparison = compare(default, module, bodies)
-        return replace(now, comparison=comparison), comparison
+        return replace(candidate, comparison=comparison), comparison
 
-    now, times = measured(faster)
-    selected = [choice for choice in now.selected if times.is_faster(choice.body)]
-    if 0 < len(selected) < len(now.selected):
-        now, times = measured(selected)
-    return now if selected and times.tuned < times.default else replace(now, selected=())
+    candidate, times = measured(faster)
+    selected = [choice for choice in candidate.selected if times.is_faster(choice.body)]
+    if 0 < len(selected) < len(candidate.selected):
+        candidate, times = measured(selected)
+    return (
+        candidate if selected and times.tuned < times.default else replace(candidate, selected=())
+    )
 
 
 def _dag(body: Graph) -> auto_scheduler.ComputeDAG:

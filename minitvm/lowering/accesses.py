@@ -120,10 +120,10 @@ class _Recorder:
             case tir.If(cond, body, orelse, likely):
                 writes = [*self._reads(cond), *self._work(cond)]
                 self.line += 1
-                then = self.stmt(body)
+                then_branch = self.stmt(body)
                 self.line += orelse is not None
-                other = None if orelse is None else self.stmt(orelse)
-                return tir.seq(*writes, tir.If(cond, then, other, likely))
+                else_branch = None if orelse is None else self.stmt(orelse)
+                return tir.seq(*writes, tir.If(cond, then_branch, else_branch, likely))
             case tir.Evaluate(value):
                 writes = [*self._reads(value), *self._work(value)]
                 self.line += 1
@@ -172,10 +172,12 @@ class _Recorder:
                 "what it reads and writes through its pointers is not known",
                 "record a schedule without tensorize, of a definition without such calls",
             )
-        inside = [w for c in tir.children(e) if isinstance(c, tir.Expr) for w in self._reads(c)]
+        reads_of_parts = [
+            w for c in tir.children(e) if isinstance(c, tir.Expr) for w in self._reads(c)
+        ]
         if isinstance(e, tir.Load):
-            inside += self._access(e.buffer, e.indices, False)
-        return inside
+            reads_of_parts += self._access(e.buffer, e.indices, False)
+        return reads_of_parts
 
     def _arms(self, e: tir.IfThenElse) -> list[tir.Stmt]:
         """Return statements that record what the chosen arm of `e` reads and computes."""

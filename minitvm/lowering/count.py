@@ -47,16 +47,16 @@ def runs(s: tir.Stmt) -> list[GuardedStore]:
 def _runs(
     s: tir.Stmt, around: tuple[Around, ...], conditions: Conditions, guards: Conditions
 ) -> Iterator[GuardedStore]:
-    waiting = [(s, around)]
-    while waiting:
-        s, around = waiting.pop()
+    stack = [(s, around)]
+    while stack:
+        s, around = stack.pop()
         match s:
             case tir.Store():
                 yield GuardedStore(s, around, conditions, guards)
             case tir.Seq(parts):
-                waiting += [(part, around) for part in reversed(parts)]
+                stack += [(part, around) for part in reversed(parts)]
             case tir.Allocate(_, body) | tir.Pragma(_, _, body):
-                waiting.append((body, (*around, s)))
+                stack.append((body, (*around, s)))
             case tir.For(body=body):
                 yield from _runs(body, (*around, s), conditions, guards)
             case tir.If(cond, body, orelse, likely):
@@ -114,8 +114,8 @@ def work(e: tir.Index) -> int:
     counts = (isinstance(e, tir.Binary) and e.op in ARITHMETIC) or (
         isinstance(e, tir.Call) and e.name in tir.INTRINSICS
     )
-    inside = [e.cond] if isinstance(e, tir.IfThenElse) else tir.children(e)
-    return counts + sum(work(c) for c in inside if isinstance(c, tir.Expr))
+    parts = [e.cond] if isinstance(e, tir.IfThenElse) else tir.children(e)
+    return counts + sum(work(c) for c in parts if isinstance(c, tir.Expr))
 
 
 def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int], list[tir.Expr]]:
@@ -168,10 +168,10 @@ def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
     groups: list[tuple[set[tir.Var], list[tir.Expr]]] = []
     for c in exprs:
         variables = set(tir.variables(c))
-        joined = [g for g in groups if g[0] & variables]
+        touching = [g for g in groups if g[0] & variables]
         others = [g for g in groups if not g[0] & variables]
-        joined_variables = variables.union(*(g[0] for g in joined))
-        members = [e for g in joined for e in g[1]] + [c]
+        joined_variables = variables.union(*(g[0] for g in touching))
+        members = [e for g in touching for e in g[1]] + [c]
         groups = [*others, (joined_variables, members)]
     return [members for _, members in groups]
 

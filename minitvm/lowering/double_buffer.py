@@ -43,38 +43,40 @@ def _forget(s: tir.Stmt) -> tir.Stmt:
 
 def _doubled(loop: tir.For) -> tir.Stmt:
     """Double every buffer that is filled directly inside the loop."""
-    fill, around = next(_fills(loop.body, ()), (None, ()))
+    fill, allocated = next(_fills(loop.body, ()), (None, ()))
     if fill is None:
         return loop
     stored = {id(b) for b in written(fill.body)}
-    filled = [b for b in around if id(b) in stored]
+    filled_buffers = [b for b in allocated if id(b) in stored]
     rest = _without(loop.body, fill, tir.NOTHING)
-    if not filled or not all(tir.free_of(tir.elements(b), (loop.var,)) for b in filled):
+    if not filled_buffers or not all(
+        tir.free_of(tir.elements(b), (loop.var,)) for b in filled_buffers
+    ):
         return _doubled(replace(loop, body=_without(loop.body, fill, fill.body)))
-    _check_independent(loop, fill, filled[0], rest)
+    _check_independent(loop, fill, filled_buffers[0], rest)
     if (size := 2 * operations(fill.body)) > tir.LARGEST:
         raise LoweringError(
-            f"double_buffer of {filled[0].name}",
+            f"double_buffer of {filled_buffers[0].name}",
             f"the code that fills it would be written twice, which makes {size} operations; "
             f"at most {tir.LARGEST} can be compiled",
             "double_buffer fewer of the stages that are nested in each other",
         )
-    halves = {b: stacked(b, 2) for b in filled}
+    halves = {b: stacked(b, 2) for b in filled_buffers}
     first = use_copy(tir.substitute(fill.body, {loop.var: 0}), halves, 0)
     later = tir.add(loop.var, 1)
-    following = tir.substitute(fill.body, {loop.var: later})
-    ahead = tir.If(
+    next_fill = tir.substitute(fill.body, {loop.var: later})
+    guarded_fill = tir.If(
         tir.compare("<", later, loop.extent),
-        use_copy(following, halves, tir.floormod(later, 2)),
+        use_copy(next_fill, halves, tir.floormod(later, 2)),
     )
-    body = _map_spine(loop.body, lambda s: _unallocated(s, filled))
-    now = tir.floormod(loop.var, 2)
-    body = _map_spine(body, lambda s: s if s is fill else _leaf(s, halves, now))
-    inner = _doubled(replace(loop, body=_without(body, fill, ahead)))
+    body = _map_spine(loop.body, lambda s: _unallocated(s, filled_buffers))
+    current_half = tir.floormod(loop.var, 2)
+    body = _map_spine(body, lambda s: s if s is fill else _leaf(s, halves, current_half))
+    inner = _doubled(replace(loop, body=_without(body, fill, guarded_fill)))
     # the loop may have a symbolic extent of 0; rewrite folds the guard if possible
-    guarded = tir.rewrite(tir.If(tir.compare("<", 0, loop.extent), first))
-    body = tir.seq(guarded, inner)
-    for b in reversed(filled):
+    first_fill = tir.rewrite(tir.If(tir.compare("<", 0, loop.extent), first))
+    body = tir.seq(first_fill, inner)
+    for b in reversed(filled_buffers):
         body = tir.Allocate(halves[b], body)
     return body
 

@@ -69,15 +69,15 @@ def _sum(operations: int, parts: list[Size]) -> Size:
 
 def _inner_first(e: tir.Expr) -> Iterator[tir.Expr]:
     """Yield every node of `e` once, children before parents, without recursion."""
-    done: set[int] = set()
+    done_ids: set[int] = set()
     stack: list[tir.Expr] = [e]
     while stack:
         n = stack[-1]
-        todo = [c for c in tir.children(n) if isinstance(c, tir.Expr) and id(c) not in done]
+        todo = [c for c in tir.children(n) if isinstance(c, tir.Expr) and id(c) not in done_ids]
         if todo:
             stack += todo
             continue
         stack.pop()
-        if id(n) not in done:
-            done.add(id(n))
+        if id(n) not in done_ids:
+            done_ids.add(id(n))
             yield n

@@ -69,8 +69,8 @@ def _extern(context: LoweringContext, op: tensor.ExternOp) -> tir.Stmt:
     def window(t: tensor.Tensor) -> OperandView:
         return OperandView(context.buffers[t], lambda at: context.place(t, at))
 
-    named = zip((*op.in_buffers, *op.out_buffers), (*op.inputs, *outputs), strict=True)
-    return instantiate(op.body, {b: window(t) for b, t in named}, f"extern {op.name}")
+    pairs = zip((*op.in_buffers, *op.out_buffers), (*op.inputs, *outputs), strict=True)
+    return instantiate(op.body, {b: window(t) for b, t in pairs}, f"extern {op.name}")
 
 
 def _scan(context: LoweringContext, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
@@ -115,29 +115,29 @@ class _Loops:
         Each guard is placed as far out as its variables allow, but never around an attached stage:
         attached stages have their own guards, and on a GPU their barriers must not be conditional.
         """
-        waiting = list(guards)
+        open_guards = list(guards)
         for a in reversed(leaves):
-            var, attached = self.domain.loops.get(a), self.attached(a)
+            var, producers = self.domain.loops.get(a), self.attached(a)
             variables = () if var is None else (var,)
-            ready = [g for g in waiting if attached or not tir.free_of(g, variables)]
-            body = _guarded(ready, body)
-            waiting = [g for g in waiting if not any(g is r for r in ready)]
-            for producer in reversed(attached):
+            ready_guards = [g for g in open_guards if producers or not tir.free_of(g, variables)]
+            body = _guarded(ready_guards, body)
+            open_guards = [g for g in open_guards if not any(g is r for r in ready_guards)]
+            for producer in reversed(producers):
                 body = _realize(self.context, producer, body)
             for s in reversed(self.context.state.stages):
                 # stages that are allocated in this loop, but computed in a loop inside it
                 if s.store is not None and s.store.stage == self.stage.name and s.store.axis is a:
                     body = _memory(self.context, s.op, body)
             body = self.loop(a, var, body)
-        return _guarded(waiting, body)
+        return _guarded(open_guards, body)
 
     def loop(self, a: tensor.Axis, var: tir.Var | None, body: tir.Stmt) -> tir.Stmt:
         """Return `body` in the loop over `a`, which has no variable if it has one iteration."""
         note, extent = self.stage.note(a), self.domain.extents[a]
-        around = enclosing_loops(self.context.state, self.stage.name)
-        threads = {host.note(b).thread for host, b in around}
-        alone = var is None and note.thread in threads  # each thread computes its own part
-        reasons = about_extent(self.stage, a, extent, alone)
+        outer_loops = enclosing_loops(self.context.state, self.stage.name)
+        threads = {host.note(b).thread for host, b in outer_loops}
+        is_private = var is None and note.thread in threads  # each thread computes its own part
+        reasons = about_extent(self.stage, a, extent, is_private)
         raise_first(LoweringError, f"{note.kind} of {a.name!r} in {self.stage.name}", reasons)
         if var is not None:
             body = tir.For(var, extent, body, note.kind, note.thread)
@@ -209,10 +209,10 @@ class _ComputeNest(_Loops):
         """
         stage, domain, outer = self.stage, self.domain, self.stage.leaves[:depth]
         for a in stage.leaves[depth:]:
-            if attached := self.attached(a):
+            if producers := self.attached(a):
                 raise LoweringError(
                     f"tensorize of {stage.leaves[depth].name!r} in {stage.name}",
-                    f"{attached[0].name} is computed in loop {a.name!r}, which the intrinsic "
+                    f"{producers[0].name} is computed in loop {a.name!r}, which the intrinsic "
                     "replaces",
                     f"compute it at a loop outside of {stage.leaves[depth].name!r}",
                 )
@@ -281,8 +281,8 @@ class _ComputeNest(_Loops):
         ):
             domain, leaves = init_domain(self.stage, self.op, domain, leaves)
             guards = domain.conditions
-        needed = {v for a in self.op.axis for v in tir.variables(domain.values[a])}
-        fresh = _new_variables(domain, [a for a in leaves if domain.loops.get(a) in needed])
+        needed_vars = {v for a in self.op.axis for v in tir.variables(domain.values[a])}
+        fresh = _new_variables(domain, [a for a in leaves if domain.loops.get(a) in needed_vars])
         values = {a: tir.substitute(v, fresh) for a, v in domain.values.items()}
         starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
         return self.swept(domain, guards, leaves, fresh, self.stores(starts, values))
@@ -292,11 +292,11 @@ class _ComputeNest(_Loops):
 
         Several results are stored through temporaries, because each may be read by the others.
         """
-        read, values = self.context.read, self.domain.values
+        read_expr, values = self.context.read, self.domain.values
         at = tuple(values[a] for a in self.op.axis)
         targets = [self.target(i, at) for i in range(len(self.op.body))]
         old = tuple(tir.Load(b, i, b.dtype) for b, i in targets)
-        new = r.reducer.combine(old, tuple(read(s, values) for s in r.sources))
+        new = r.reducer.combine(old, tuple(read_expr(s, values) for s in r.sources))
         if len(targets) == 1:
             body: tir.Stmt = tir.Store(*targets[0], new[0])
         else:
@@ -304,13 +304,13 @@ class _ComputeNest(_Loops):
             body = tir.seq(
                 *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),
                 *(
-                    tir.Store(*to, tir.Load(t, (), t.dtype))
-                    for to, t in zip(targets, temps, strict=True)
+                    tir.Store(*target, tir.Load(t, (), t.dtype))
+                    for target, t in zip(targets, temps, strict=True)
                 ),
             )
             for t in reversed(temps):
                 body = tir.Allocate(t, body)
-        where = read(r.where, values)
+        where = read_expr(r.where, values)
         return (
             body if where is tir.TRUE else tir.If(where, body, likely=bool(tensor.facts_of(where)))
         )

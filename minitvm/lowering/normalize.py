@@ -21,7 +21,7 @@ def normalize(state: schedule.State) -> schedule.State:
     schedule.refuse_pending(state)
     if not any(isinstance(s.attach, schedule.Inline) for s in state.stages):
         return state
-    inlined: dict[tensor.Tensor, InlinedFormula] = {}
+    inlined_formulas: dict[tensor.Tensor, InlinedFormula] = {}
     renamed: dict[tensor.Tensor, tensor.Tensor] = {}
     stages: list[schedule.Stage] = []
     for s in state.stages:
@@ -29,11 +29,11 @@ def normalize(state: schedule.State) -> schedule.State:
         if isinstance(op, tensor.ExternOp | tensor.ScanOp):
             new = schedule.reread(op, renamed)
         elif isinstance(op, tensor.ComputeOp):
-            sizes = _sizes(s, op, inlined)
-            new = _read_through(op, inlined, renamed)
+            sizes = _sizes(s, op, inlined_formulas)
+            new = _read_through(op, inlined_formulas, renamed)
             if isinstance(s.attach, schedule.Inline):
                 for i, (body, size) in enumerate(zip(new.body, sizes, strict=True)):
-                    inlined[tensor.tensor_of(op, i)] = InlinedFormula(new.axis, body, size)
+                    inlined_formulas[tensor.tensor_of(op, i)] = InlinedFormula(new.axis, body, size)
                 continue
         if new is not op:
             for i in range(len(op.dtypes)):
@@ -52,9 +52,9 @@ def _sizes(
     """
     sizes = [size_after(e, inlined) for e in op.body]
     largest = max(size.operations for size in sizes)
-    read = [t for t in op.input_tensors if t in inlined]
-    if read and largest > tir.LARGEST:
-        worst = max(read, key=lambda t: inlined[t].size.operations)
+    inlined_inputs = [t for t in op.input_tensors if t in inlined]
+    if inlined_inputs and largest > tir.LARGEST:
+        worst = max(inlined_inputs, key=lambda t: inlined[t].size.operations)
         raise LoweringError(
             f"compute_inline of {worst.name}",
             f"the formula of {stage.name}, which reads it, would have {largest} operations "

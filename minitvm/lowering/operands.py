@@ -39,10 +39,10 @@ def instantiate(
     values: dict[tir.Var, tir.Index] = {}
     layouts: dict[tir.Buffer, _Layout] = {b: _Layout(b, v, what) for b, v in operands.items()}
     # a call that gets the address of a buffer relies on its layout
-    pointed = {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
+    pointed_buffers = {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
     for b, layout in layouts.items():
-        layout.learn(values, b in pointed)
-    # by id: a new load, and the layout of the declared buffer that it replaces
+        layout.learn(values, b in pointed_buffers)
+    # id of a new load -> (that load, kept so that its id stays unique; the layout it came from)
     origins: dict[int, tuple[tir.Load, _Layout]] = {}
 
     def on_expr(e: Any) -> Any:

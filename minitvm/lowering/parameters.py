@@ -40,9 +40,9 @@ def check_complete(
         if s.is_output
         or (isinstance(s.op, tensor.PlaceholderOp) and tensor.tensor_of(s.op, 0) not in states)
     ]
-    needed = [tensor.tensor_of(op, i) for op in ops for i in range(len(op.dtypes))]
+    needed_tensors = [tensor.tensor_of(op, i) for op in ops for i in range(len(op.dtypes))]
     missing = [op.output(0).name for op in ops if not any(g.op is op for g in buffers)]
-    fix = f"args = [{', '.join(t.name for t in needed)}]"
+    fix = f"args = [{', '.join(t.name for t in needed_tensors)}]"
     if missing:
         why = "all inputs and outputs of the schedule are arguments"
         raise ArgumentError(f"args: {', '.join(missing)} missing", why, fix)
@@ -50,7 +50,7 @@ def check_complete(
         if t in states:
             why = "it is the state of a scan, which is stored in the result of that scan"
             raise ArgumentError(f"argument {t.name}", why, fix)
-        if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
+        if t not in needed_tensors and not isinstance(t.op, tensor.PlaceholderOp):
             raise ArgumentError(
                 f"argument {t.name}",
                 "it is an intermediate result, which is not necessarily stored as a whole",
@@ -77,7 +77,7 @@ def needs(state: schedule.State) -> tuple[tir.Index, ...]:
     conditions: list[tir.Index] = []
     for n in (*reads, *splits):
         if not tir.prove_nonnegative(n) and not any(
-            tir.prove_equal(n, other) for other in conditions
+            tir.prove_equal(n, condition) for condition in conditions
         ):
             conditions.append(n)
     return tuple(conditions)

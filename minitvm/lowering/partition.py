@@ -89,8 +89,8 @@ class _Split:
         rest = loop.body
         if tir.prove_equal(tir.sub(loop.extent, tir.sub(stop, first)), 1):  # its conditions fold
             rest = tir.substitute(rest, {loop.var: stop if first == 0 else 0})
-        inside = tir.all_of(tir.compare("<=", first, loop.var), tir.compare("<", loop.var, stop))
-        body = rule(sure) if inside is tir.TRUE else tir.If(inside, rule(sure), rule(rest))
+        in_range = tir.all_of(tir.compare("<=", first, loop.var), tir.compare("<", loop.var, stop))
+        body = rule(sure) if in_range is tir.TRUE else tir.If(in_range, rule(sure), rule(rest))
         return tir.For(loop.var, loop.extent, body, loop.kind, loop.thread)
 
 
@@ -119,12 +119,12 @@ def _split(s: tir.For) -> _Split | None:
 def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
     """Return the comparisons in those guards that are inside a loop of `s`."""
     comparisons: dict[int, tir.Expr] = {}
-    waiting = [(s, False)]  # statements, and whether they are inside a loop of `s`
-    while waiting:
-        s, looped = waiting.pop()
-        for guard in _guards(s) if looped else ():
+    stack = [(s, False)]  # statements, and whether they are inside a loop of `s`
+    while stack:
+        s, in_loop = stack.pop()
+        for guard in _guards(s) if in_loop else ():
             comparisons.update((id(c), c) for c in tir.walk(guard) if isinstance(c, tir.Compare))
-        waiting += [(part, looped or isinstance(s, tir.For)) for part in reversed(tir.inner(s))]
+        stack += [(part, in_loop or isinstance(s, tir.For)) for part in reversed(tir.inner(s))]
     return list(comparisons.values())
 
 
@@ -179,7 +179,7 @@ def _certain_below(loop: tir.For) -> tuple[int, tir.Index, set[int]]:
 
     The guard i*4 + j < n, with j in 0..3, is always true in the first n // 4 iterations.
     """
-    inside = [n.var for n in tir.every(loop.body) if isinstance(n, tir.For)]
+    inner_vars = [n.var for n in tir.every(loop.body) if isinstance(n, tir.For)]
     stop: tir.Index = loop.extent
     certain: set[int] = set()
     for g in _inner_guards(loop.body):
@@ -189,8 +189,10 @@ def _certain_below(loop: tir.For) -> tuple[int, tir.Index, set[int]]:
         rest = tir.linear((t for t in terms if t[0] is not loop.var), const)
         if c >= 0 or not tir.free_of(rest, (loop.var,)):
             continue
-        least = sweep(rest, [v for v in tir.variables(rest) if not any(v is i for i in inside)])[0]
-        if tir.free_of(least, inside):
+        least = sweep(
+            rest, [v for v in tir.variables(rest) if not any(v is i for i in inner_vars)]
+        )[0]
+        if tir.free_of(least, inner_vars):
             stop = _less(tir.maximum(0, tir.add(tir.floordiv(least, -c), 1)), stop)
             certain.add(id(g))
     return 0, stop, certain

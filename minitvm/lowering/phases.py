@@ -46,8 +46,8 @@ def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
     )
     flat = names.index("flatten")
     end = len(names) - (names[-1] == "tidy")
-    unrolled = names.index("unroll") + 1 if "unroll" in names else end
-    at = (flat, flat + 1, unrolled, len(names))[phase]
+    unroll_end = names.index("unroll") + 1 if "unroll" in names else end
+    at = (flat, flat + 1, unroll_end, len(names))[phase]
     return (*passes[:at], f, *passes[at:])
 
 

@@ -95,8 +95,8 @@ def _passed(run: Pass, func: tir.PrimFunc) -> tir.PrimFunc:
     """Return `func` after running one pass on it and on func.prepack."""
     prepack = None if func.prepack is None else _passed(run, func.prepack)
     body = run_pass(run, func.body)
-    same = body is func.body and prepack is func.prepack
-    return func if same else replace(func, body=body, prepack=prepack)
+    unchanged = body is func.body and prepack is func.prepack
+    return func if unchanged else replace(func, body=body, prepack=prepack)
 
 
 def _report(

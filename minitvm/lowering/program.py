@@ -47,9 +47,9 @@ def first_program(
 def _with_loops(func: tir.PrimFunc, context: LoweringContext, prepack: bool) -> tir.PrimFunc:
     """Return `func` with the loops of all stages; with `prepack`, some are in func.prepack."""
     prepacked, main = prepack_stages(context) if prepack else ([], [])
-    read = {t for s in main for t in schedule.inputs(s)}
+    tensors_read = {t for s in main for t in schedule.inputs(s)}
     results = [tensor.tensor_of(s.op, i) for s in prepacked for i in range(len(s.op.dtypes))]
-    stored = [t for t in results if t in read]
+    stored = [t for t in results if t in tensors_read]
     if not stored:
         return replace(func, body=nest(context, context.state.stages))
     context = replace(context, not_allocated=context.not_allocated | {*stored})

@@ -25,10 +25,10 @@ def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
     Only buffers of the same scope, type and constant size share memory; never across a parallel
     loop (each thread needs its own copy), and never in "local" memory.
     """
-    sharing = _Sharing()
+    rewriter = _Sharing()
     for part in reversed(list(tir.every(s))):  # inner first, to avoid deep recursion
-        sharing.used(part, {})
-    return sharing.stmt(s, (), frozenset(), {})
+        rewriter.used(part, {})
+    return rewriter.stmt(s, (), frozenset(), {})
 
 
 def _key(b: tir.Buffer) -> tuple[object, ...] | None:
@@ -89,8 +89,10 @@ class _Sharing:
                 new = link if new is link.body else tir.Allocate(link.buffer, new)
             else:
                 parts = (*first, new)
-                same = len(parts) == len(link.body) and all(map(operator.is_, parts, link.body))
-                new = link if same else tir.seq(*parts)
+                unchanged = len(parts) == len(link.body) and all(
+                    map(operator.is_, parts, link.body)
+                )
+                new = link if unchanged else tir.seq(*parts)
         return new
 
     def first(
@@ -184,11 +186,11 @@ def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
     other statement of `first` may access `old` or `new`.
     """
     stores = [n for n in tir.walk(first) if isinstance(n, tir.Store)]
-    mine = [n for n in stores if n.buffer is new]
+    new_stores = [n for n in stores if n.buffer is new]
     loads = [n for n in tir.walk(first) if isinstance(n, tir.Load) and n.buffer is old]
-    if len(mine) != 1 or any(n.buffer is old for n in stores):
+    if len(new_stores) != 1 or any(n.buffer is old for n in stores):
         return False
-    store = mine[0]
+    store = new_stores[0]
     reads = [n for n in tir.walk(store.value) if isinstance(n, tir.Load) and n.buffer is old]
     return (
         len(reads) == len(loads)
@@ -204,8 +206,8 @@ def _loops_to(s: tir.Stmt, target: tir.Store) -> list[tir.For]:
     while s is not target:
         if isinstance(s, tir.For):
             loops.append(s)
-        inside = [c for c in tir.inner(s) if any(n is target for n in tir.walk(c))]
-        s = inside[0]
+        containing = [c for c in tir.inner(s) if any(n is target for n in tir.walk(c))]
+        s = containing[0]
     return loops
 
 

@@ -116,9 +116,9 @@ def _about_loops(
                 f"loop {a.name!r} inside it is marked {stage.note(a).kind}",
                 "the intrinsic replaces those loops: mark loops outside of it",
             )
-    mine = {id(domain.loops[a]): a.name for a in inner if a in domain.loops}
+    name_of_loop = {id(domain.loops[a]): a.name for a in inner if a in domain.loops}
     for g in domain.conditions:
-        names = [mine[id(v)] for v in tir.variables(g) if id(v) in mine]
+        names = [name_of_loop[id(v)] for v in tir.variables(g) if id(v) in name_of_loop]
         if names:
             yield (
                 f"the guard {tir.text(g)} depends on loop {', '.join(names)} inside it, "
@@ -142,11 +142,14 @@ def _values(
     values: dict[tensor.Axis, tir.Index] = {}
     starts: dict[tensor.Axis, tir.Index] = {}
     pairs = ((op.axis, intrin.op.axis), (op.reduce_axis, intrin.op.reduce_axis))
-    for mine, its in pairs:
-        if len(mine) < len(its):
-            why = f"the intrinsic has {len(its)} {its[0].kind} axes, {op.name} has {len(mine)}"
+    for axes, intrin_axes in pairs:
+        if len(axes) < len(intrin_axes):
+            kind, expected = intrin_axes[0].kind, len(intrin_axes)
+            why = f"the intrinsic has {expected} {kind} axes, {op.name} has {len(axes)}"
             raise LoweringError(what, why, "use another intrinsic")
-        for a, b in zip(mine, (*[None] * (len(mine) - len(its)), *its), strict=True):
+        for a, b in zip(
+            axes, (*[None] * (len(axes) - len(intrin_axes)), *intrin_axes), strict=True
+        ):
             starts[a], last = sweep(domain.values[a], fixed)
             extent, size = tir.add(tir.sub(last, starts[a]), 1), 1 if b is None else b.extent
             if not tir.prove_equal(extent, size):
@@ -215,22 +218,32 @@ def _matched(
 
     Raises LoweringError if the stage and the intrinsic have different formulas.
     """
-    mine, its = op.reduction, intrin.op.reduction
-    if (mine is None) != (its is None):
-        names = (op.name, intrin.op.name) if its is None else (intrin.op.name, op.name)
+    reduction, expected = op.reduction, intrin.op.reduction
+    if (reduction is None) != (expected is None):
+        names = (op.name, intrin.op.name) if expected is None else (intrin.op.name, op.name)
         raise LoweringError(what, f"{names[0]} is a reduction, and {names[1]} is not")
-    if mine is not None and (mine.init or mine.where is not tir.TRUE):
+    if reduction is not None and (reduction.init or reduction.where is not tir.TRUE):
         raise LoweringError(what, "its reduction has where= or init=, and no intrinsic has these")
-    provided = [tir.substitute(e, values) for e in (op.body if mine is None else mine.sources)]
-    pattern = list(intrin.op.body if its is None else its.sources)
+    provided = [
+        tir.substitute(e, values) for e in (op.body if reduction is None else reduction.sources)
+    ]
+    pattern = list(intrin.op.body if expected is None else expected.sources)
     try:
         parts = unify(provided, pattern, intrin.op)
-        if mine is not None and its is not None and mine.reducer is not its.reducer:
-            kinds = [e.dtype for e in mine.sources]
-            unify(_folding(mine.reducer, kinds), _folding(its.reducer, kinds), intrin.op)
+        if (
+            reduction is not None
+            and expected is not None
+            and reduction.reducer is not expected.reducer
+        ):
+            kinds = [e.dtype for e in reduction.sources]
+            unify(
+                _folding(reduction.reducer, kinds),
+                _folding(expected.reducer, kinds),
+                intrin.op,
+            )
         return parts
     except Difference as d:
-        names = ["" if r is None else f"{r.reducer.name} of " for r in (mine, its)]
+        names = ["" if r is None else f"{r.reducer.name} of " for r in (reduction, expected)]
         raise LoweringError(
             what,
             f"the formulas differ\n  {op.name} is {names[0]}{', '.join(map(tir.text, provided))}"
@@ -245,8 +258,8 @@ def _folding(r: tensor.Reducer, kinds: list[DType]) -> list[tir.Expr]:
 
     `kinds` are the types of the values. Two reducers are the same if these formulas are equal.
     """
-    accumulated, added = (
+    totals, terms = (
         tuple(tir.Load(tir.Buffer(f"{name}{n}", (), t), (), t) for n, t in enumerate(kinds))
         for name in ("x", "y")
     )
-    return [*r.combine(accumulated, added), *r.identity(tuple(kinds))]
+    return [*r.combine(totals, terms), *r.identity(tuple(kinds))]

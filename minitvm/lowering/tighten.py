@@ -41,8 +41,8 @@ def _range(cond: tir.Expr, var: tir.Var, extent: int) -> tuple[int, int, list[ti
     first, stop = 0, extent
     rest: list[tir.Expr] = []
     for c in conjuncts(cond):
-        alone = isinstance(c, tir.Compare) and all(v is var for v in tir.variables(c))
-        span = certain_iterations(c, var, extent) if alone else None
+        has_only_var = isinstance(c, tir.Compare) and all(v is var for v in tir.variables(c))
+        span = certain_iterations(c, var, extent) if has_only_var else None
         if span is None:
             rest.append(c)
         else:

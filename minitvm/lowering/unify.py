@@ -95,9 +95,9 @@ class _Matcher:
 
     def _load(self, e: tir.Load, p: tir.Load) -> None:
         """Record the index in e's tensor where the part begins that corresponds to p's tensor."""
-        mine, its = e.buffer, p.buffer
-        if not isinstance(mine, tensor.Tensor) or not isinstance(its, tensor.Tensor):
-            if mine.name != its.name or mine.dtype is not its.dtype:
+        buffer, parameter = e.buffer, p.buffer
+        if not isinstance(buffer, tensor.Tensor) or not isinstance(parameter, tensor.Tensor):
+            if buffer.name != parameter.name or buffer.dtype is not parameter.dtype:
                 raise Difference(e, p)
             return
         lead = len(e.indices) - len(p.indices)
@@ -107,6 +107,6 @@ class _Matcher:
         base = (*e.indices[:lead], *tail)
         if not all(tir.free_of(i, self.axes) for i in base):
             raise Difference(e, p)
-        known, start = self.parts.setdefault(its, (mine, base))
-        if known != mine or not all(map(tir.prove_equal, start, base)):
+        known, start = self.parts.setdefault(parameter, (buffer, base))
+        if known != buffer or not all(map(tir.prove_equal, start, base)):
             raise Difference(e, p)

@@ -23,6 +23,7 @@ def units(s: tir.Stmt) -> set[str]:
 
 
 def _prefix(s: tir.Stmt) -> str:
+    """Return the prefix in UNITS of the call that `s` makes, or ""."""
     match s:
         case tir.Evaluate(tir.Call(name)) if (prefix := name.partition(".")[0]) in UNITS:
             return prefix
@@ -36,8 +37,8 @@ def blocks(parts: tuple[tir.Stmt, ...]) -> Iterator[tuple[str, tuple[tir.Stmt, .
     A statement that no unit or several units run is yielded alone, with the unit "".
     """
     for name, group in groupby(parts, unit):
-        together = tuple(group)
+        stmts = tuple(group)
         if name:
-            yield name, together
+            yield name, stmts
         else:
-            yield from (("", (part,)) for part in together)
+            yield from (("", (part,)) for part in stmts)

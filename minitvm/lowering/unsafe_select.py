@@ -29,10 +29,12 @@ def _under(s: tir.Stmt, facts: tensor.Facts) -> tir.Stmt:
     match s:
         case tir.If(cond, body, orelse, likely):
             new = _under(body, facts + tensor.facts_of(cond))
-            other = None if orelse is None else _under(orelse, facts + tensor.facts_of(cond, False))
+            else_branch = (
+                None if orelse is None else _under(orelse, facts + tensor.facts_of(cond, False))
+            )
             c = expr(cond)
-            same = new is body and other is orelse and c is cond
-            return s if same else tir.If(c, new, other, likely)
+            unchanged = new is body and else_branch is orelse and c is cond
+            return s if unchanged else tir.If(c, new, else_branch, likely)
         case tir.Seq() | tir.Allocate():
             return tir.map_parts(s, lambda c: _under(c, facts))
         case tir.For() | tir.Pragma():

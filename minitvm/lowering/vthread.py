@@ -57,10 +57,10 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
             )
         shares = s.thread.startswith("vthread")
         allocated = (n.buffer for n in tir.every(s.body) if isinstance(n, tir.Allocate))
-        touched = _touched(s) if shares else {id(b) for b in allocated}
+        touched_ids = _touched(s) if shares else {id(b) for b in allocated}
         statements = max(1, code_size(s.body).statements)
-        few = s.extent < WRITTEN_OUT and s.extent * statements <= MAX_COPIES
-        return _Injector(s, touched, shares, few).stmt(s.body)
+        writes_out = s.extent < WRITTEN_OUT and s.extent * statements <= MAX_COPIES
+        return _Injector(s, touched_ids, shares, writes_out).stmt(s.body)
 
     return tir.rewrite(s, on_stmt)
 
@@ -86,28 +86,28 @@ def _differs(e: tir.Index, var: tir.Var, touched: set[int]) -> bool:
 
 def _touched(loop: tir.For) -> set[int]:
     """Return the ids of the buffers whose contents differ between the threads of `loop`."""
-    touched: set[int] = set()
+    ids: set[int] = set()
 
     def mark(s: tir.Stmt, inside: bool) -> None:
         match s:
             case tir.For(extent=e) | tir.If(cond=e):
-                inside = inside or _differs(e, loop.var, touched)
+                inside = inside or _differs(e, loop.var, ids)
             case tir.Store(buffer, indices, value):
-                if inside or any(_differs(e, loop.var, touched) for e in (*indices, value)):
-                    touched.add(id(buffer))
+                if inside or any(_differs(e, loop.var, ids) for e in (*indices, value)):
+                    ids.add(id(buffer))
             case tir.Evaluate(value):
-                if inside or _differs(value, loop.var, touched):
-                    touched.update(id(b) for b in written(s))
+                if inside or _differs(value, loop.var, ids):
+                    ids.update(id(b) for b in written(s))
             case _:
                 pass
         for part in tir.inner(s):
             mark(part, inside)
 
     before = -1
-    while len(touched) > before:  # results computed from touched buffers are touched
-        before = len(touched)
+    while len(ids) > before:  # results computed from touched buffers are touched
+        before = len(ids)
         mark(loop.body, False)
-    return touched
+    return ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +134,7 @@ class _Injector:
             return self.copies(s)
         match s:
             case tir.Seq(parts) if not self.shares:
-                return tir.seq(*(self.stmt(tir.seq(*together)) for _, together in blocks(parts)))
+                return tir.seq(*(self.stmt(tir.seq(*stmts)) for _, stmts in blocks(parts)))
             case tir.For(extent=e) | tir.If(cond=e) if _differs(e, self.loop.var, self.touched):
                 return self.copies(s)
             case tir.Allocate(buffer, body) if id(buffer) in self.touched:
@@ -143,8 +143,8 @@ class _Injector:
                 body = use_copy(body, {buffer: copies}, self.loop.var)
                 return tir.Allocate(copies, self.stmt(body))
             case tir.Store(buffer, indices, value):
-                mine = id(buffer) in self.touched or self.differs(*indices, value)
-                return self.copies(s) if mine else s
+                differs = id(buffer) in self.touched or self.differs(*indices, value)
+                return self.copies(s) if differs else s
             case tir.Evaluate(value):
                 return self.copies(s) if self.differs(value) else s
             case _:

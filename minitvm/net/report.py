@@ -85,16 +85,16 @@ def _roofline(net: Measured) -> str:
 def _passes(net: Measured) -> str:
     first = net.steps[0]
     rows = [
-        (name, calls, calls - before, moved / MEGA, (moved - moved_before) / MEGA)
-        for (_, before, moved_before), (name, calls, moved) in pairwise([first, *net.steps])
+        (name, calls, calls - before, bytes_moved / MEGA, (bytes_moved - bytes_before) / MEGA)
+        for (_, before, bytes_before), (name, calls, bytes_moved) in pairwise([first, *net.steps])
     ]
     return viz.table(rows, ("after", "calls", "change", "MB read and written", "change"))
 
 
 def _memory(net: Measured) -> Iterable[str]:
     """List the bytes of each memory plan, and draw the plans unless there are too many calls."""
-    naive = max(1, net.memory["naive"])
-    rows = [(PLANS[k], n / MEGA, f"{n / naive:.1%}") for k, n in net.memory.items()]
+    naive_bytes = max(1, net.memory["naive"])
+    rows = [(PLANS[k], n / MEGA, f"{n / naive_bytes:.1%}") for k, n in net.memory.items()]
     yield viz.table(rows, ("plan", "MB", "of the first"))
     if len(net.fused.calls) <= viz.MemoryPlan.most_calls:
         yield viz.MemoryPlan(net.fused).svg()

@@ -105,9 +105,11 @@ class AcceleratorFunction(Function):
         if config is None:
             return self.config
         check_kind("config", config, accel.Config, fix="vta.vta_pynq")
-        built, other = _blocks(self.config), _blocks(config)
-        if built != other:
-            sizes = ", ".join(f"{k}={n}, not {other[k]}" for k, n in built.items() if n != other[k])
+        built, other_blocks = _blocks(self.config), _blocks(config)
+        if built != other_blocks:
+            sizes = ", ".join(
+                f"{k}={n}, not {other_blocks[k]}" for k, n in built.items() if n != other_blocks[k]
+            )
             why = f"it is built for {self.config.name}: {sizes}"
             fix = f"with vta.Environment({config.name}): lower and build it again"
             raise ArgumentError(f"{self.name} on {config.name}", why, fix)

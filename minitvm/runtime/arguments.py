@@ -36,11 +36,11 @@ class Arguments:
             names = ", ".join(p.name for p in params)
             why = f"takes {len(params)} arguments, {len(args)} given"
             raise ArgumentError(f"{self._func.name}({names})", why)
-        ready = [
+        checked_args = [
             a if type(a) is np.ndarray or not isinstance(p, tir.Buffer) else as_array(p.name, a)
             for p, a in zip(params, args, strict=True)
         ]
-        for p, a, fixed in zip(params, ready, self._fixed, strict=True):
+        for p, a, fixed in zip(params, checked_args, self._fixed, strict=True):
             if isinstance(p, tir.Buffer):
                 if fixed is None or a.shape != fixed[0] or a.dtype != fixed[1]:
                     self._check_kind(p, a, fixed)
@@ -55,21 +55,21 @@ class Arguments:
                 why = f"is {a}, which does not fit in 64 bits"
                 _refuse(self._func.name, p, why, "a smaller int")
         for n in self._outputs:
-            self._check_output(n, ready)
+            self._check_output(n, checked_args)
         if not self._symbolic:
-            return ready
-        sizes = tir.sizes_of(self._func, tuple(ready))
+            return checked_args
+        sizes = tir.sizes_of(self._func, tuple(checked_args))
         tir.check_symbolic_buffers(self._func, self._temporary, sizes)
-        pairs = zip(self._func.params, ready, strict=True)
+        pairs = zip(self._func.params, checked_args, strict=True)
         plain = [a if isinstance(p, tir.Buffer) else int(a) for p, a in pairs]  # also numpy.int64
         return [*plain, *(sizes[v] for v in self._func.sizes)]
 
     def _check_output(self, n: int, ready: list[Any]) -> None:
-        out, p = ready[n], self._func.params[n]
-        if not out.flags.writeable:
+        output, p = ready[n], self._func.params[n]
+        if not output.flags.writeable:
             self._unfit(p, "is an output, but read-only", "")
-        for q, other in zip(self._func.params, ready, strict=True):
-            if q is not p and isinstance(q, tir.Buffer) and np.may_share_memory(out, other):
+        for q, argument in zip(self._func.params, ready, strict=True):
+            if q is not p and isinstance(q, tir.Buffer) and np.may_share_memory(output, argument):
                 why = f"is an output, but shares memory with {q.name}"
                 _refuse(self._func.name, p, why, "separate arrays")
 

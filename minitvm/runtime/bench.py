@@ -194,7 +194,10 @@ class Bench:
         return values
 
     def _spoil(self) -> None:
-        """Overwrite the outputs with wrong elements, to erase the previous program's results."""
+        """Erase the previous program's results: fill the outputs with wrong elements.
+
+        Outputs that a program expects to be zero at its start are filled with 0.
+        """
         for n, (parameter, a) in enumerate(zip(self._wanted, self._outputs, strict=True)):
             if parameter.kind == "zeros":
                 a.fill(0)
@@ -308,9 +311,9 @@ def _bound(
 
 def _failed() -> Outcome:
     """Return the outcome of a program that failed: a Python exception, or too little memory."""
-    raised = failure()
-    if raised is not None:
-        return Outcome(error="exit", detail=f"{type(raised).__name__}: {raised}")
+    error = failure()
+    if error is not None:
+        return Outcome(error="exit", detail=f"{type(error).__name__}: {error}")
     return Outcome(error="memory", detail="a temporary array cannot be allocated")
 
 

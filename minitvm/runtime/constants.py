@@ -41,8 +41,10 @@ def bound(
     Raises ArgumentError unless `constants` has a fitting array for each constant.
     """
     raise_first(ArgumentError, f"bind of {func.name}", _about_names(func, constants))
-    only = replace(func, params=func.constants, outputs=(), sizes=(), needs=(), prepack=None)
-    arrays = Arguments(only).checked(tuple(constants[b.name] for b in func.constants))
+    constants_func = replace(
+        func, params=func.constants, outputs=(), sizes=(), needs=(), prepack=None
+    )
+    arrays = Arguments(constants_func).checked(tuple(constants[b.name] for b in func.constants))
     fixed = {id(b): a for b, a in zip(func.constants, arrays, strict=True)}
     packed = [] if prepack is None else pack_constants(func, prepack, arrays)
     left = tuple(p for p in func.params if id(p) not in fixed)

@@ -19,7 +19,6 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -204,9 +203,11 @@ def _package(header: dict[str, Json], code: bytes, what: str) -> Package:
 
 
 def _version() -> str:
+    from importlib import metadata  # imports the e-mail package: 12 ms
+
     try:
-        return version("minitvm")
-    except PackageNotFoundError:  # minitvm runs from a folder, without being installed
+        return metadata.version("minitvm")
+    except metadata.PackageNotFoundError:  # minitvm runs from a folder, without being installed
         return "unknown"
 
 
@@ -255,9 +256,12 @@ def machine_for(target: Target) -> dict[str, Json]:
 
 def check_machine(needs: Mapping[str, Json], what: str) -> None:
     """Raise BuildError, beginning with `what`, unless code with these `needs` can run here."""
-    needed, machine = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
-    if needed != machine:
-        why = f"it is machine code for {' on '.join(needed)}, and this is {' on '.join(machine)}"
+    origin, machine = (
+        (needs["system"], needs["machine"]),
+        (platform.system(), platform.machine()),
+    )
+    if origin != machine:
+        why = f"it is machine code for {' on '.join(origin)}, and this is {' on '.join(machine)}"
         raise BuildError(what, why, AGAIN)
     if needs["cpu"] and needs["cpu"] != host().cpu:
         why = f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}"

@@ -185,8 +185,8 @@ def to_sass(
     compiled: list[CompiledKernel] = []
     with tempfile.TemporaryDirectory() as folder:
         text, code = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        for kernel, each in zip(kernels, ptx, strict=True):
-            text.write_text(each, encoding="utf-8")
+        for kernel, kernel_ptx in zip(kernels, ptx, strict=True):
+            text.write_text(kernel_ptx, encoding="utf-8")
             options = "-v", f"-arch={arch or DEFAULT_ARCH}", str(text), "-o", str(code)
             log = _run_tool("ptxas", kernel.name, *options)
             sass = _run_tool("nvdisasm", kernel.name, "-c", str(code))
@@ -200,15 +200,15 @@ def _run_tool(tool: str, kernel: str, *options: str) -> str:
     if path is None:
         raise BuildError(what, f"{tool} of NVIDIA's CUDA toolkit is not installed", INSTALL)
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             [path, *options], capture_output=True, text=True, timeout=SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as e:
         raise BuildError(what, f"{path}: {e}", INSTALL) from e
-    if ran.returncode:
-        why = f"{path} fails: {(ran.stderr or ran.stdout).strip()}"
+    if process.returncode:
+        why = f"{path} fails: {(process.stderr or process.stdout).strip()}"
         raise BuildError(what, why, f"one release for ptxas and NVVM: {INSTALL}")
-    return ran.stderr + ran.stdout  # ptxas -v reports on stderr
+    return process.stderr + process.stdout  # ptxas -v reports on stderr
 
 
 def tool_path(tool: str) -> str | None:

@@ -114,11 +114,11 @@ def _copies(kit: Kit) -> dict[str, Any]:
                 new, old = kit.addresses(context, builder, sig, args, 2)
                 word = kit.ir.IntType(32)
                 sizes = kit.ir.Constant(word, size), kit.ir.Constant(word, 0)
-                read = builder.select(
+                bytes_read = builder.select(
                     context.cast(builder, args[4], sig.args[4], kit.boolean), *sizes
                 )
                 addresses = kit.number(builder, new, SHARED), kit.number(builder, old, GLOBAL)
-                kit.assembly(builder, text, "r,l,r,~{memory}", (*addresses, read))
+                kit.assembly(builder, text, "r,l,r,~{memory}", (*addresses, bytes_read))
                 return context.get_dummy_value()
 
             return kit.signature(kit.none, to, i, source, j, inside), code
@@ -153,9 +153,9 @@ def _tensor_cores(kit: Kit) -> dict[str, Any]:
                 new, row = kit.addresses(context, builder, sig, args, 2)
                 address = kit.number(builder, row, SHARED)
                 result = kit.ir.LiteralStructType([word] * count)
-                got = kit.assembly(builder, text, constraints, (address,), result)
+                registers = kit.assembly(builder, text, constraints, (address,), result)
                 for n, to_word in enumerate(kit.words(builder, new, count)):
-                    builder.store(builder.extract_value(got, n), to_word)
+                    builder.store(builder.extract_value(registers, n), to_word)
                 return context.get_dummy_value()
 
             return kit.signature(kit.none, to, i, s, j), code
@@ -175,9 +175,9 @@ def _tensor_cores(kit: Kit) -> dict[str, Any]:
                 operands = [builder.load(p) for p in (*parts, *pointers)]
                 text = f"{MMA.format(kind)} {MMA_OPERANDS};"
                 result = kit.ir.LiteralStructType([single] * 4)
-                got = kit.assembly(builder, text, constraints, operands, result)
+                registers = kit.assembly(builder, text, constraints, operands, result)
                 for n, pointer in enumerate(pointers):
-                    builder.store(builder.extract_value(got, n), pointer)
+                    builder.store(builder.extract_value(registers, n), pointer)
                 return context.get_dummy_value()
 
             return kit.signature(kit.none, c, i, a, j, b, k), code

@@ -71,8 +71,8 @@ class Resources(tuple[KernelResources, ...]):
         for k in self:
             numbers = (k.threads, k.registers, k.spilled, k.stack, k.shared)
             share = f"{k.multiply_adds:.1%}", str(k.instructions)
-            held = str(k.blocks), f"{k.occupancy:.0%}", k.limit
-            rows.append((k.name, *map(str, numbers), *share, *held))
+            residency = str(k.blocks), f"{k.occupancy:.0%}", k.limit
+            rows.append((k.name, *map(str, numbers), *share, *residency))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = list[str]()
         for row in rows:
@@ -119,11 +119,11 @@ def main_loop(sass: str) -> tuple[float, int]:
             target = TARGET.search(instruction[2])
             if codes[-1] == "BRA" and target and target[1] in labels:
                 loops.append(slice(labels[target[1]], len(codes)))
-    everything = [c for c in codes if c != "NOP"]
+    all_codes = [c for c in codes if c != "NOP"]
     bodies = [codes[loop] for loop in loops]
-    body = max(bodies, key=lambda b: (_multiply_adds(b), -len(b)), default=everything)
+    body = max(bodies, key=lambda b: (_multiply_adds(b), -len(b)), default=all_codes)
     if not _multiply_adds(body):
-        body = everything
+        body = all_codes
     return _multiply_adds(body) / max(1, len(body)), len(body)
 
 

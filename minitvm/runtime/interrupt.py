@@ -20,15 +20,15 @@ def interruptibly(work: Callable[[], T]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    done: Future[T] = Future()
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.set_result(work())
+            future.set_result(work())
         except BaseException as e:  # raised again by done.result()
-            done.set_exception(e)
+            future.set_exception(e)
 
     threading.Thread(target=run, name="minitvm-compile", daemon=True).start()
-    while not done.done():
-        wait([done], TICK_SECONDS)
-    return done.result()
+    while not future.done():
+        wait([future], TICK_SECONDS)
+    return future.result()

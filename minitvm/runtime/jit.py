@@ -129,12 +129,12 @@ class LLVMSource:
             return _emitted(module, target, form) if _is_valid(module) else None
 
     def _optimise(self, module: Any, target: Any, opt: int) -> None:
-        tuning = llvm.create_pipeline_tuning_options(speed_level=opt)
+        options = llvm.create_pipeline_tuning_options(speed_level=opt)
         # only schedules vectorize: LLVM's own vectorizers have aborted the process, hung, and
         # miscompiled reductions with ties (LLVM 22.1)
-        tuning.loop_vectorization = tuning.slp_vectorization = False
-        tuning.loop_unrolling = self.unroll
-        passes = llvm.create_pass_builder(target, tuning)
+        options.loop_vectorization = options.slp_vectorization = False
+        options.loop_unrolling = self.unroll
+        passes = llvm.create_pass_builder(target, options)
         manager = passes.getModulePassManager()
         manager.run(module, passes)
         # close() does not free a pass manager, of 0.15 MB: ObjectRef hides the method of the second
@@ -257,8 +257,8 @@ def _target_machine(cpu: str, features: str, opt: int, triple: str = "") -> Any:
     if triple:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        other = llvm.Target.from_triple(triple)
-        return other.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
+        llvm_target = llvm.Target.from_triple(triple)
+        return llvm_target.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     processor.check_cpu(cpu, features)
@@ -288,8 +288,8 @@ def explain(message: str, text: str) -> str:
     if not match:
         return message
     at = int(match[1])
-    around = list(enumerate(text.splitlines(), 1))[max(0, at - 3) : at + 2]
-    shown = (f"{'->' if n == at else '  '} {n:4d}  {line}" for n, line in around)
+    context = list(enumerate(text.splitlines(), 1))[max(0, at - 3) : at + 2]
+    shown = (f"{'->' if n == at else '  '} {n:4d}  {line}" for n, line in context)
     return "\n".join([message, *shown])
 
 

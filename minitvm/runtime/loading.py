@@ -67,8 +67,8 @@ def provided(calls: Container[str]) -> dict[str, int]:
 
     `calls` is a list of names, or the text of LLVM IR.
     """
-    ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
-    return {name: where() for name, where in ours.items() if name in calls}
+    addresses = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
+    return {name: where() for name, where in addresses.items() if name in calls}
 
 
 class NativeRun:

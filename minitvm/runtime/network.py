@@ -179,8 +179,14 @@ def _about_places(plan: NetworkPlan, func: tir.PrimFunc, call: Call) -> Iterator
         if isinstance(p, tir.Buffer)
     ]
     for p, space, begin, end in ranges:
-        for q, other, first, last in ranges:
-            if id(p) in written and q is not p and space == other and begin < last and first < end:
+        for q, other_space, first, last in ranges:
+            if (
+                id(p) in written
+                and q is not p
+                and space == other_space
+                and begin < last
+                and first < end
+            ):
                 yield f"{p.name}, which it writes, overlaps with {q.name}"
 
 

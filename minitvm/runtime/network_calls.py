@@ -108,8 +108,8 @@ def _arguments(call: Call, lib: Library, arena: Array) -> list[Array | Place]:
 
 
 def _table(addresses: Iterable[int]) -> Any:
-    listed = list(addresses)
-    return (ctypes.c_void_p * len(listed))(*listed)
+    address_list = list(addresses)
+    return (ctypes.c_void_p * len(address_list))(*address_list)
 
 
 # --- the calls as one function in LLVM IR --------------------------------------------------------

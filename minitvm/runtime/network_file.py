@@ -91,9 +91,9 @@ def plan_to_json(plan: NetworkPlan) -> Json:
 def plan_from_json(plan: Mapping[str, Any]) -> NetworkPlan:
     """Return the plan in the JSON values that plan_to_json returned."""
     inputs, outputs, params = (
-        tuple(_spec(*each) for each in plan[kind]) for kind in ("inputs", "outputs", "params")
+        tuple(_spec(*values) for values in plan[kind]) for kind in ("inputs", "outputs", "params")
     )
-    calls = tuple(_call(*each) for each in plan["calls"])
+    calls = tuple(_call(*values) for values in plan["calls"])
     size = int(plan["arena_bytes"])
     return NetworkPlan(str(plan["name"]), inputs, outputs, params, calls, size)
 

@@ -133,19 +133,19 @@ class NetworkModule:
         Fitting arrays are read in place, others are copied. The inputs that set_input has stored
         and the outputs that get_output returns do not change.
         """
-        ready = self._checked(inputs)
+        checked_inputs = self._checked(inputs)
         outputs = [_empty(spec) for spec in self.plan.outputs]
         with self._lock:
-            self._calls.run(ready, outputs)
+            self._calls.run(checked_inputs, outputs)
         results = tuple(a.view(NDArray) for a in outputs)
         return results[0] if len(results) == 1 else results
 
     def profile(self, *inputs: Any, number: int = 10) -> Profile:
         """Run the network `number` times and return the time that each kernel takes."""
-        ready = self._checked(inputs)
+        checked_inputs = self._checked(inputs)
         outputs = [_empty(spec) for spec in self.plan.outputs]
         with self._lock:
-            stamps = partial(self._calls.stamps, ready, outputs)
+            stamps = partial(self._calls.stamps, checked_inputs, outputs)
             return profile_of(self.plan, self.lib, stamps, number)
 
     def export(self, path: File) -> None:

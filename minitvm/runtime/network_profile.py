@@ -87,11 +87,11 @@ class Traffic:
 
 def traffic(plan: NetworkPlan, lib: Library) -> Traffic:
     """Return how many bytes the calls of `plan` read and write, to compare plans of one network."""
-    moved = [_moved(call, lib) for call in plan.calls]
+    moves = [_moved(call, lib) for call in plan.calls]
     return Traffic(
         calls=len(plan.calls),
-        read=sum(read for read, _ in moved),
-        written=sum(written for _, written in moved),
+        read=sum(bytes_read for bytes_read, _ in moves),
+        written=sum(written for _, written in moves),
         temporaries=sum(_temporary(call, lib) for call in plan.calls),
         arena=plan.arena_bytes,
     )
@@ -116,9 +116,9 @@ def profile_of(
         times = stamps()
         runs.append((time.perf_counter() - start, times))
     seconds, times = min(runs)
-    each = (end - begin for begin, end in pairwise(times))
+    durations = (end - begin for begin, end in pairwise(times))
     return Profile(
-        tuple(_measured(c, lib, t) for c, t in zip(plan.calls, each, strict=True)), seconds
+        tuple(_measured(c, lib, t) for c, t in zip(plan.calls, durations, strict=True)), seconds
     )
 
 

@@ -200,8 +200,8 @@ class Pool:
         wait for milliseconds behind the caller, which runs the same loop, while another CPU idles.
         So workers are woken with the caller's CPU excluded, which is then allowed again.
         """
-        started = [worker.native_id for worker in self.workers if worker.native_id]
-        for thread in started if cpus else ():
+        thread_ids = [worker.native_id for worker in self.workers if worker.native_id]
+        for thread in thread_ids if cpus else ():
             with contextlib.suppress(OSError):  # the CPUs of a container may change at any time
                 os.sched_setaffinity(thread, cpus)
 
@@ -279,9 +279,9 @@ def _launcher() -> tuple[NativeCode, object]:
         try:
             pool.run(body, closure, extent, state)
         except KeyboardInterrupt:
-            ended = ctypes.c_int32.from_address(state)
-            if ended.value == FINISHED:
-                ended.value = INTERRUPTED
+            end_state = ctypes.c_int32.from_address(state)
+            if end_state.value == FINISHED:
+                end_state.value = INTERRUPTED
 
     callback = SHARE(share)
     symbols = {

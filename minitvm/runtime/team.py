@@ -3,7 +3,13 @@
 A worker that has finished a loop waits in native code for some milliseconds. During that time a
 caller hands it the next loop by storing the address of a job in the worker's mailbox. This takes
 less than a microsecond; waking a thread through Python takes 15 to 200. A mailbox is 64 bytes, of
-which the first eight are its state: AWAY, WAITING, TAKEN, RESERVED or an address.
+which the first eight are its state:
+
+AWAY       the worker is not spinning
+WAITING    it spins for a job
+RESERVED   a caller is about to post one
+TAKEN      it runs one
+otherwise  the address of a posted job
 
 Only one caller at a time, the owner of the team, uses mailboxes; others use Python's queue. No
 caller waits for a worker that has not taken the job: the caller takes the job back.
@@ -38,7 +44,7 @@ leave:
   ret void
 }}
 
-; Take the jobs that are stored in `mailbox`, until none has been for a while.
+; Run the jobs stored in `mailbox`; return when none has been stored for a while.
 define void @spin_wait(ptr %mailbox) {{
 start:
   store atomic i64 {WAITING}, ptr %mailbox seq_cst, align 8
@@ -57,8 +63,8 @@ take:
   %job = inttoptr i64 %state to ptr
   %last = call i32 @drain(ptr %job)
   store atomic i64 {WAITING}, ptr %mailbox seq_cst, align 8
-  %left = getelementptr i64, ptr %job, i64 6
-  %before = atomicrmw add ptr %left, i64 1 seq_cst
+  %departed = getelementptr i64, ptr %job, i64 6
+  %before = atomicrmw add ptr %departed, i64 1 seq_cst
   br label %look
 idle:
   call void @pause(i64 %n)
@@ -114,12 +120,12 @@ post:
   %last = call i32 @drain(ptr %job)
   %back = call i64 @exchange(ptr %team, i64 %helpers, i64 %address, i64 {WAITING})
   %taken = sub i64 %helpers, %back
-  %left.at = getelementptr i64, ptr %job, i64 6
+  %departed.at = getelementptr i64, ptr %job, i64 6
   br label %wait
 wait:
   %n = phi i64 [ 0, %post ], [ %next, %spin ]
-  %left = load atomic i64, ptr %left.at seq_cst, align 8
-  %done = icmp eq i64 %left, %taken
+  %departed = load atomic i64, ptr %departed.at seq_cst, align 8
+  %done = icmp eq i64 %departed, %taken
   br i1 %done, label %leave, label %spin
 spin:
   call void @pause(i64 %n)
@@ -136,10 +142,11 @@ declare void @minitvm_interrupt()
 declare i64 @minitvm_thread()
 declare i32 @minitvm_team_share(ptr, ptr, i64)
 
-; What compiled code calls. The thread that owns the team is in a parallel loop: one inside it is
-; serial. Without the team, or if its workers are away, Python wakes them.
+; What compiled code calls. If this thread owns the team already, the loop is nested in another
+; parallel loop, and runs serially. Without the team, or if its workers are away, Python wakes them.
 define void @parallel_launch(ptr %body, ptr %closure, i64 %extent) {
 start:
+  ; a job as in pool.DRAIN_IR, and a seventh word: how many helpers have left it
   %job = alloca [7 x i64], align 64
   %team = inttoptr i64 TEAM to ptr
   %owner = getelementptr i64, ptr %team, i64 8
@@ -175,8 +182,8 @@ fill:
   store i64 0, ptr %next
   %done = getelementptr i64, ptr %job, i64 5
   store i64 0, ptr %done
-  %left = getelementptr i64, ptr %job, i64 6
-  store i64 0, ptr %left
+  %departed = getelementptr i64, ptr %job, i64 6
+  store i64 0, ptr %departed
   %helpers = sub i64 %threads, 1
   %status = call i32 @minitvm_team_share(ptr %team, ptr %job, i64 %helpers)
   %shared = icmp eq i32 %status, 1

@@ -70,8 +70,8 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
     readers_of: dict[str, list[str]] = {}
     for name in reversed(direct):  # readers first
-        who = (readers_of[r] if r in inlined else [r] for r in direct[name])
-        readers_of[name] = list(dict.fromkeys(n for names in who for n in names))
+        groups = (readers_of[r] if r in inlined else [r] for r in direct[name])
+        readers_of[name] = list(dict.fromkeys(n for names in groups for n in names))
     return {name: readers_of[name] for name in direct}
 
 
@@ -85,7 +85,7 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
     attached = [(s, at) for s, at in attached if at.stage == host or not host]
     if not attached:
         return ()
-    who, inner = effective_readers(state), inside_scans(state)
+    readers_of, inner = effective_readers(state), inside_scans(state)
     pending: list[Pending] = []
     for s, at in attached:
         target = state.stage(at.stage)
@@ -93,7 +93,7 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
             raise ScheduleError(
                 f"compute_at of {s.name}", f"{target.name} is inlined, it has no loops"
             )
-        missing = _missing(state, s, who, inner)
+        missing = _missing(state, s, readers_of, inner)
         if missing:
             pending.append(Pending(s.name, at.stage, target.names[at.axis], missing))
         if not _in_time(state, s.name, inner):
@@ -124,9 +124,9 @@ def _missing(
         return list(dict.fromkeys(mover_of.values()))
 
     first = movers(s.name)
-    moved = list(first)
-    for name in moved:  # grows: the readers of a moved stage must run there, too
-        moved += [m for m in movers(name) if m not in moved]
+    to_move = list(first)
+    for name in to_move:  # grows: the readers of a moved stage must run there, too
+        to_move += [m for m in movers(name) if m not in to_move]
     return tuple(first)
 
 
@@ -184,8 +184,8 @@ def _inside(state: State, name: str, reader: str, loop: Position) -> bool:
     reduction = stage.op.reduction if isinstance(stage.op, tensor.ComputeOp) else None
     if reduction is not None and name in _sources(state, reduction.init):
         depth = next(d for d, a in enumerate(stage.leaves) if a.kind == "reduce") - 1
-    around = [*path(state, reader), Position(reader, depth)]
-    return any(p.stage == loop.stage and p.depth >= loop.depth for p in around)
+    positions = [*path(state, reader), Position(reader, depth)]
+    return any(p.stage == loop.stage and p.depth >= loop.depth for p in positions)
 
 
 def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
@@ -239,7 +239,7 @@ def reader_tree(state: State, name: str, legal: set[str]) -> str:
       for C.i.inner:    <- B can be computed here
         C reads B
     """
-    who = effective_readers(state)[name]
+    reader_names = effective_readers(state)[name]
 
     def lines(stage: Stage, depth: int) -> list[str]:
         nest: list[str] = []
@@ -252,7 +252,7 @@ def reader_tree(state: State, name: str, legal: set[str]) -> str:
             for s in state.stages:
                 if isinstance(s.attach, At) and s.attach.axis is a and s.name != name:
                     nest += lines(s, depth)
-        if stage.name in who:
+        if stage.name in reader_names:
             nest.append(f"{'  ' * depth}{stage.name} reads {name}")
         return nest
 
@@ -268,16 +268,18 @@ def legal_places(state: State, name: str) -> list[str]:
 def legal_loops(state: State, name: str) -> list[tuple[str, str]]:
     """Return the (stage, loop) pairs at which the stage `name` could be computed."""
     legal: list[tuple[str, str]] = []
-    who, inner = effective_readers(state)[name], inside_scans(state)
-    for target in state.stages if who else ():
+    reader_names, inner = effective_readers(state)[name], inside_scans(state)
+    for target in state.stages if reader_names else ():
         if target.name == name or isinstance(target.attach, Inline):
             continue
         names = target.names
         for a in target.leaves:
-            moved = state.with_stage(state.stage(name).change(attach=At(target.name, a)))
+            trial_state = state.with_stage(state.stage(name).change(attach=At(target.name, a)))
             try:
-                loop = path(moved, name)[-1]
-                if _in_time(moved, name, inner) and all(_inside(moved, name, r, loop) for r in who):
+                loop = path(trial_state, name)[-1]
+                if _in_time(trial_state, name, inner) and all(
+                    _inside(trial_state, name, r, loop) for r in reader_names
+                ):
                     legal.append((target.name, names[a]))
             except ScheduleError:
                 continue

@@ -47,9 +47,9 @@ class CacheRead(Step):
         if not 0 <= self.output < len(source.op.dtypes):  # a step may come from JSON
             yield f"it has no output {self.output}", ""
         t = tensor.tensor_of(source.op, self.output)
-        who = [s.name for s in state.stages if t in inputs(s)]
+        readers = [s.name for s in state.stages if t in inputs(s)]
         if not self.readers:
-            yield "no reader is named" if who else "no stage reads it", ""
+            yield "no reader is named" if readers else "no stage reads it", ""
         for name in self.readers:
             op = state.stage(name).op
             if isinstance(op, tensor.ComputeOp) and any(
@@ -59,8 +59,11 @@ class CacheRead(Step):
                     f"the range of a reduce axis of {name} is read from it, once for each element",
                     "cache another input",
                 )
-            if name not in who:
-                yield f"{name} does not read {t.name}", f"its readers: {', '.join(who) or 'none'}"
+            if name not in readers:
+                yield (
+                    f"{name} does not read {t.name}",
+                    f"its readers: {', '.join(readers) or 'none'}",
+                )
 
     def apply(self, state: State) -> State:
         source = state.stage(self.stage)
@@ -157,8 +160,8 @@ DATAFLOW = (CacheRead, CacheWrite)
 def _is_plain(stage: Stage) -> bool:
     """Return whether the loops of `stage` are the axes of its formula, in order."""
     axes = root_axes(stage.op)
-    same = len(axes) == len(stage.leaves)
-    return same and all(a is b for a, b in zip(stage.leaves, axes, strict=True))
+    has_all_axes = len(axes) == len(stage.leaves)
+    return has_all_axes and all(a is b for a, b in zip(stage.leaves, axes, strict=True))
 
 
 def _is_fused(stage: Stage) -> bool:
@@ -219,17 +222,17 @@ def retarget(
 
     Change all readers or, if `only` is given, just the stages with these names.
     """
-    moved = dict(tensors)
+    new_tensors = dict(tensors)
     stages: list[Stage] = []
     for s in state.stages:
         if not isinstance(s.op, tensor.PlaceholderOp):
-            table = moved
+            table = new_tensors
             if only is not None and s.name not in only:
-                table = {old: new for old, new in moved.items() if old not in tensors}
+                table = {old: new for old, new in new_tensors.items() if old not in tensors}
             new = reread(s.op, table)
             if new is not s.op:
                 for i in range(len(new.dtypes)):
-                    moved[tensor.tensor_of(s.op, i)] = tensor.tensor_of(new, i)
+                    new_tensors[tensor.tensor_of(s.op, i)] = tensor.tensor_of(new, i)
                 s = s.change(op=new)  # noqa: PLW2901  the stage, brought up to date
         stages.append(s)
     return state.with_stages(stages)

@@ -26,8 +26,8 @@ def initial(outputs: tuple[tensor.Operation, ...]) -> State:
     used_names: set[str] = set()
     stages: list[Stage] = []
     for op in order:
-        out = any(op is o for o in outputs)
-        stages.append(new_stage(unique(op.name, used_names), op, is_output=out))
+        is_output = any(op is o for o in outputs)
+        stages.append(new_stage(unique(op.name, used_names), op, is_output=is_output))
     return within_scans(State(tuple(stages)))
 
 

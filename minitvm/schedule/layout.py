@@ -76,9 +76,9 @@ class TransformLayout(Step):
 
 
 def layout_index(layout: tuple[str, ...], names: tuple[str, ...], at: Any) -> tuple[Any, ...]:
-    """Evaluate the formulas of `layout`; `at` gives a value for each of the axis `names`.
+    """Return where `layout` stores the element `at`: its formulas, with names[k] = at[k].
 
-    A value is an index expression, an int or an array.
+    The values `at` are index expressions, ints or arrays.
     """
     env = dict(zip(names, at, strict=True))
     return tuple(arithmetic(parsed(e), env, e) for e in layout)
@@ -97,8 +97,8 @@ def _takes_apart(axes: tuple[str, ...], layout: tuple[str, ...]) -> bool:
                 halves.setdefault((name, str(c)), set()).add(type(op))
             case _:
                 return False
-    appearing = whole + [name for (name, c), ops in halves.items() if len(ops) == 2 and int(c) > 0]
-    return sorted(appearing) == sorted(axes) and len(layout) == len(whole) + 2 * len(halves)
+    axes_used = whole + [name for (name, c), ops in halves.items() if len(ops) == 2 and int(c) > 0]
+    return sorted(axes_used) == sorted(axes) and len(layout) == len(whole) + 2 * len(halves)
 
 
 @lru_cache(maxsize=256)  # a search tries the same few layouts many times

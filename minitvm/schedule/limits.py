@@ -18,13 +18,13 @@ def check_limits(state: State, name: str) -> None:
         return
     for k in stage.op.reduce_axis:
         ends = (n for n in (k.start, k.extent) if not isinstance(n, int))
-        needed = {v for n in ends for v in tir.variables(n)}
-        for a in (a for a in stage.op.axis if a in needed):
+        variables = {v for n in ends for v in tir.variables(n)}
+        for a in (a for a in stage.op.axis if a in variables):
             depth = {a: d for d, a in enumerate(stage.leaves)}
             reduce_loops, data_loops = _loops(stage, k), _loops(stage, a)
-            if mixed := reduce_loops & data_loops:
+            if loops_in_both := reduce_loops & data_loops:
                 raise ScheduleError(
-                    f"fuse into {mixed.pop().name!r} in {name}",
+                    f"fuse into {loops_in_both.pop().name!r} in {name}",
                     f"the range of {k.name} depends on {a.name}: the fused loop would have no "
                     "fixed length",
                     "fuse data axes, or split them",

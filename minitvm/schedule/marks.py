@@ -57,10 +57,10 @@ class Annotate(Step):
                 f"its extent {tir.text(a.extent)} is not a constant",
                 f"split it by a constant and {self.kind} the inner part",
             )
-        now = stage.note(a).kind
-        if now in KINDS and now != self.kind:
-            done = {"vectorize": "vectorized", "unroll": "unrolled"}.get(now, now)
-            yield f"it is {done} already", f"use one of the two; undo() removes the {now}"
+        kind = stage.note(a).kind
+        if kind in KINDS and kind != self.kind:
+            marked_as = {"vectorize": "vectorized", "unroll": "unrolled"}.get(kind, kind)
+            yield f"it is {marked_as} already", f"use one of the two; undo() removes the {kind}"
         if self.kind == "vectorize":
             for b in stage.leaves:
                 if b is not a and stage.note(b).kind == "vectorize":

@@ -141,16 +141,16 @@ def check_store(state: State) -> None:
         if s.store is None or isinstance(s.attach, AtRoot):
             continue
         what = f"store_at of {s.name} at {s.store.stage}, loop {s.store.axis.name!r}"
-        around = path(state, s.name)
+        positions = path(state, s.name)
         depth = position(state.stage(s.store.stage), s.store.axis)
-        stages = [p.stage for p in around]
-        if s.store.stage not in stages or around[stages.index(s.store.stage)].depth < depth:
+        stages = [p.stage for p in positions]
+        if s.store.stage not in stages or positions[stages.index(s.store.stage)].depth < depth:
             raise ScheduleError(
                 what,
                 f"{s.name} is not computed inside that loop",
                 "compute_at a loop inside it",
             )
-        for p in around[stages.index(s.store.stage) :]:
+        for p in positions[stages.index(s.store.stage) :]:
             host = state.stage(p.stage)
             first = depth + 1 if p.stage == s.store.stage else 0
             for a in host.leaves[first : p.depth + 1]:

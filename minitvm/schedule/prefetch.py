@@ -29,12 +29,12 @@ class Prefetch(Step):
         yield from has_body(self, state)
         stage, source = state.stage(self.stage), state.stage(self.tensor).op
         yield from is_loop(stage, self.axis)
-        inside = (
+        inner_stages = (
             s for s in state.stages if any(p.stage == self.stage for p in path(state, s.name))
         )
-        read = [t.op for s in (stage, *inside) for t in inputs(s)]
-        if source not in read:
-            names = ", ".join(dict.fromkeys(op.name for op in read)) or "nothing"
+        read_ops = [t.op for s in (stage, *inner_stages) for t in inputs(s)]
+        if source not in read_ops:
+            names = ", ".join(dict.fromkeys(op.name for op in read_ops)) or "nothing"
             yield f"{stage.name} does not read {self.tensor}", f"it reads {names}"
         if self.offset < 0:
             yield f"the offset is {self.offset}", "an integer >= 0"

@@ -48,9 +48,9 @@ class RFactor(Step):
             yield "it is not a reduction", ""
         assert isinstance(op, tensor.ComputeOp)
         names = stage.names
-        folded = [names[a] for a in stage.leaves if a.kind == "reduce"]
-        if self.axis not in folded:
-            yield "it is not a reduce loop of the stage", f"one of {', '.join(folded)}"
+        reduce_names = [names[a] for a in stage.leaves if a.kind == "reduce"]
+        if self.axis not in reduce_names:
+            yield "it is not a reduce loop of the stage", f"one of {', '.join(reduce_names)}"
         for e in tensor.variable_reduce_ranges(op):
             if tensor.is_from_data(e) or any(isinstance(v, tensor.Axis) for v in tir.variables(e)):
                 yield (
@@ -64,8 +64,8 @@ class RFactor(Step):
                     "fuse only loops that have iterations",
                 )
         data = [a for a in stage.leaves if a.kind == "data"]
-        untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
-        if not untouched or stage.notes:
+        is_unchanged = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
+        if not is_unchanged or stage.notes:
             yield (
                 "its loops have been changed in other ways, which would be lost",
                 "split the reduce axis, rfactor, and only then change other loops",
@@ -114,9 +114,9 @@ def _partial(
     }
     values, guards = _values(stage, op, renamed)
     values |= dict(zip(op.axis, data, strict=True))
-    inside, where = tir.all_of(*guards), tir.substitute(reduction.where, values)
+    guard, where = tir.all_of(*guards), tir.substitute(reduction.where, values)
     reads = any(isinstance(n, tir.Load) for n in tir.walk(where))  # safe only if guarded
-    where = tir.if_then_else(inside, where, tir.FALSE) if reads else tir.all_of(inside, where)
+    where = tir.if_then_else(guard, where, tir.FALSE) if reads else tir.all_of(guard, where)
     sources = tuple(tir.substitute(e, values) for e in reduction.sources)
     axes = list(data)
     axes.insert(position, new_axis)
@@ -161,13 +161,15 @@ def _total(
 
     `place` is the position of that axis among the dimensions of `partial`.
     """
-    over = tensor.axis(f"{factored.name}.v", 0, factored.extent, "reduce")
+    reduce_axis = tensor.axis(f"{factored.name}.v", 0, factored.extent, "reduce")
     at: list[tensor.Axis] = list(op.axis)
-    at.insert(place, over)
+    at.insert(place, reduce_axis)
     parts: list[tensor.Tensor] = [tensor.tensor_of(partial, i) for i in range(len(op.body))]
     sources = tuple(tir.load(t, *at) for t in parts)
     body = tuple(
-        tensor.Reduce(reduction.reducer, sources, (over,), tir.all_of(), reduction.init, i, e.dtype)
+        tensor.Reduce(
+            reduction.reducer, sources, (reduce_axis,), tir.all_of(), reduction.init, i, e.dtype
+        )
         for i, e in enumerate(op.body)
     )
-    return tensor.ComputeOp(op.name, op.axis, (over,), body, op.tag, attrs=op.attrs)
+    return tensor.ComputeOp(op.name, op.axis, (reduce_axis,), body, op.tag, attrs=op.attrs)

@@ -252,8 +252,13 @@ def from_constants(state: State) -> frozenset[str]:
     known: set[tensor.Operation] = set(constants(state))
     names = set[str]()
     for s in state.stages if known else ():
-        read = {t.op for t in inputs(s)}
-        if isinstance(s.op, tensor.ComputeOp) and not s.is_output and read and read <= known:
+        inputs_read = {t.op for t in inputs(s)}
+        if (
+            isinstance(s.op, tensor.ComputeOp)
+            and not s.is_output
+            and inputs_read
+            and inputs_read <= known
+        ):
             known.add(s.op)
             names.add(s.name)
     return frozenset(names)
@@ -261,10 +266,10 @@ def from_constants(state: State) -> frozenset[str]:
 
 def readers(state: State) -> dict[str, list[str]]:
     """Map each stage name to the names of the stages that read it, each once."""
-    by_op = {s.op: s.name for s in state.stages}
+    name_of = {s.op: s.name for s in state.stages}
     names: dict[str, list[str]] = {s.name: [] for s in state.stages}
     for s in state.stages:
-        for name in {by_op[t.op]: None for t in inputs(s)}:
+        for name in {name_of[t.op]: None for t in inputs(s)}:
             names[name].append(s.name)
     return names
 

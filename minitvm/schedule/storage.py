@@ -175,8 +175,8 @@ class SetStorePredicate(Step):
 
 def _one_thread_stores(conds: tuple[tir.Expr, ...]) -> Checks:
     """Check the conditions on threads that share a reduction: one of these threads must store."""
-    folding = [c for c in conds if any(_reduces(v) for v in tir.variables(c))]
-    for c in folding:
+    reduce_conds = [c for c in conds if any(_reduces(v) for v in tir.variables(c))]
+    for c in reduce_conds:
         if len(tir.variables(c)) > 1:
             yield (
                 f"{tir.text(c)} mixes a thread of the reduction with other axes: all threads of "
@@ -184,14 +184,14 @@ def _one_thread_stores(conds: tuple[tir.Expr, ...]) -> Checks:
                 f"{next(v.name for v in tir.variables(c) if _reduces(v))} == 0, and a second "
                 "condition on the data axes",
             )
-    for a in _variables(folding):
-        mine = tir.all_of(*(c for c in folding if any(v is a for v in tir.variables(c))))
+    for a in _variables(reduce_conds):
+        cond = tir.all_of(*(c for c in reduce_conds if any(v is a for v in tir.variables(c))))
         count = a.extent if isinstance(a, tensor.Axis) else 1
         if isinstance(count, int) and all(
-            tir.substitute(mine, {a: i}) is tir.FALSE for i in range(count)
+            tir.substitute(cond, {a: i}) is tir.FALSE for i in range(count)
         ):
             yield (
-                f"{tir.text(mine)} is false for all threads 0 .. {count - 1}: no thread would "
+                f"{tir.text(cond)} is false for all threads 0 .. {count - 1}: no thread would "
                 "store the result",
                 f"{a.name} == 0",
             )
@@ -201,7 +201,7 @@ def _comparison(source: str, axes: dict[str, tensor.Axis]) -> tir.Expr:
     """Parse `source` as a comparison of the axes; raise ScheduleError if it is something else."""
     match parsed(source):
         case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
-            a, b = (arithmetic(side, axes, source) for side in (left, right))
+            a, b = (arithmetic(operand, axes, source) for operand in (left, right))
             return tir.compare(_SIGNS[type(op)], a, b)
         case ast.Constant(bool() as always):  # a condition that folded to a constant
             return tir.TRUE if always else tir.FALSE

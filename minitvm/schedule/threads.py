@@ -47,8 +47,8 @@ def scope_rank(scope: str) -> int:
 def is_shared_by(scope: str, tag: str) -> bool:
     """Return whether all threads along `tag` share one memory of the given `scope`.
 
-    The threads of a block share "shared" memory; along threadIdx.x, at most WARP threads share
-    "warp" memory.
+    All threads of a block share "shared" memory. Those along threadIdx.x also share "warp" memory,
+    because check_launch allows at most WARP of them there.
     """
     if scope_kind(scope) == "warp" and tag == "threadIdx.x":
         return True

@@ -29,14 +29,14 @@ def bench(r: Request) -> str:
     f = driver.build(r.schedule, tensors, target=r.target)
     name, peer = _peer(r.program.output, dict(zip(tensors, arrays[:-1], strict=False)))
     runs: dict[str, Callable[[], object]] = {"minitvm": lambda: f(*arrays), name: peer}
-    rounds = [{each: _seconds(run) for each, run in runs.items()} for _ in range(ROUNDS)]
+    rounds = [{program: _seconds(run) for program, run in runs.items()} for _ in range(ROUNDS)]
     ratios = [times[name] / times["minitvm"] for times in rounds]
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
     work = topi.flops([r.program.output])
     lines = list[str]()
-    for each in runs:
-        seconds = statistics.median(times[each] for times in rounds)
-        lines.append(f"{each:16}{seconds * 1e3:10.4f} ms{work / seconds / 1e9:10.2f} GFLOP/s")
+    for program in runs:
+        seconds = statistics.median(times[program] for times in rounds)
+        lines.append(f"{program:16}{seconds * 1e3:10.4f} ms{work / seconds / 1e9:10.2f} GFLOP/s")
     threads = r.target.num_cores
     lines.append(f"{middle:.2f} x numpy (middle half of {ROUNDS} rounds: {low:.2f} to {high:.2f})")
     lines.append(

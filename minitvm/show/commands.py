@@ -76,7 +76,7 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
     for name in stages:
         if name not in STAGES:
             raise name_missing("--stage", name, STAGES)
-    alone = len(stages) == 1 and not options.bench and page is None
+    is_one_stage = len(stages) == 1 and not options.bench and page is None
     for name in stages:
         stage = STAGES[name]
         try:
@@ -85,7 +85,7 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
             if options.stage != "all":
                 raise
             text = f"not for this program: {e.args[0]}: {e.args[1]}"
-        say(text if alone else f"# {name}: {stage.about}\n{text}\n")
+        say(text if is_one_stage else f"# {name}: {stage.about}\n{text}\n")
     if options.bench:
         say(bench(request))
     if page is not None:

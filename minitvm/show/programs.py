@@ -51,11 +51,11 @@ def program_of(what: str, shape: str, dtype: str, target: Target) -> Program:
 def shapes(text: str) -> dict[str, tuple[int, ...]]:
     """Parse the value of --shape for a formula, such as "A=256x256,B=256x256"."""
     pairs = [SHAPE.fullmatch(word) for word in text.split(",")]
-    parsed = {p[1]: tuple(map(int, p[2].split("x"))) for p in pairs if p is not None}
-    if None in pairs or len(parsed) < len(pairs):
+    shape_of = {p[1]: tuple(map(int, p[2].split("x"))) for p in pairs if p is not None}
+    if None in pairs or len(shape_of) < len(pairs):
         why = "it is not a list of different names with sizes"
         raise ArgumentError(f"--shape {text}", why, EXAMPLE)
-    return parsed
+    return shape_of
 
 
 def schedule_of(program: Program, choice: str, target: Target) -> te.Schedule:

@@ -43,11 +43,11 @@ class Stage:
 def _formula(r: Request) -> str:
     lines: list[str] = []
     for op in te.create_schedule(r.program.output.op).stages:
-        out = op.op
-        if isinstance(out, tensor.ComputeOp):
-            axes = ", ".join(a.name for a in out.axis)
-            bodies = [tir.text(b) for b in out.body]
-            lines.append(f"{out.name}[{axes}] = {', '.join(bodies)}")
+        extern = op.op
+        if isinstance(extern, tensor.ComputeOp):
+            axes = ", ".join(a.name for a in extern.axis)
+            bodies = [tir.text(b) for b in extern.body]
+            lines.append(f"{extern.name}[{axes}] = {', '.join(bodies)}")
     heads = [f"{t.op.name}: {t.dtype}{list(t.shape)}" for t in r.program.tensors]
     return "\n".join([*heads, "", *lines])
 

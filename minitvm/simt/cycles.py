@@ -78,21 +78,21 @@ def kernel_cycles(kernel: KernelReport) -> Cycles:
     blocks, warps = launch.blocks, launch.warps
     registers = REGISTERS + -(-kernel.local // 4)
     resident = resident_blocks(launch.threads, min(registers, MAX_REGISTERS), kernel.shared)
-    together = max(1, min(resident, -(-blocks // MULTIPROCESSORS)))
+    concurrent = max(1, min(resident, -(-blocks // MULTIPROCESSORS)))
     requests = sum(a.requests for a in kernel.accesses)
     sectors = sum(a.sectors for a in kernel.accesses)
     wavefronts = sum(a.wavefronts for a in kernel.accesses)
     in_memory = max(0.0, 1 - MAX_REGISTERS / registers)  # the share of arrays that is spilled
-    issued = (kernel.instructions + requests) * (1 + 2 * in_memory)
+    issue_cycles = (kernel.instructions + requests) * (1 + 2 * in_memory)
     wavefronts += int(kernel.instructions * in_memory)
-    uneven = -(-together * warps // PARTITIONS) * PARTITIONS / (together * warps)
+    uneven = -(-concurrent * warps // PARTITIONS) * PARTITIONS / (concurrent * warps)
     parts = {
-        "issue": together * issued / blocks / PARTITIONS * uneven,
-        "shared": together * wavefronts / blocks,
-        "global": together * sectors / blocks / SECTORS,
-        "latency": _latency(kernel, issued / blocks / warps),
+        "issue": concurrent * issue_cycles / blocks / PARTITIONS * uneven,
+        "shared": concurrent * wavefronts / blocks,
+        "global": concurrent * sectors / blocks / SECTORS,
+        "latency": _latency(kernel, issue_cycles / blocks / warps),
     }
-    rounds = -(-blocks // (MULTIPROCESSORS * together))
+    rounds = -(-blocks // (MULTIPROCESSORS * concurrent))
     device = sectors / DEVICE
     total = LAUNCH + max(rounds * max(parts.values()), device)
     return Cycles(kernel.name, total, parts, device, rounds, resident)
@@ -101,5 +101,5 @@ def kernel_cycles(kernel: KernelReport) -> Cycles:
 def _latency(kernel: KernelReport, instructions: float) -> float:
     """Return how many cycles one warp takes on its own; it issues `instructions`."""
     loads = sum(a.runs * LATENCIES.get(a.space, 0.0) for a in kernel.accesses if not a.stores)
-    once = loads / AHEAD + kernel.barriers * BARRIER_CYCLES
-    return instructions * DEPENDENT + once / kernel.launch.batches
+    per_iteration = loads / AHEAD + kernel.barriers * BARRIER_CYCLES
+    return instructions * DEPENDENT + per_iteration / kernel.launch.batches

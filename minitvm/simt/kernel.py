@@ -203,20 +203,20 @@ class Kernel(Values):
             key = None
             if parts is not None and batch.active is None:
                 key = number, parts[1](frame) % period
-            found = self._costs.get(key) if key else None
-            if found is None:
-                found = cost(memory.scope, i, batch, element, width)
+            known_cost = self._costs.get(key) if key else None
+            if known_cost is None:
+                known_cost = cost(memory.scope, i, batch, element, width)
                 if key:
-                    self._costs[key] = found
-            counts.requests += found.requests
-            counts.sectors += found.sectors
-            counts.needed += found.needed
-            counts.wavefronts += found.wavefronts
+                    self._costs[key] = known_cost
+            counts.requests += known_cost.requests
+            counts.sectors += known_cost.sectors
+            counts.needed += known_cost.needed
+            counts.wavefronts += known_cost.wavefronts
             if self.watch is not None:
                 threads = batch.of(batch.thread)
                 elements = np.broadcast_to(np.asarray(i, np.int64), threads.shape)
-                passed = batch.passed(warp=False).astype(np.int64)
-                executed = Executed(self.report, number, e, threads, elements, width, passed)
+                epochs = batch.passed(warp=False).astype(np.int64)
+                executed = Executed(self.report, number, e, threads, elements, width, epochs)
                 self.watch(executed)
 
         return count
@@ -322,7 +322,7 @@ class Kernel(Values):
 
     def barrier(self, name: str) -> Run:
         """Compile a barrier: the blocks, or the warps, whose threads have arrived, pass it."""
-        around = " inside " + " and ".join(self._around) if self._around else ""
+        location = " inside " + " and ".join(self._around) if self._around else ""
         warp = name == WARP_BARRIER
 
         def run(_: Frame) -> None:
@@ -330,16 +330,16 @@ class Kernel(Values):
             self.report.barriers += not warp
             epoch = batch.warp_epoch if warp else batch.epoch
             group = batch.slot // schedule.WARP if warp else batch.block
-            arrived = np.bincount(batch.of(group), minlength=len(epoch))
+            counts = np.bincount(batch.of(group), minlength=len(epoch))
             expected = np.bincount(group, minlength=len(epoch))
-            partial = (arrived > 0) & (arrived < expected)
+            partial = (counts > 0) & (counts < expected)
             if partial.any():
                 first = int(np.argmax(partial))
                 block = batch.first + (first // self.launch.warps if warp else first)
-                of = f"of a warp of block {block}" if warp else f"of block {block}"
-                detail = f"reached by {arrived[first]} of {expected[first]} threads {of}"
-                self.stop(faults.DIVERGENT, f"{name}(){around}", detail=detail)
-            epoch[arrived > 0] += 1
+                whose = f"of a warp of block {block}" if warp else f"of block {block}"
+                detail = f"reached by {counts[first]} of {expected[first]} threads {whose}"
+                self.stop(faults.DIVERGENT, f"{name}(){location}", detail=detail)
+            epoch[counts > 0] += 1
 
         return run
 
@@ -386,12 +386,12 @@ class Kernel(Values):
                 sides[0 if mask else 1](frame)
                 return
             batch, active = self.batch, self.batch.active
-            for side, side_mask in zip(sides, (mask, ~mask), strict=True):
+            for arm, side_mask in zip(sides, (mask, ~mask), strict=True):
                 if side_mask.all():
-                    side(frame)
+                    arm(frame)
                 elif side_mask.any():
                     batch.active = batch.chosen(side_mask)
-                    side(frame)
+                    arm(frame)
                     batch.active = active
 
         return run
@@ -442,19 +442,19 @@ class Kernel(Values):
         batch, active, copies = self.batch, self.batch.active, self._under_way
         self._under_way = []
         for c in copies:
-            mine = np.isin(c.lanes, batch.of(batch.lane))
-            batch.active = c.lanes[mine]
-            self.write(c.memory, c.number, c.text, c.at[mine], c.new[mine])
+            is_mine = np.isin(c.lanes, batch.of(batch.lane))
+            batch.active = c.lanes[is_mine]
+            self.write(c.memory, c.number, c.text, c.at[is_mine], c.new[is_mine])
             batch.active = active
-            if not mine.all():
-                left = ~mine
+            if not is_mine.all():
+                left = ~is_mine
                 rest = c._replace(lanes=c.lanes[left], at=c.at[left], new=c.new[left])
                 self._under_way.append(rest)
 
     def overwritten(self, memory: Memory, text: str, at: Any, new: Any, lost: Any) -> None:
         """Report that several lanes have stored to one element in one statement."""
-        stays = memory.data[at]
-        differs = lost & ~same(stays, new)
+        final = memory.data[at]
+        differs = lost & ~same(final, new)
         kind = faults.WRITE_AFTER_WRITE if differs.any() else faults.REDUNDANT
         mask = differs if differs.any() else lost
         where = f"{memory.scope} {self.printer.name(memory.buffer)}"

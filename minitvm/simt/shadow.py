@@ -58,17 +58,17 @@ class Shadow:
         thread, epoch = batch.of(batch.thread), batch.passed(self.warp)
         block = thread // batch.launch.threads
         writer = self.writer[at]
-        racing = (
+        race_mask = (
             (writer >= 0) & (writer != thread) & self._unordered(at, writer, block, epoch, batch)
         )
-        yield from self._race(READ_AFTER_WRITE, racing, at, self.write_access, self.writer)
-        reader, same = self.reader[at], self.read_epoch[at] == epoch
+        yield from self._race(READ_AFTER_WRITE, race_mask, at, self.write_access, self.writer)
+        reader, same_epoch = self.reader[at], self.read_epoch[at] == epoch
         if self.blocks:
             earlier = self.reader_block[at]
-            same &= earlier == block
+            same_epoch &= earlier == block
             several = ((earlier >= 0) & (earlier != block)) | (earlier == MANY)
             _mark(self.reader_block, at, np.where(several, MANY, block))
-        _mark(self.reader, at, np.where(same & (reader != thread), MANY, thread))
+        _mark(self.reader, at, np.where(same_epoch & (reader != thread), MANY, thread))
         self.read_epoch[at], self.read_access[at] = epoch, access
 
     def write(self, at: Positions, batch: Batch, access: int, old: Any, new: Any) -> Iterator[Race]:
@@ -79,22 +79,22 @@ class Shadow:
         thread, epoch = batch.of(batch.thread), batch.passed(self.warp)
         block = thread // batch.launch.threads
         reader, writer = self.reader[at], self.writer[at]
-        read = (self.read_epoch[at] == epoch) & (reader != thread)
+        read_before = (self.read_epoch[at] == epoch) & (reader != thread)
         if self.blocks:
             earlier = self.reader_block[at]
-            read = (
+            read_before = (
                 (earlier == MANY)
                 | ((earlier >= 0) & (earlier != block))
-                | ((earlier == block) & read)
+                | ((earlier == block) & read_before)
             )
-        yield from self._race(WRITE_AFTER_READ, read, at, self.read_access, self.reader)
-        written = (
+        yield from self._race(WRITE_AFTER_READ, read_before, at, self.read_access, self.reader)
+        written_before = (
             (writer >= 0) & (writer != thread) & self._unordered(at, writer, block, epoch, batch)
         )
-        if written.any():
-            differs = written & ~same(old, new)
+        if written_before.any():
+            differs = written_before & ~same(old, new)
             kind = WRITE_AFTER_WRITE if differs.any() else REDUNDANT
-            mask = differs if differs.any() else written
+            mask = differs if differs.any() else written_before
             yield from self._race(kind, mask, at, self.write_access, self.writer)
         self.writer[at], self.write_epoch[at], self.write_access[at] = thread, epoch, access
 
@@ -106,8 +106,8 @@ class Shadow:
         self, at: Positions, writer: Positions, block: Positions, epoch: Any, batch: Batch
     ) -> Mask:
         """Return where no barrier lies between an earlier write and the present."""
-        now = self.write_epoch[at] == epoch
-        return (writer // batch.launch.threads != block) | now if self.blocks else now
+        this_epoch = self.write_epoch[at] == epoch
+        return (writer // batch.launch.threads != block) | this_epoch if self.blocks else this_epoch
 
     def _race(
         self, kind: str, mask: Mask, at: Positions, accesses: Any, threads: Positions

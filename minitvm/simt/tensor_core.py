@@ -75,8 +75,8 @@ def ldmatrix(rows: Numbers, transposed: bool) -> Numbers:
         matrices[:, :, pair + e] + group if transposed else matrices[:, :, group] + pair + e
         for e in (0, 1)
     ]  # [warps, matrices, 32] each
-    both = np.stack(halves, axis=2)
-    return both.reshape(len(rows), -1, len(LANES)).transpose(0, 2, 1)
+    pairs = np.stack(halves, axis=2)
+    return pairs.reshape(len(rows), -1, len(LANES)).transpose(0, 2, 1)
 
 
 def mma(a: Any, b: Any, c: Any) -> Any:

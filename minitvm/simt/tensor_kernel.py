@@ -48,8 +48,8 @@ class TensorKernel(Kernel):
     def warps(self, text: str) -> Any:
         """Return the number of each active warp; end the launch if one of its lanes is missing."""
         slots = self.batch.of(self.batch.slot)
-        arrived = np.bincount(slots // schedule.WARP)
-        if not np.isin(arrived, (0, schedule.WARP)).all():
+        lane_counts = np.bincount(slots // schedule.WARP)
+        if not np.isin(lane_counts, (0, schedule.WARP)).all():
             detail = "the lanes of a warp execute it together, but some are not active"
             self.stop(faults.INACTIVE, text, detail=detail)
         return slots.reshape(-1, schedule.WARP)[:, 0] // schedule.WARP

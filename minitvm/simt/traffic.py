@@ -69,8 +69,8 @@ def _widened(warps: Numbers, width: int) -> Numbers:
 
 def _global(elements: Numbers, requests: int, element: int) -> Cost:
     sectors = _different(np.where(elements < 0, GAP, elements * element // SECTOR))[1]
-    needed = _different(elements)[1]
-    return Cost(requests, int(sectors.sum()), int(needed.sum()) * element)
+    distinct = _different(elements)[1]
+    return Cost(requests, int(sectors.sum()), int(distinct.sum()) * element)
 
 
 def _shared(elements: Numbers, requests: int, element: int) -> Cost:

@@ -66,9 +66,9 @@ class Values:
         uniform = [(a, c) for a, c in terms if not self._of_threads(a)]
         if not all(self.is_uniform(a) for a, _ in uniform):
             return None
-        same = _sum([(self.atom(a), c) for a, c in uniform], const)
+        uniform_sum = _sum([(self.atom(a), c) for a, c in uniform], const)
         if not threads:
-            return None, same
+            return None, uniform_sum
         key, differ = len(self._threads) + id(e), _sum([(self.atom(a), c) for a, c in threads], 0)
 
         def of_threads(frame: Frame) -> Any:
@@ -79,7 +79,7 @@ class Values:
                 self.batch.active = active
             return known
 
-        return of_threads, same
+        return of_threads, uniform_sum
 
     def index(self, e: tir.Index) -> Run:
         """Compile an index."""
@@ -87,10 +87,10 @@ class Values:
         if parts is None:
             terms, const = tir.split_terms(e)
             return _sum([(self.atom(a), c) for a, c in terms], const)
-        threads, same = parts
+        threads, uniform_sum = parts
         if threads is None:
-            return same
-        return lambda frame: self.batch.of(threads(frame)) + same(frame)
+            return uniform_sum
+        return lambda frame: self.batch.of(threads(frame)) + uniform_sum(frame)
 
     def atom(self, e: tir.Atom) -> Run:
         """Compile an atom of an index."""
@@ -195,10 +195,10 @@ class Values:
             present = np.zeros(len(values), np.bool_)
             values[slot], present[slot] = value(frame), True
             lane = slot % schedule.WARP
-            asked = slot - lane + source(lane, int(amount(frame)))
-            if not present[asked].all():
-                self.inactive(e, ~present[asked])
-            return values[asked]
+            slots = slot - lane + source(lane, int(amount(frame)))
+            if not present[slots].all():
+                self.inactive(e, ~present[slots])
+            return values[slots]
 
         return run
 
@@ -228,8 +228,8 @@ def _sum(parts: list[tuple[Run, int]], const: int) -> Run:
 
     def run(frame: Frame) -> Any:
         total: Any = const
-        for value, factor in parts:
-            total = total + value(frame) * factor
+        for part, factor in parts:
+            total = total + part(frame) * factor
         return total
 
     return run

@@ -53,5 +53,5 @@ def _is_free(stage: schedule.Stage, op: tensor.ComputeOp) -> bool:
 
 def _is_inner(s: Recorder, stage: schedule.Stage) -> bool:
     """Return whether the stage is not an output, and no te.extern reads it."""
-    who = (s.state.stage(name) for name in schedule.readers(s.state)[stage.name])
-    return not stage.is_output and not any(isinstance(r.op, tensor.ExternOp) for r in who)
+    readers = (s.state.stage(name) for name in schedule.readers(s.state)[stage.name])
+    return not stage.is_output and not any(isinstance(r.op, tensor.ExternOp) for r in readers)

@@ -77,10 +77,10 @@ def define(line: str, /, **tensors: tensor.Tensor) -> tensor.Tensor:
 def _defined(f: _Formula, tensors: dict[str, tensor.Tensor]) -> tensor.Tensor:
     calls = [n for n in ast.walk(f.right) if isinstance(n, ast.Call) and _callee(n) in tensors]
     ranges = _ranges(f, [(tensors[_callee(n)], n.args) for n in calls])
-    folded = [v for v in ranges if v not in f.left]
-    raise_first(ExprError, f.what, _about_indices(f, ranges.keys(), folded))
+    reduced = [v for v in ranges if v not in f.left]
+    raise_first(ExprError, f.what, _about_indices(f, ranges.keys(), reduced))
     shape = [ranges[v][1] for v in f.left]
-    axes = {v: tensor.reduce_axis((ranges[v][0], ranges[v][1]), v) for v in folded}
+    axes = {v: tensor.reduce_axis((ranges[v][0], ranges[v][1]), v) for v in reduced}
 
     def body(*at: Any) -> Any:
         env = dict(zip(f.left, at, strict=True)) | axes
@@ -126,10 +126,10 @@ def _parse(line: str) -> _Formula:
     ranges: dict[str, tuple[int, int]] = {}
     for part in (parts[5] or "where").removeprefix("where").split(","):
         if part.strip():
-            one = RANGE.match(part.strip())
-            if not one:
+            match = RANGE.match(part.strip())
+            if not match:
                 raise ExprError(f"te.define: {part.strip()!r}", "not a range", "h in 0:56")
-            ranges[one[1]] = int(one[2]), int(one[3])
+            ranges[match[1]] = int(match[2]), int(match[3])
     try:
         right = ast.parse(parts[4].strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:

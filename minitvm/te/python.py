@@ -113,12 +113,10 @@ def _line(before: schedule.State, after: schedule.State, step: schedule.Step, na
     me, call = names.stage(step.stage), f"s[{names.stage(step.stage)}].{step.verb}"
     match step:
         case schedule.Split(_, name, factor, nparts, exact):
-            made = after.stage(step.stage).relations[-1]
+            r = after.stage(step.stage).relations[-1]
             size = f"factor={factor}" if factor is not None else f"nparts={nparts}"
             size += ", disable_predication=True" if exact else ""
-            return (
-                f"{names.axis(made.outer)}, {names.axis(made.inner)} = {call}({loop(name)}, {size})"
-            )
+            return f"{names.axis(r.outer)}, {names.axis(r.inner)} = {call}({loop(name)}, {size})"
         case schedule.Fuse(_, axes):
             stage = after.stage(step.stage)
             fused = schedule.parts(stage.relations[-1])[0] if axes else stage.leaves[0]
@@ -126,8 +124,8 @@ def _line(before: schedule.State, after: schedule.State, step: schedule.Step, na
         case schedule.Annotate(_, name):
             return f"{call}({loop(name)})"
         case schedule.Bind(_, name, thread, extent):
-            given = repr(thread) if extent is None else f"(0, {extent}), {thread!r}"
-            return f"{call}({loop(name)}, te.thread_axis({given}))"
+            thread_text = repr(thread) if extent is None else f"(0, {extent}), {thread!r}"
+            return f"{call}({loop(name)}, te.thread_axis({thread_text}))"
         case schedule.Tensorize(_, name, intrin):
             return f"{call}({loop(name)}, {intrin})"
         case schedule.TransformLayout(_, axes, layout):
@@ -137,19 +135,19 @@ def _line(before: schedule.State, after: schedule.State, step: schedule.Step, na
             text = ", ".join(_renamed(c, words) for c in conds)
             return f"{call}({text if len(conds) == 1 else f'te.all({text})'})"
         case schedule.CacheRead(stage, output, scope, readers):
-            who = ", ".join(map(names.stage, readers))
             several = len(before.stage(stage).op.dtypes) > 1
             source = me + (f".op.output({output})" if several else "")
-            return f"{_made(before, after, names)} = s.cache_read({source}, {scope!r}, [{who}])"
+            arguments = f"{source}, {scope!r}, [{', '.join(map(names.stage, readers))}]"
+            return f"{_made(before, after, names)} = s.cache_read({arguments})"
         case schedule.CacheWrite(_, scope):
             return f"{_made(before, after, names)} = s.cache_write({me}, {scope!r})"
         case schedule.RFactor(stage, name, place):
             where = f", factor_axis={place}" if place else ""
-            one = "[0]" if len(before.stage(stage).op.dtypes) > 1 else ""
-            return f"{_made(before, after, names)} = s.rfactor({me}, {loop(name)}{where}){one}"
+            output = "[0]" if len(before.stage(stage).op.dtypes) > 1 else ""
+            return f"{_made(before, after, names)} = s.rfactor({me}, {loop(name)}{where}){output}"
         case _:
-            given = [argument(str(f.type), f.name, getattr(step, f.name)) for f in fields(step)]
-            return f"{call}({', '.join(given[1:])})"
+            values = [argument(str(f.type), f.name, getattr(step, f.name)) for f in fields(step)]
+            return f"{call}({', '.join(values[1:])})"
 
 
 def _renamed(source: str, words: dict[str, str]) -> str:

@@ -122,10 +122,10 @@ class Schedule:
         name, output = self._now(tensor)
         if readers is None:
             t = tensor_of(self.state.stage(name).op, output)
-            who = tuple(s.name for s in self.state.stages if t in schedule.inputs(s))
+            reader_names = tuple(s.name for s in self.state.stages if t in schedule.inputs(s))
         else:
-            who = tuple(self._find(r).name for r in as_tuple(readers))
-        return tensor_of(self._added(schedule.CacheRead(name, output, scope, who)), 0)
+            reader_names = tuple(self._find(r).name for r in as_tuple(readers))
+        return tensor_of(self._added(schedule.CacheRead(name, output, scope, reader_names)), 0)
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """Compute `tensor` in memory `scope`, then copy it; return the tensor in that memory.

@@ -135,8 +135,8 @@ def _unsure(
             if d == 0 and _is_past(op, e) and not inside(i, size, facts):
                 past.append(e)
                 continue
-            something = not isinstance(size, int) or size > 0
-            if (is_from_data(i) and something) or _surely_inside(i, size, facts + real):
+            not_empty = not isinstance(size, int) or size > 0
+            if (is_from_data(i) and not_empty) or _surely_inside(i, size, facts + real):
                 continue
             need = tir.sub(size, 1)
             if isinstance(size, int) or not _surely_inside(i, size, (*facts, *real, need)):
@@ -230,9 +230,11 @@ def _clip(e: tir.Expr) -> tir.Expr:
             tir.maximum(0, tir.minimum(i, tir.sub(size, 1))) if is_from_data(i) else i
             for i, size in pairs
         ]
-        some = tir.all_of(*(tir.compare("<", 0, size) for i, size in pairs if is_from_data(i)))
+        any_element = tir.all_of(
+            *(tir.compare("<", 0, size) for i, size in pairs if is_from_data(i))
+        )
         return tir.if_then_else(
-            some, tir.Load(n.buffer, tuple(clipped), n.dtype), tir.const(0, n.dtype)
+            any_element, tir.Load(n.buffer, tuple(clipped), n.dtype), tir.const(0, n.dtype)
         )
 
     return _mapped(e, rule)

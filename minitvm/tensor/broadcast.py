@@ -26,5 +26,5 @@ def broadcast_shape(what: str, a: Shape, b: Shape) -> Shape:
 
 def broadcast_index(shape: Shape, i: Sequence[Any]) -> list[Any]:
     """Return the index into a tensor of this shape for the index `i` of what it broadcasts to."""
-    mine = i[len(i) - len(shape) :]
-    return [0 if tir.prove_equal(n, 1) else j for n, j in zip(shape, mine, strict=True)]
+    own_index = i[len(i) - len(shape) :]
+    return [0 if tir.prove_equal(n, 1) else j for n, j in zip(shape, own_index, strict=True)]

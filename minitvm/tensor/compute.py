@@ -88,12 +88,12 @@ def compute(
     dims = dimensions(shape, what)
     names = argument_names(fcompute, len(dims), name)
     axes = tuple(axis(n, 0, size, "data") for n, size in zip(names, dims, strict=True))
-    returned = fcompute(*axes)
-    results = as_tuple(returned)
+    result = fcompute(*axes)
+    results = as_tuple(result)
     raise_first(ExprError, what, about_results(results))
     body = tuple(map(_body, results))
     first = body[0]
-    several = isinstance(returned, tuple | list)
+    several = isinstance(result, tuple | list)
     if len(body) == 1 and isinstance(first, Reduce) and len(first.sources) > 1:
         several = True  # a reduction of tuples: one output for each component
         body = tuple(
@@ -154,8 +154,8 @@ def comm_reducer(
         known_function(f"comm_reducer {name}", f, "comm_reducer(fcombine, fidentity)")
 
     def combine(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
-        returned = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
-        values = one_each(returned, len(old), f"{name}: fcombine")
+        combined = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
+        values = one_each(combined, len(old), f"{name}: fcombine")
         return tuple(tir.cast_to(tir.value(e), x.dtype) for e, x in zip(values, old, strict=True))
 
     def identity(types: tuple[DType, ...]) -> tuple[tir.Expr, ...]:
@@ -210,5 +210,5 @@ def _extreme(
     if b is None:
         fix = f"te.{op}(a, b), or te.{op}(expr, axis=k)"
         raise ExprError(f"te.{op} of one value", "there is nothing to compare it with", fix)
-    over = isinstance(b, tuple | list) or (isinstance(b, Axis) and b.kind == "reduce")
-    return reduce(reducer, a, b, where, init) if over else tir.binary(op, a, b)
+    is_axes = isinstance(b, tuple | list) or (isinstance(b, Axis) and b.kind == "reduce")
+    return reduce(reducer, a, b, where, init) if is_axes else tir.binary(op, a, b)

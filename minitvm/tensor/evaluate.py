@@ -174,8 +174,8 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[
         counts = np.logical_and(exists, at_point.value(r.where))
         inside = at_point.where(counts)
         terms = [inside.value(e) for e in r.sources]
-        both = dict(zip((*step.old, *step.new), (*totals, *terms), strict=True))
-        after = replace(grid, arrays={**grid.arrays, **both})
+        bindings = dict(zip((*step.old, *step.new), (*totals, *terms), strict=True))
+        after = replace(grid, arrays={**grid.arrays, **bindings})
         totals = [
             tir.choose(counts, after.value(e), t) for e, t in zip(step.results, totals, strict=True)
         ]

@@ -186,7 +186,7 @@ def _about_time(op: ComputeOp, body: list[ComputeOp], scan: ScanOp) -> Iterator[
     It may read formulas in `body` only at row t, and the first axis of `op` must be time.
     """
     start, states = scan.scan_axis.start, scan.states
-    now = axis("t", start, scan.scan_axis.extent, "data")
+    time = axis("t", start, scan.scan_axis.extent, "data")
     if not op.axis or not tir.prove_equal(op.axis[0].extent, scan.shape[0]):
         yield "its first axis is not time", "lambda t, ...: ..."
     for e in extent_loads(op):
@@ -199,15 +199,15 @@ def _about_time(op: ComputeOp, body: list[ComputeOp], scan: ScanOp) -> Iterator[
     for e in loads(op):
         if not isinstance(e.buffer, Tensor) or not e.indices:
             continue
-        at = tir.substitute(e.indices[0], {op.axis[0]: now})
+        at = tir.substitute(e.indices[0], {op.axis[0]: time})
         if e.buffer in states and not (
-            tir.nonneg(tir.sub(tir.sub(now, 1), at)) and tir.lower_bound(at) >= 0
+            tir.nonneg(tir.sub(tir.sub(time, 1), at)) and tir.lower_bound(at) >= 0
         ):
             yield (
                 f"it reads {tir.text(e)}, which for t >= {tir.text(start)} is not a row before t",
                 f"init with more rows, or {e.buffer.name}[t - 1, ...]",
             )
-        if any(e.buffer.op is other for other in body) and not tir.prove_equal(at, now):
+        if any(e.buffer.op is other for other in body) and not tir.prove_equal(at, time):
             yield (
                 f"it reads {tir.text(e)}: {e.buffer.name} depends on the state, and only its row t "
                 "exists",
@@ -219,9 +219,9 @@ def _check_outside(name: str, tensors: Iterable[Tensor], states: tuple[Tensor, .
     """Raise ExprError if `tensors`, computed outside the scan `name`, depend on a state."""
     tensors = tuple(tensors)
     producers = producers_first(t.op for t in tensors)
-    read = {*tensors, *(t for op in producers for t in op.input_tensors)}
+    tensors_read = {*tensors, *(t for op in producers for t in op.input_tensors)}
     for t in states:
-        if t in read:
+        if t in tensors_read:
             raise ExprError(
                 f"scan {name}: {t.name} is read outside of the scan",
                 "a state exists only while its scan runs",

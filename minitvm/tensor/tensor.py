@@ -95,8 +95,8 @@ class Reduce(tir.Expr):
     dtype: DType
 
     def __repr__(self) -> str:
-        folded = ", ".join(map(tir.text, self.sources))
-        return f"{self.reducer.name}({folded}, axis=[{', '.join(a.name for a in self.axes)}])"
+        sources = ", ".join(map(tir.text, self.sources))
+        return f"{self.reducer.name}({sources}, axis=[{', '.join(a.name for a in self.axes)}])"
 
 
 class _Operation:
@@ -192,9 +192,9 @@ class ComputeOp(_Operation):
         """The distinct tensors that the formula reads, in order of first appearance."""
         inputs = _inputs.get(self)
         if inputs is None:
-            every = (*loads(self), *extent_loads(self))
-            read = (e.buffer for e in every if isinstance(e.buffer, Tensor))
-            inputs = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
+            all_loads = (*loads(self), *extent_loads(self))
+            tensors = (e.buffer for e in all_loads if isinstance(e.buffer, Tensor))
+            inputs = _inputs.setdefault(self, tuple(dict.fromkeys(tensors)))
         return inputs
 
     def __repr__(self) -> str:
@@ -350,14 +350,14 @@ def tensor_of(op: Operation, i: int) -> Tensor:
 def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
     """Return `outputs` and all operations that they depend on, each once, producers first."""
     order: dict[Operation, None] = {}
-    waiting = list(outputs)[::-1]  # not recursive: networks may be very deep
-    while waiting:
-        op = waiting[-1]
+    stack = list(outputs)[::-1]  # not recursive: networks may be very deep
+    while stack:
+        op = stack[-1]
         missing = [t.op for t in op.input_tensors if t.op not in order]
         if missing:
-            waiting.append(missing[0])
+            stack.append(missing[0])
         else:
-            order.setdefault(waiting.pop())
+            order.setdefault(stack.pop())
     return list(order)
 
 

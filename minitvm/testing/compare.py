@@ -22,8 +22,10 @@ def difference(actual: Any, desired: Any, rtol: float = 0.0, atol: float = 0.0) 
         return ""
     at = tuple(int(i) for i in bad[0])
     element = f"[{', '.join(map(str, at))}]"
-    many = f"{len(bad)} of {got.size} elements differ"
-    return f"{element}: got {got[at]!r}, want {want[at]!r} ({many}, rtol={rtol:g}, atol={atol:g})"
+    message = f"{len(bad)} of {got.size} elements differ"
+    return (
+        f"{element}: got {got[at]!r}, want {want[at]!r} ({message}, rtol={rtol:g}, atol={atol:g})"
+    )
 
 
 def _close(got: Array, want: Array, rtol: float, atol: float) -> Array:
@@ -31,9 +33,9 @@ def _close(got: Array, want: Array, rtol: float, atol: float) -> Array:
         return np.equal(got, want)
     x, y = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        near = np.abs(x - y) <= atol + rtol * np.abs(y)
-    near = np.where(np.isfinite(x) & np.isfinite(y), near, x == y)
-    return near | (np.isnan(x) & np.isnan(y))
+        is_close = np.abs(x - y) <= atol + rtol * np.abs(y)
+    is_close = np.where(np.isfinite(x) & np.isfinite(y), is_close, x == y)
+    return is_close | (np.isnan(x) & np.isnan(y))
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-5, atol: float = 1e-7) -> None:

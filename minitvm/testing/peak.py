@@ -38,11 +38,11 @@ def fma_kernel(target: Target, chains: int, steps: int = STEPS) -> tir.PrimFunc:
 
     def step(at: int) -> tir.Stmt:
         index = tir.lane(lanes) + at
-        scaled = tir.Binary(
+        product = tir.Binary(
             "mul", tir.Load(acc, (index,), FLOAT32), tir.Load(x, (0,), FLOAT32), FLOAT32
         )
         return tir.Store(
-            acc, (index,), tir.Binary("add", scaled, tir.Load(x, (1,), FLOAT32), FLOAT32)
+            acc, (index,), tir.Binary("add", product, tir.Load(x, (1,), FLOAT32), FLOAT32)
         )
 
     body = tir.seq(
@@ -127,8 +127,8 @@ def share_of_peak(
         while len(seconds) < 2 or time.perf_counter() < end:
             seconds.append(_timed(run, timer))
         burst()
-        settled = min(seconds[len(seconds) * 3 // 4 :])
-        turns.append((flops / settled / 1e9, burst_flops / _timed(burst, timer) / 1e9))
+        seconds_of_run = min(seconds[len(seconds) * 3 // 4 :])
+        turns.append((flops / seconds_of_run / 1e9, burst_flops / _timed(burst, timer) / 1e9))
     rates, peaks = zip(*turns, strict=True)
     return PeakShare(median(rates), median(peaks), median(r / p for r, p in turns))
 

@@ -37,8 +37,8 @@ def take_steps(s: te.Schedule, rng: Rng, recipes: Sequence[Recipe] | None = None
         left -= _follow(pick(rng, RECIPES if recipes is None else recipes), s, rng)
         if not left:
             break
-    while waiting := _waiting(s.state):
-        s.apply(schedule.ComputeRoot(waiting[0]))
+    while pending := _waiting(s.state):
+        s.apply(schedule.ComputeRoot(pending[0]))
 
 
 def _follow(recipe: Recipe, s: te.Schedule, rng: Rng) -> bool:

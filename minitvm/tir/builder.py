@@ -135,19 +135,19 @@ class IRBuilder:
     @contextmanager
     def _block(self) -> Generator[Callable[[], Stmt]]:
         """Open a block and yield a function that returns its body once it is closed."""
-        mine: list[Stmt] = []
+        stmts: list[Stmt] = []
         wraps: list[tuple[int, Callable[[Stmt], Stmt]]] = []
-        self._open.append(mine)
+        self._open.append(stmts)
         self._wrap.append(wraps)
         try:
-            yield lambda: self._closed(mine, wraps)
+            yield lambda: self._closed(stmts, wraps)
         finally:
             self._open.pop()
             self._wrap.pop()
 
     @staticmethod
     def _closed(parts: list[Stmt], wraps: list[tuple[int, Callable[[Stmt], Stmt]]]) -> Stmt:
-        done = list(parts)
+        stmts = list(parts)
         for at, wrap in reversed(wraps):
-            done[at:] = [wrap(seq(*done[at:]))]
-        return seq(*done)
+            stmts[at:] = [wrap(seq(*stmts[at:]))]
+        return seq(*stmts)

@@ -169,12 +169,12 @@ class _Compiler:
         marks = [self.array(a, mark=True) for a in e.args if is_written(a)]
 
         def run(frame: Frame) -> Any:
-            returned = registered(name)(*[a(frame) for a in args])
+            result = registered(name)(*[a(frame) for a in args])
             for mark in marks:
                 written = mark(frame)
                 if written is not None:
                     written[...] = True
-            return e.dtype.numpy.type(0 if returned is None else returned)
+            return e.dtype.numpy.type(0 if result is None else result)
 
         return run
 
@@ -185,7 +185,7 @@ class _Compiler:
         """
         b = e.first.buffer
         memory, start = self.memory(b), self.offset(b, e.first.indices)
-        beyond = self.index(e.offset if isinstance(e, nodes.Pointer) else 0)
+        offset = self.index(e.offset if isinstance(e, nodes.Pointer) else 0)
         shape, strides = (
             [self.index(n) for n in part]
             for part in ((e.shape, e.strides) if isinstance(e, nodes.View) else ((), ()))
@@ -195,7 +195,7 @@ class _Compiler:
             data = memory.written if mark else memory.data
             if data is None:
                 return None
-            row = data[start(frame) + beyond(frame) :] if data.size else data
+            row = data[start(frame) + offset(frame) :] if data.size else data
             if isinstance(e, nodes.Pointer):
                 return row
             return window(row, [n(frame) for n in shape], [n(frame) for n in strides])

@@ -95,11 +95,11 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
         raise ArgumentError(what, f"takes {len(f.params)} arguments, {len(args)} given")
     facts = [fact for p, arg in zip(f.params, args, strict=True) for fact in _facts(f, p, arg)]
     values: dict[Var, int] = {}
-    for _, declared, actual in facts:
-        if isinstance(declared, Var):
-            values.setdefault(declared, actual)
-    for what, declared, actual in facts:
-        expected = substitute(declared, values)
+    for _, declared_size, actual in facts:
+        if isinstance(declared_size, Var):
+            values.setdefault(declared_size, actual)
+    for what, declared_size, actual in facts:
+        expected = substitute(declared_size, values)
         if not isinstance(expected, int) or expected != actual:
             raise ArgumentError(f"{f.name}: {what}", f"is {actual}, not {text(expected)}")
     for v in f.sizes:

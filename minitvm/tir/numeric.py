@@ -78,8 +78,8 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 def _elementwise(f: Callable[[float], float]) -> Callable[[Any], Any]:
     """Return a function that applies `f` to each element of an array and keeps its dtype."""
-    over = np.vectorize(f, otypes=[np.float64])
-    return lambda x: over(x).astype(np.asarray(x).dtype)
+    vectorized = np.vectorize(f, otypes=[np.float64])
+    return lambda x: vectorized(x).astype(np.asarray(x).dtype)
 
 
 def _rsqrt(x: Any) -> Any:
@@ -185,6 +185,6 @@ def convert(x: Any, to: DType) -> Any:
         return a.astype(to.numpy)[()]
     whole = np.trunc(np.where(np.isnan(a), 0, a)).astype(np.float64)
     below, above = whole < float(to.low), whole >= float(to.high) + 1.0
-    inside = np.where(below | above, 0.0, whole).astype(to.numpy)
+    in_range = np.where(below | above, 0.0, whole).astype(to.numpy)
     least, most = np.array([to.low, to.high], to.numpy)
-    return np.where(below, least, np.where(above, most, inside))[()]
+    return np.where(below, least, np.where(above, most, in_range))[()]

@@ -130,6 +130,7 @@ class _Search:
         return self._holds(self.goal) or any(self._holds(sub(self.goal, f)) for f in self.facts)
 
     def _holds(self, e: Index) -> bool:
+        """Return whether `e` >= 0 can be proved in the steps that are left."""
         if lower_bound(e) >= 0:
             return True
         terms, _ = split_terms(e)

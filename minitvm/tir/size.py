@@ -28,13 +28,13 @@ def measure(e: Node) -> tuple[int, int]:
     stack: list[Node] = [e]
     while stack:
         n = stack[-1]
-        inside = children(n)
-        todo = [c for c in inside if id(c) not in known]
+        child_nodes = children(n)
+        todo = [c for c in child_nodes if id(c) not in known]
         if todo:
             stack += todo
             continue
         stack.pop()
-        parts = [known[id(c)] for c in inside]
+        parts = [known[id(c)] for c in child_nodes]
         size = CALL if isinstance(n, Call) else 1
         known[id(n)] = 1 + max((d for d, _ in parts), default=-1), size + sum(s for _, s in parts)
     return known[id(e)]
@@ -51,6 +51,7 @@ def shallow(e: Expr) -> Expr:
 
 
 def _grouped(e: Any, depth: int) -> Any:
+    """Rewrite chains of one operation, such as long sums, as balanced trees."""
     if depth > DEEPEST // 2:  # operations other than sums nest too deeply: check_size raises
         return e
     if not isinstance(e, Binary) or e.op not in CHAINS:
@@ -70,11 +71,11 @@ def _terms(e: Expr, op: str) -> list[tuple[bool, Expr]]:
     op   the operator that joins them; with "add", differences are split into terms too
     """
     terms: list[tuple[bool, Expr]] = []
-    waiting = [(True, e)]
-    while waiting:
-        plus, x = waiting.pop()
+    stack = [(True, e)]
+    while stack:
+        plus, x = stack.pop()
         if isinstance(x, Binary) and (x.op == op or (x.op, op) == ("sub", "add")):
-            waiting += [(plus == (x.op != "sub"), x.b), (plus, x.a)]
+            stack += [(plus == (x.op != "sub"), x.b), (plus, x.a)]
         else:
             terms.append((plus, x))
     return terms

@@ -58,6 +58,7 @@ class Printer:
         return f"({text})" if strength < tight else text
 
     def _expr(self, e: Any) -> tuple[str, int]:
+        """Print an expression; return its text and how strongly it binds."""
         match e:
             case int():
                 return str(e), ATOM if e >= 0 else 6
@@ -80,6 +81,7 @@ class Printer:
                 return self._value(e)
 
     def _linear(self, e: nodes.Linear) -> tuple[str, int]:
+        """Print a sum; return its text and how strongly it binds."""
         terms = sorted(e.terms, key=lambda t: t[1] < 0)  # n - i, not -i + n
         const_first = e.const > 0 > terms[0][1]  # 7 - i, not -i + 7
         text = str(e.const) if const_first else ""
@@ -131,8 +133,8 @@ class Printer:
             case nodes.Load(buffer, indices):
                 return self.element(buffer, indices), ATOM
             case nodes.Pointer(first, mode, offset):
-                beyond = "" if prove_equal(offset, 0) else f", {self.expr(offset)}"
-                return f"access_ptr.{mode}({self.expr(first)}{beyond})", ATOM
+                offset_text = "" if prove_equal(offset, 0) else f", {self.expr(offset)}"
+                return f"access_ptr.{mode}({self.expr(first)}{offset_text})", ATOM
             case nodes.View(first, shape, strides):
                 return f"view({', '.join(map(self.expr, (first, *shape, *strides)))})", ATOM
             case _:  # nodes of other packages print themselves
@@ -169,10 +171,13 @@ class Printer:
 
     def _subscript(self, i: nodes.Index) -> str:
         terms, const = split_terms(i)
-        across = [(a, c) for a, c in terms if isinstance(a, nodes.Lane)]
-        if len(across) != 1 or across[0][1] < 1:
+        lane_terms = [(a, c) for a, c in terms if isinstance(a, nodes.Lane)]
+        if len(lane_terms) != 1 or lane_terms[0][1] < 1:
             return self.expr(i)
-        (a, stride), base = across[0], linear((t for t in terms if t[0] is not across[0][0]), const)
+        (a, stride), base = (
+            lane_terms[0],
+            linear((t for t in terms if t[0] is not lane_terms[0][0]), const),
+        )
         if not free_of_lane(base):
             return self.expr(i)
         stop = self.expr(base + a.lanes * stride)
@@ -240,8 +245,8 @@ def _reads_as_index(a: nodes.Index, b: nodes.Index) -> bool:
 
     Then one operand is printed with its cast, int32(i), to keep the two apart.
     """
-    both = all(_is_bare(e) or isinstance(e, nodes.Const) for e in (a, b))
-    return both and (_is_bare(a) or _is_bare(b))
+    both_plain = all(_is_bare(e) or isinstance(e, nodes.Const) for e in (a, b))
+    return both_plain and (_is_bare(a) or _is_bare(b))
 
 
 def _box(e: nodes.View) -> tuple[list[nodes.Index], list[nodes.Index]] | None:
@@ -254,8 +259,8 @@ def _box(e: nodes.View) -> tuple[list[nodes.Index], list[nodes.Index]] | None:
     dims = [(n, step) for n, step in zip(e.shape, e.strides, strict=True) if not prove_equal(n, 1)]
     extents: list[nodes.Index] = []
     for whole, step in zip(at.buffer.shape, steps, strict=True):
-        mine = bool(dims) and not prove_equal(whole, 1) and prove_equal(dims[0][1], step)
-        extents.append(dims.pop(0)[0] if mine else 1)
+        matches = bool(dims) and not prove_equal(whole, 1) and prove_equal(dims[0][1], step)
+        extents.append(dims.pop(0)[0] if matches else 1)
     if dims:
         return None
     if len(at.indices) == len(steps):
@@ -273,12 +278,12 @@ def _starts(flat: nodes.Index, steps: tuple[nodes.Index, ...]) -> list[nodes.Ind
     exact = not any(isinstance(a, nodes.Extremum) for a, _ in terms)
     for step in steps:
         if exact or not isinstance(step, int):
-            mine = floordiv(flat, step)
+            start = floordiv(flat, step)
             flat = floormod(flat, step)
         else:  # the multiples of its stride
-            mine = linear([(a, c // step) for a, c in terms if c % step == 0], int(const / step))
+            start = linear([(a, c // step) for a, c in terms if c % step == 0], int(const / step))
             terms, const = [(a, c) for a, c in terms if c % step], const - int(const / step) * step
-        starts.append(mine)
+        starts.append(start)
     return starts
 
 

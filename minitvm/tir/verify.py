@@ -198,6 +198,7 @@ def _mistyped(e: nodes.Expr) -> str:
 
 
 def _incomparable(a: nodes.Index, b: nodes.Index) -> str:
+    """Return why `a` and `b` cannot be compared, or ""."""
     if is_index(a) and is_index(b):
         return ""
     if not (_is_value(a) and _is_value(b)):
@@ -207,6 +208,7 @@ def _incomparable(a: nodes.Index, b: nodes.Index) -> str:
 
 
 def _miscalled(known: Intrinsic, name: str, args: tuple[nodes.Expr, ...], dtype: DType) -> str:
+    """Return what is wrong with a call of an intrinsic, or ""."""
     if len(args) != known.args:
         return f"{name} takes {known.args} arguments, {len(args)} given"
     takes = known.takes or (args[0].dtype,) * known.args
@@ -303,14 +305,14 @@ def _inside(s: Stmt, scope: Scope) -> Scope:
 
 def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
     """Yield (statement, message) for every violation of a law in `s`, outer statements first."""
-    waiting = [(s, scope)]
-    while waiting:
-        s, scope = waiting.pop()
+    stack = [(s, scope)]
+    while stack:
+        s, scope = stack.pop()
         for law in LAWS:
             for why in law(s, scope):
                 yield s, why
-        within = _inside(s, scope)
-        waiting += [(part, within) for part in reversed(inner(s))]
+        inner_scope = _inside(s, scope)
+        stack += [(part, inner_scope) for part in reversed(inner(s))]
 
 
 def verify(f: PrimFunc, level: Level = "nest") -> None:

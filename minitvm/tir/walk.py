@@ -60,7 +60,7 @@ def _parts(cls: Any) -> dict[str, str]:
 def _reader(cls: type, *kinds: str) -> Callable[[Any], tuple[Any, ...]]:
     """Return a function that returns the children of a node: lambda e: (e.first, *e.shape).
 
-    kinds   which children: those to which a rewriter applies in these ways
+    kinds   values of _APPLY, such as "go.stmt": only fields that a rewriter handles so are read
     """
     several = ("go.all", "go.stmts")
     parts = [(name, go) for name, go in _parts(cls).items() if go in kinds]
@@ -82,14 +82,14 @@ _INNER: dict[type, Callable[[Any], Sequence[Stmt]]] = {
 
 def parts(n: Node) -> Sequence[Any]:
     """Return the child nodes of `n` and its constant indices (ints), in evaluation order."""
-    inside = _CHILDREN.get(type(n))
-    return () if inside is None else inside(n)
+    children_of = _CHILDREN.get(type(n))
+    return () if children_of is None else children_of(n)
 
 
 def children(n: Node) -> list[Node]:
     """Return the child nodes of `n`, in evaluation order; constant indices (ints) are left out."""
-    inside = _CHILDREN.get(type(n))
-    return [] if inside is None else [c for c in inside(n) if not isinstance(c, int)]
+    children_of = _CHILDREN.get(type(n))
+    return [] if children_of is None else [c for c in children_of(n) if not isinstance(c, int)]
 
 
 def inner(s: Stmt) -> Sequence[Stmt]:
@@ -99,11 +99,11 @@ def inner(s: Stmt) -> Sequence[Stmt]:
 
 def every(s: Stmt) -> Iterator[Stmt]:
     """Yield `s` and every statement inside it, outer statements first."""
-    waiting = [s]
-    while waiting:
-        s = waiting.pop()
+    stack = [s]
+    while stack:
+        s = stack.pop()
         yield s
-        waiting += reversed(inner(s))
+        stack += reversed(inner(s))
 
 
 def walk(n: Node | Index) -> Iterator[Node]:
@@ -114,9 +114,9 @@ def walk(n: Node | Index) -> Iterator[Node]:
     while stack:
         n = stack.pop()
         yield n
-        inside = _CHILDREN.get(type(n))
-        if inside is not None:
-            stack += [c for c in reversed(inside(n)) if not isinstance(c, int)]
+        children_of = _CHILDREN.get(type(n))
+        if children_of is not None:
+            stack += [c for c in reversed(children_of(n)) if not isinstance(c, int)]
 
 
 def in_order(s: Stmt) -> Iterator[Stmt]:
@@ -124,15 +124,15 @@ def in_order(s: Stmt) -> Iterator[Stmt]:
 
     Sequences are flattened, except empty ones; loops and branches stay whole.
     """
-    waiting = [s]
-    while waiting:
-        s = waiting.pop()
+    stack = [s]
+    while stack:
+        s = stack.pop()
         if isinstance(s, Seq) and s.body:
-            waiting += reversed(s.body)
+            stack += reversed(s.body)
             continue
         yield s
         if isinstance(s, Allocate):
-            waiting.append(s.body)
+            stack.append(s.body)
 
 
 def free_of(n: Node | Index, variables: Iterable[Expr]) -> bool:
@@ -191,27 +191,27 @@ def _rebuild(cls: Any, make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """
     parts = _parts(cls)
     lines = [f"  {name} = {go}(e.{name})" for name, go in parts.items()]
-    same = " and ".join(f"{name} is e.{name}" for name in parts)
+    unchanged = " and ".join(f"{name} is e.{name}" for name in parts)
     arguments = ", ".join(f.name if f.name in parts else f"e.{f.name}" for f in fields(cls))
     space: dict[str, Any] = {"make": make}
-    code = ["def rebuild(e, go):", *lines, f"  return e if {same} else make({arguments})"]
+    code = ["def rebuild(e, go):", *lines, f"  return e if {unchanged} else make({arguments})"]
     exec("\n".join(code), space)
     return space["rebuild"]
 
 
 def _linear(e: Linear, go: _Rewriter) -> Index:
     terms: list[tuple[Atom, int]] = []
-    const, same = e.const, True
+    const, unchanged = e.const, True
     for a, c in e.terms:
         new = go(a)
         if new is a:
             terms.append((a, c))
         else:
-            same = False
+            unchanged = False
             more, n = split_terms(new)
             terms += [(x, c * k) for x, k in more]
             const += c * n
-    return e if same else linear(terms, const)
+    return e if unchanged else linear(terms, const)
 
 
 def _as_index(value: Expr, low: Bound, high: Bound) -> Index:
@@ -240,8 +240,8 @@ def _choice(e: Any, go: _Rewriter) -> Expr:
     if isinstance(cond, Const):  # the other arm may be invalid now
         return go(e.a) if cond.value else go(e.b)
     a, b = go(e.a), go(e.b)
-    same = cond is e.cond and a is e.a and b is e.b
-    return e if same else type(e)(cond, a, b, e.dtype)
+    unchanged = cond is e.cond and a is e.a and b is e.b
+    return e if unchanged else type(e)(cond, a, b, e.dtype)
 
 
 _FOLDED: dict[type, Callable[..., Any]] = {  # as index.FOLDED; the other classes fold nothing
@@ -301,8 +301,8 @@ def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
         chosen = s.body if cond.value else s.orelse
         return NOTHING if chosen is None else stmt(chosen)
     body, orelse = stmt(s.body), None if s.orelse is None else stmt(s.orelse)
-    same = cond is s.cond and body is s.body and orelse is s.orelse
-    return s if same else If(cond, body, orelse, s.likely)
+    unchanged = cond is s.cond and body is s.body and orelse is s.orelse
+    return s if unchanged else If(cond, body, orelse, s.likely)
 
 
 def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
@@ -348,8 +348,8 @@ def _rewritten(s: Stmt, stmt: StmtRule, on_expr: Rule) -> Stmt:
 
     def one(s: Stmt) -> Stmt:
         new = map_children(s, go, on_expr)
-        decided = isinstance(s, If) and new is not s and isinstance(on_expr(s.cond), Const)
-        return new if decided else stmt(new)  # its body is already rewritten
+        is_decided = isinstance(s, If) and new is not s and isinstance(on_expr(s.cond), Const)
+        return new if is_decided else stmt(new)  # its body is already rewritten
 
     return go(s)
 

@@ -36,8 +36,8 @@ def transposed_row(op: tensor.Operation) -> te.Axis | None:
     for e in tensor.loads(op):
         row = e.indices[-1] if e.indices else 0
         plain = all(isinstance(i, te.Axis) for i in e.indices)
-        across = any(i is op.axis[-1] for i in e.indices[:-1])
-        if plain and across and isinstance(row, te.Axis):
+        is_transposed = any(i is op.axis[-1] for i in e.indices[:-1])
+        if plain and is_transposed and isinstance(row, te.Axis):
             short = [
                 a for a in (row, op.axis[-1]) if isinstance(a.extent, int) and a.extent < MIN_SIDE
             ]
@@ -102,13 +102,13 @@ def _in_blocks(
     stage, at = s[op.output(0)], next(d for d, a in enumerate(op.axis) if a is row)
     if runs:
         _fuse(stage, runs)
-        moved = s[s.cache_write(op.output(0), "local")]
+        cached_stage = s[s.cache_write(op.output(0), "local")]
         if stage.name != out.name:
             stage.compute_inline()
         _fuse(out, runs)
         at -= sum(1 for d in runs if d < at)
     else:
-        moved = in_registers(s, op, out)
+        cached_stage = in_registers(s, op, out)
     *outer, across = out.leaf_iter_vars
     rows = outer.pop(at)
     sizes = (rows.extent, across.extent) if size is None else (size,)
@@ -117,11 +117,11 @@ def _in_blocks(
     if runs and size is None:
         along = _evenness(rows.extent) >= _evenness(across.extent)
     outer = transpose_by_blocks(
-        moved, axes_of(moved)[at], out, outer, (rows, across), side, target, along
+        cached_stage, axes_of(cached_stage)[at], out, outer, (rows, across), side, target, along
     )
     if worth_threads(op, target, WORTH_THREADS):
         out.parallel(out.fuse(*outer))
-    return {stage.name, out.name, moved.name}
+    return {stage.name, out.name, cached_stage.name}
 
 
 def _runs(op: te.ComputeOp, square: tuple[te.Axis, te.Axis]) -> list[int]:

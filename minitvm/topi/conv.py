@@ -117,14 +117,14 @@ def _formula(conv: Convolution, method: str) -> Formula:
     """
     name = method or default_formula(conv).name
     formulas = all_formulas(conv)
-    named = [f for f in formulas if f.name == name]  # two for winograd, with tiles 2 and 4
-    if not named:
+    candidates = [f for f in formulas if f.name == name]  # two for winograd, with tiles 2 and 4
+    if not candidates:
         fix = ", ".join(map(repr, [*dict.fromkeys(f.name for f in formulas), "best"]))
         raise ExprError(f"conv2d: method {method!r}", "no such method", fix)
-    if not named[0].applies:
-        raise ExprError(f"conv2d: method {method!r}", named[0].why_not, "method='best'")
+    if not candidates[0].applies:
+        raise ExprError(f"conv2d: method {method!r}", candidates[0].why_not, "method='best'")
     tile = best_tile(conv) if name == "winograd" else 0
-    return next(f for f in named if f.tile == tile)
+    return next(f for f in candidates if f.tile == tile)
 
 
 def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
@@ -152,8 +152,8 @@ def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     def product(n: Any, o: Any, p: Any) -> Any:
         y, x = ky * high.dilation, kx * wide.dilation
         offset = p + y // high.stride * width + x // wide.stride
-        read = rows(n, conv.channel(o, c), y % high.stride, x % wide.stride, offset)
-        return te.sum(read * kernel(o, c, ky, kx), axis=axes)
+        row_value = rows(n, conv.channel(o, c), y % high.stride, x % wide.stride, offset)
+        return te.sum(row_value * kernel(o, c, ky, kx), axis=axes)
 
     shape = (batch, outputs, high.out * width)
     flat = te.compute(shape, product, name="T_rows_conv", tag=CONV_ROWS)

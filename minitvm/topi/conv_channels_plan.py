@@ -181,8 +181,8 @@ def requested(z: Sizes, target: Target) -> bool:
     In a network they are in no near cache. The time of loads from memory matters if there are many,
     or if each weight is used for few pixels.
     """
-    few = z.batch * z.high * z.wide <= FEW_PIXELS
-    return z.weights > (2 * target.l1 if few else target.l2 // 4)
+    has_few_pixels = z.batch * z.high * z.wide <= FEW_PIXELS
+    return z.weights > (2 * target.l1 if has_few_pixels else target.l2 // 4)
 
 
 def next_panel_fits(z: Sizes, tile: Tile, target: Target) -> bool:

@@ -59,9 +59,9 @@ def conv3d(
 
     def pixel(b: Any, channel: Any, y: Any, x: Any) -> Any:
         z = b % deep.out * deep.stride + channel % taps * deep.dilation - deep.before
-        inside = te.all(z >= 0, z < deep.size)
+        is_inside = te.all(z >= 0, z < deep.size)
         value = data(b // deep.out, channel // taps, z, y, x)
-        return te.if_then_else(inside, value, te.const(0, data.dtype))
+        return te.if_then_else(is_inside, value, te.const(0, data.dtype))
 
     def weight(o: Any, channel: Any, ky: Any, kx: Any) -> Any:
         return kernel(o, channel // taps, channel % taps, ky, kx)
@@ -161,8 +161,8 @@ def _weights_of_phases(
     def weight(q: Any, c: Any, j: Any, i: Any) -> Any:
         o, ry, rx = q // (steps[0] * steps[1]), q // steps[1] % steps[0], q % steps[1]
         ky, kx = ry + (taps[0] - 1 - j) * steps[0], rx + (taps[1] - 1 - i) * steps[1]
-        inside = te.all(ky < kernel.shape[2], kx < kernel.shape[3])
-        return te.if_then_else(inside, kernel(c, o, ky, kx), te.const(0, kernel.dtype))
+        is_inside = te.all(ky < kernel.shape[2], kx < kernel.shape[3])
+        return te.if_then_else(is_inside, kernel(c, o, ky, kx), te.const(0, kernel.dtype))
 
     inputs, outputs = kernel.shape[:2]
     shape = (outputs * (steps[0] * steps[1]), inputs, *taps)

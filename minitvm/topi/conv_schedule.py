@@ -100,8 +100,8 @@ def _copy_rows(image: te.StageView, sums: te.ComputeOp, crop: te.StageView, targ
 
 def is_unpadded_copy(op: te.ComputeOp) -> bool:
     """Return whether the stage copies all pixels in order, without padding."""
-    read = op.body[0]
-    if not isinstance(read, tir.Load):
+    value = op.body[0]
+    if not isinstance(value, tir.Load):
         return False
-    _, _, height, width = read.buffer.shape
+    _, _, height, width = value.buffer.shape
     return tir.prove_equal(op.axis[4].extent, tir.mul(height, width))

@@ -34,18 +34,18 @@ def _flops(op: te.ComputeOp) -> int:
     if op.tag in PARTS:
         return 0
     extents = [a.extent for a in (*op.axis, *op.reduce_axis)]
-    each = sum(map(_of_element, op.body))
+    per_element = sum(map(_of_element, op.body))
     if op.tag and not op.reduce_axis:
-        each = min(each, 1)
+        per_element = min(per_element, 1)
     conv = op.attrs.get(CONVOLUTION)
     if isinstance(conv, Convolution) and op.tag != LAYOUT:  # which moves the result of "blocks"
         window = conv.high.kernel * conv.wide.kernel
-        extents, each = [*(a.extent for a in op.axis), conv.inputs // conv.groups, window], 2
+        extents, per_element = [*(a.extent for a in op.axis), conv.inputs // conv.groups, window], 2
     sizes = [n for n in extents if isinstance(n, int)]
     if len(sizes) < len(extents):
         why = "the number of operations depends on a symbolic size"
         raise ArgumentError(f"the operations of {op.name}", why, "integers as sizes")
-    return math.prod(sizes) * each
+    return math.prod(sizes) * per_element
 
 
 def _of_element(body: tir.Expr) -> int:

@@ -81,13 +81,13 @@ class Formula:
         other layers use the caches between two calls. All cores share the
         bandwidth beyond it.
         """
-        far = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
-        near = (self.data_bytes - self.moved_bytes) / NEAR_BYTES_PER_CYCLE
-        near += self.moved_bytes / MOVED_BYTES_PER_CYCLE
+        far_cycles = self.weight_bytes / FAR_BYTES_PER_CYCLE if self.weight_bytes > l2 else 0
+        near_cycles = (self.data_bytes - self.moved_bytes) / NEAR_BYTES_PER_CYCLE
+        near_cycles += self.moved_bytes / MOVED_BYTES_PER_CYCLE
         products = self.multiplications / (2 * lanes)
         if self.pixels:  # the last vector of a row has unused elements
             products *= SHIFTED * -(-self.pixels // lanes) * lanes / self.pixels
-        return far + (products + near) / cores
+        return far_cycles + (products + near_cycles) / cores
 
 
 class Formulas(tuple[Formula, ...]):
@@ -139,12 +139,12 @@ def best_formula(
     considered only if it is named, since a CPU would copy each pixel kh * kw times.
     """
     conv = op if isinstance(op, Convolution) else _convolution_of(op)
-    every = all_formulas(conv)
+    candidates = all_formulas(conv)
     names = [str(m) for m in as_tuple(methods)]
-    usable = [f for f in every if f.applies and (not names or f.name in names)]
+    usable = [f for f in candidates if f.applies and (not names or f.name in names)]
     if not usable:
         why = "no such formula can compute this convolution"
-        fix = f"some of {', '.join(sorted({f.name for f in every if f.applies}))}"
+        fix = f"some of {', '.join(sorted({f.name for f in candidates if f.applies}))}"
         raise ExprError(f"topi.best_formula(methods={methods!r})", why, fix)
     to = Target(target)
     if not names:
@@ -179,12 +179,12 @@ def _fastest(conv: Convolution, usable: list[Formula], target: Target, cores: in
 def _convolution_of(op: Any) -> Convolution:
     """Return the description of the convolution that `op` computes or reads."""
     op = op.op if isinstance(op, te.Tensor) else op
-    visited = [op]
-    for at in visited:
+    ops = [op]
+    for at in ops:
         if isinstance(at, te.ComputeOp):
             if isinstance(conv := at.attrs.get(CONVOLUTION), Convolution):
                 return conv
-            visited += [t.op for t in at.input_tensors if t.op not in visited]
+            ops += [t.op for t in at.input_tensors if t.op not in ops]
     name = getattr(op, "name", type(op).__name__)
     why = "it is not a convolution of topi, and reads none"
     raise ExprError(f"topi.formulas({name})", why, "the result of topi.conv2d(data, kernel)")
@@ -259,8 +259,8 @@ def block_of(conv: Convolution) -> int:
     """Return how many channels "blocks" makes adjacent; 0 if no number in BLOCKS fits."""
     if not isinstance(conv.inputs, int) or not isinstance(conv.outputs, int):
         return 0
-    both = math.gcd(conv.inputs, conv.outputs)
-    return next((b for b in BLOCKS if both and both % b == 0), 0)
+    common = math.gcd(conv.inputs, conv.outputs)
+    return next((b for b in BLOCKS if common and common % b == 0), 0)
 
 
 def default_formula(conv: Convolution) -> Formula:
@@ -275,8 +275,8 @@ def default_formula(conv: Convolution) -> Formula:
 def _winograd_formula(conv: Convolution, tile: int, ends: int, roundoff: float) -> Formula:
     """Return the formula F(tile x tile, 3x3); the arguments are those of `_direct_formula`."""
     n, c, o = conv.sizes
-    down, across = conv.tiles(tile)
-    products, tiles = (tile + 2) ** 2, n * down * across
+    tile_rows, tile_columns = conv.tiles(tile)
+    products, tiles = (tile + 2) ** 2, n * tile_rows * tile_columns
     return Formula(
         name="winograd",
         tile=tile,

@@ -92,8 +92,8 @@ def plan(
 
     rows, _, vectors = max(register_tiles(target, max(m, 1)), key=quality)
     packable = isinstance(shape[2], int)  # a panel needs a constant height
-    far = n * k * dtype.bytes > target.l2 // 2 and m >= 2 * rows
-    pack = packable and (gather or far or m >= PACK_ROWS)
+    exceeds_l2 = n * k * dtype.bytes > target.l2 // 2 and m >= 2 * rows
+    pack = packable and (gather or exceeds_l2 or m >= PACK_ROWS)
     parallel = target.num_cores > 1 and batches * m * n * k >= WORTH_THREADS
     return Plan(rows, vectors * lanes, lanes, pack, parallel)
 
@@ -160,15 +160,15 @@ def schedule_product(
     right = _right_operand(op)
     if right is None:
         return set()
-    b, transposed = right
+    b, is_transposed = right
     constant = b.op in schedule.constants(s.state)
-    p = _plan_for(op, transposed, constant, target)
+    p = _plan_for(op, is_transposed, constant, target)
     if choose is not None:
-        p = choose(_options(stage.name, p, op, transposed, constant, target))
-    if _is_matvec(op, transposed, target):
-        schedule_matvec(s, op.output(0), transposed, p)
+        p = choose(_options(stage.name, p, op, is_transposed, constant, target))
+    if _is_matvec(op, is_transposed, target):
+        schedule_matvec(s, op.output(0), is_transposed, p)
         return {stage.name}
-    schedule_matmul(s, op.output(0), out.op.output(0), b, transposed, p, target)
+    schedule_matmul(s, op.output(0), out.op.output(0), b, is_transposed, p, target)
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
 
 
@@ -178,8 +178,10 @@ def _is_matvec(op: te.ComputeOp, transposed: bool, target: Target) -> bool:
     If b is transposed, its rows must be a few vectors long, and their length constant.
     """
     rows, k = op.shape[-2], op.reduce_axis[0].extent
-    few = isinstance(rows, int) and rows <= MATVEC_ROWS and len(op.shape) == 2
-    return few and (not transposed or (isinstance(k, int) and k >= 2 * target.lanes(op.dtypes[0])))
+    has_few_rows = isinstance(rows, int) and rows <= MATVEC_ROWS and len(op.shape) == 2
+    return has_few_rows and (
+        not transposed or (isinstance(k, int) and k >= 2 * target.lanes(op.dtypes[0]))
+    )
 
 
 def _options(
@@ -323,8 +325,8 @@ def _outer_loop(stage: te.StageView, p: Plan, target: Target) -> te.Axis:
     outer = jc
     if batch:
         outer = stage.fuse(*batch) if len(batch) > 1 else batch[0]
-        few = p.parallel and isinstance(outer.extent, int) and outer.extent < target.num_cores
-        if few or tir.prove_equal(tir.floormod(columns, width), 0):
+        is_short = p.parallel and isinstance(outer.extent, int) and outer.extent < target.num_cores
+        if is_short or tir.prove_equal(tir.floormod(columns, width), 0):
             outer = jc = stage.fuse(outer, jc)
     if p.parallel:
         stage.parallel(outer)

@@ -31,7 +31,7 @@ def schedule_gpu(s: te.Schedule, arch: str = "", choose: Choose | None = None) -
     arch     the GPU, such as "sm_80"; by default one with tensor cores
     choose   as in topi.schedule
     """
-    done: set[str] = set()
+    done_names: set[str] = set()
     on_cores = ((_on_tensor_cores, s.stages),) if _has_tensor_cores(arch) else ()
     for rule, stages in (
         *on_cores,
@@ -41,8 +41,12 @@ def schedule_gpu(s: te.Schedule, arch: str = "", choose: Choose | None = None) -
     ):
         for stage in stages:
             op = stage.op
-            if isinstance(op, te.ComputeOp) and not stage.is_inlined and stage.name not in done:
-                done |= rule(s, stage, op, done)
+            if (
+                isinstance(op, te.ComputeOp)
+                and not stage.is_inlined
+                and stage.name not in done_names
+            ):
+                done_names |= rule(s, stage, op, done_names)
 
 
 def _has_tensor_cores(arch: str) -> bool:
@@ -69,6 +73,7 @@ def _rows(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str])
 
 
 def _other(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str]) -> set[str]:
+    """Schedule a stage that no other rule takes; return the names of the stages it scheduled."""
     if op.reduction is not None and _length(op) >= schedule.WARP:
         if _folds_rows(op):
             schedule_sums_of_rows(stage, op)
@@ -83,27 +88,29 @@ def schedule_elements(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, done: set[str]
 ) -> set[str]:
     """Let each thread compute one element, with its reduction in registers; return the names."""
-    out, accumulator = stage, None
+    output, accumulator = stage, None
     if op.reduction is not None and len(op.body) == 1:
-        out = epilogue_through(s, stage, done)
-        accumulator = s[s.cache_write(op.output(0), "local")] if out.name == stage.name else stage
-    axes = [a for a in axes_of(out) if a.extent != 1] or axes_of(out)[:1]
-    loop = out.fuse(*axes)
+        output = epilogue_through(s, stage, done)
+        accumulator = (
+            s[s.cache_write(op.output(0), "local")] if output.name == stage.name else stage
+        )
+    axes = [a for a in axes_of(output) if a.extent != 1] or axes_of(output)[:1]
+    loop = output.fuse(*axes)
     if axes:
-        block, loop = out.split(loop, THREADS)
-        out.bind(block, te.thread_axis("blockIdx.x"))
-    out.bind(loop, te.thread_axis("threadIdx.x"))
+        block, loop = output.split(loop, THREADS)
+        output.bind(block, te.thread_axis("blockIdx.x"))
+    output.bind(loop, te.thread_axis("threadIdx.x"))
     if accumulator is None:
-        return {out.name}
+        return {output.name}
     accumulator.set_scope("local")
-    accumulator.compute_at(out, loop)
-    return {out.name, accumulator.name}
+    accumulator.compute_at(output, loop)
+    return {output.name, accumulator.name}
 
 
 def schedule_sums_of_rows(stage: te.StageView, op: te.ComputeOp) -> None:
     """Let the threads of a warp reduce a row together; those of a block if there are few rows."""
-    few = _length(op) >= THREADS * 8 and _results(op) <= MANY // schedule.WARP
-    threads = THREADS if few else schedule.WARP
+    has_few_rows = _length(op) >= THREADS * 8 and _results(op) <= MANY // schedule.WARP
+    threads = THREADS if has_few_rows else schedule.WARP
     inner = stage.split(stage.fuse(*reduce_axes_of(stage)), threads)[1]
     stage.bind(inner, te.thread_axis("threadIdx.x"))
     if op.axis:
@@ -133,9 +140,9 @@ def schedule_rows(out: te.StageView, members: list[te.StageView]) -> set[str]:
     for stage in members:  # readers first
         stage.set_scope("shared")
         stage.compute_at(out, row)
-        along = reduce_axes_of(stage) or axes_of(stage)[len(outer) :]
-        if along:
-            inner = stage.split(stage.fuse(*along), threads)[1]
+        row_axes = reduce_axes_of(stage) or axes_of(stage)[len(outer) :]
+        if row_axes:
+            inner = stage.split(stage.fuse(*row_axes), threads)[1]
             stage.bind(inner, te.thread_axis("threadIdx.x"))
     return {out.name, *(stage.name for stage in members)}
 

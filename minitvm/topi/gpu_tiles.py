@@ -63,8 +63,10 @@ def tile_of(op: te.ComputeOp, choose: Choose | None = None) -> Tile | None:
             tile = larger
     if choose is None:
         return tile
-    tiles, each, depths = (16, 32, 64, 128), (4, 8), (4, 8, 16)
-    options = options_of(op.name, tile, block=tiles, each=each, depth=depths, double=(False, True))
+    tiles, per_thread, depths = (16, 32, 64, 128), (4, 8), (4, 8, 16)
+    options = options_of(
+        op.name, tile, block=tiles, each=per_thread, depth=depths, double=(False, True)
+    )
     return choose(options)
 
 
@@ -94,13 +96,13 @@ def schedule_tiles(s: te.Schedule, op: te.ComputeOp, tile: Tile, done: set[str])
     ko, ki = registers.split(reduce_axes_of(registers)[0], tile.depth)
     registers.reorder(ko, ki, *axes_of(registers))
     registers.unroll(ki)
-    scheduled = {out.name, registers.name}
+    done_names = {out.name, registers.name}
     assert isinstance(registers.op, te.ComputeOp)
     row = axes_of(registers)[-2]
     for load in list(tensor.loads(registers.op)):
-        along = WIDE if any(i is row for i in load.indices) else wide
-        scheduled |= _fetch(s, registers, load, (ko, ki), tile, along)
-    return scheduled
+        copy_width = WIDE if any(i is row for i in load.indices) else wide
+        done_names |= _fetch(s, registers, load, (ko, ki), tile, copy_width)
+    return done_names
 
 
 def _place(
@@ -168,13 +170,13 @@ def _fetch(
     assert isinstance(operand, te.Tensor)
     k_last = isinstance(load.indices[-1], te.Axis) and load.indices[-1].kind == "reduce"
     source = s[operand]
-    computed = isinstance(source.op, te.ComputeOp) and not source.is_output
-    if computed and schedule.readers(s.state)[source.name] == [registers.name]:
+    is_computed = isinstance(source.op, te.ComputeOp) and not source.is_output
+    if is_computed and schedule.readers(s.state)[source.name] == [registers.name]:
         source.set_scope("shared")
-        shared, together = source, 1
+        shared, width = source, 1
     else:
         shared = s[s.cache_read(operand, "shared", [registers])]
-        together = WIDE if _is_multiple(operand.shape[-1]) else 1
+        width = WIDE if _is_multiple(operand.shape[-1]) else 1
     if k_last:  # store k first, since neighbours along the other index are loaded at once
         axes = tuple(a.name for a in axes_of(shared))
         layout = (*axes[:-2], axes[-1], axes[-2])
@@ -182,15 +184,15 @@ def _fetch(
         shared.storage_align(
             axes_of(shared)[-1], simt.BANKS, WIDE
         )  # neighbours along k in other banks
-    near = s[s.cache_read(shared.op.output(0), "local", [registers])]
-    near.compute_at(registers, loops[1])
+    registers_stage = s[s.cache_read(shared.op.output(0), "local", [registers])]
+    registers_stage.compute_at(registers, loops[1])
     if wide > 1:
-        along = axes_of(near)[-2 if k_last else -1]
-        near.vectorize(near.split(along, wide)[1])
+        vector_axis = axes_of(registers_stage)[-2 if k_last else -1]
+        registers_stage.vectorize(registers_stage.split(vector_axis, wide)[1])
     shared.compute_at(registers, loops[0])
     rest = shared.fuse(*axes_of(shared))
-    if together > 1:
-        rest, inner = shared.split(rest, together)
+    if width > 1:
+        rest, inner = shared.split(rest, width)
         shared.vectorize(inner)
     rest, tx = shared.split(rest, tile.threads)
     _, ty = shared.split(rest, tile.threads)
@@ -198,7 +200,7 @@ def _fetch(
     shared.bind(tx, te.thread_axis("threadIdx.x"))
     if tile.double:
         shared.double_buffer()
-    return {shared.name, near.name}
+    return {shared.name, registers_stage.name}
 
 
 def _is_multiple(n: tir.Index) -> bool:

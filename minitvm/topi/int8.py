@@ -52,8 +52,8 @@ def dot4_rows(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType)
     """
     m, n, k = shape
     known = isinstance(n, int) and isinstance(k, int)
-    few = (isinstance(m, int) and m < PACK_ROWS) or (isinstance(n, int) and n < GROUP)
-    if a not in (INT8, UINT8) or not known or few:
+    is_small = (isinstance(m, int) and m < PACK_ROWS) or (isinstance(n, int) and n < GROUP)
+    if a not in (INT8, UINT8) or not known or is_small:
         return None
     pairs = [(d.a, d.b) for d in Target.current().dot4] or [(UINT8, INT8)]
     rows = [left for left, right in pairs if right is b]
@@ -189,5 +189,5 @@ def _pack(stage: te.StageView) -> None:
     op = stage.op
     assert isinstance(op, te.ComputeOp)
     *_, ji, ki = op.axis
-    transposed = any(not tir.free_of(e.indices[-1], (ki,)) for e in tensor.loads(op))
-    tile_loops(stage, (), (ji, ki) if transposed else (ki, ji))
+    is_transposed = any(not tir.free_of(e.indices[-1], (ki,)) for e in tensor.loads(op))
+    tile_loops(stage, (), (ji, ki) if is_transposed else (ki, ji))

@@ -61,10 +61,10 @@ def schedule_plain(
 
     choose: returns the plan of a row reduction.
     """
-    folded = _reduced_row(op)
-    if folded is not None and len(op.body) == 1:
-        p = _plan_of(stage, folded.extent, target, choose, "partials")
-        _attach_partials(s, stage, _reduce_in_vectors(s, stage, op, folded, target, p))
+    reduced_row = _reduced_row(op)
+    if reduced_row is not None and len(op.body) == 1:
+        p = _plan_of(stage, reduced_row.extent, target, choose, "partials")
+        _attach_partials(s, stage, _reduce_in_vectors(s, stage, op, reduced_row, target, p))
         outer = _data_loops(stage)
     elif op.axis and (op.reduction is None or _reads_along(op, op.axis[-1])):
         outer = _vectorize(stage, op, target)
@@ -141,15 +141,15 @@ def _reduce_in_vectors(
     if isinstance(k.extent, int) and k.extent < 2 * lanes:
         return []
     partials: list[te.Tensor] = []
-    along = k
+    vector_axis = k
     for part in sorted({p.partials, lanes}, reverse=True):
-        _, inner = stage.split(along, factor=part)
+        _, inner = stage.split(vector_axis, factor=part)
         partial = s.rfactor(stage.op.output(0), inner, factor_axis=len(op.axis))
         view = s[partial]
         view.reorder(*reduce_axes_of(view), axes_of(view)[-1])
         view.vectorize(axes_of(view)[-1])
         partials.append(partial)
-        (along,) = reduce_axes_of(stage)
+        (vector_axis,) = reduce_axes_of(stage)
     return partials
 
 
@@ -199,8 +199,12 @@ def schedule_row_by_row(
 def _reduce_member(s: te.Schedule, stage: te.StageView, target: Target, p: Plan) -> list[te.Tensor]:
     """Call `_reduce_in_vectors` if `stage` reduces rows; return the new stages."""
     assert isinstance(stage.op, te.ComputeOp)
-    folded = _reduced_row(stage.op)
-    return [] if folded is None else _reduce_in_vectors(s, stage, stage.op, folded, target, p)
+    reduced_row = _reduced_row(stage.op)
+    return (
+        []
+        if reduced_row is None
+        else _reduce_in_vectors(s, stage, stage.op, reduced_row, target, p)
+    )
 
 
 def row_members(

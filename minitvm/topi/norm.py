@@ -20,25 +20,25 @@ ROW = "row"  # the tag of stages that read statistics of their row and are sched
 @checks_arguments
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Compute exp(x - m) / sum(exp(x - m)) along `axis`, where m is the maximum along `axis`."""
-    over = dimensions("softmax", x, axis)
-    _, e, total = _exponentials(x, over)
+    axes = dimensions("softmax", x, axis)
+    _, e, total = _exponentials(x, axes)
     return te.compute(
         x.shape,
-        lambda *i: e(*i) / total(*_without(i, over)),
+        lambda *i: e(*i) / total(*_without(i, axes)),
         name="T_softmax",
         tag=ROW,
-        attrs={SOFTMAX: over},
+        attrs={SOFTMAX: axes},
     )
 
 
 @checks_arguments
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Compute x - m - log(sum(exp(x - m))) along `axis`, where m is the maximum along `axis`."""
-    over = dimensions("log_softmax", x, axis)
-    most, _, total = _exponentials(x, over)
+    axes = dimensions("log_softmax", x, axis)
+    most, _, total = _exponentials(x, axes)
 
     def body(*i: Any) -> Any:
-        row = _without(i, over)
+        row = _without(i, axes)
         return x(*i) - most(*row) - te.log(total(*row))
 
     return te.compute(x.shape, body, name="T_log_softmax", tag=ROW)
@@ -74,9 +74,9 @@ def layer_norm(
     element for each position along `axis`; either may be left out.
     """
     d = dimension("layer_norm", x, axis)
-    over = [d]
+    axes = [d]
     count = tir.cast_to(x.shape[d], x.dtype)
-    total = fold_over("T_sum", te.sum, x, over)
+    total = fold_over("T_sum", te.sum, x, axes)
     mean = te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
     k = te.reduce_axis((0, x.shape[d]), "k")
 
@@ -89,7 +89,7 @@ def layer_norm(
     squares = te.compute(total.shape, square, name="T_squares", tag=REDUCTION)
 
     def body(*i: Any) -> Any:
-        row = _without(i, over)
+        row = _without(i, axes)
         y = (x(*i) - mean(*row)) * te.rsqrt(squares(*row) / count + epsilon)
         y = y if gamma is None else y * gamma(i[d])
         return y if beta is None else y + beta(i[d])

@@ -72,11 +72,11 @@ def integers(what: str, x: Any) -> list[int]:
 
 def dimension(name: str, x: te.Tensor, axis: Any) -> int:
     """Return `axis` as a dimension >= 0 of `x`; raise ExprError unless it is one dimension."""
-    over = [] if axis is None else dimensions(name, x, axis)
-    if len(over) != 1:
+    axes = [] if axis is None else dimensions(name, x, axis)
+    if len(axes) != 1:
         what = f"topi.{name} of {x.name} over axis {axis}"
         raise ExprError(what, "it works along one dimension", "axis=-1")
-    return over[0]
+    return axes[0]
 
 
 def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
@@ -85,11 +85,15 @@ def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
     A negative dimension is counted from the end, and None stands for all dimensions.
     """
     axes = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
-    over = [d + x.ndim if d < 0 else d for d in axes]
-    if not over or len(set(over)) < len(over) or not all(0 <= d < x.ndim for d in over):
+    positions = [d + x.ndim if d < 0 else d for d in axes]
+    if (
+        not positions
+        or len(set(positions)) < len(positions)
+        or not all(0 <= d < x.ndim for d in positions)
+    ):
         why = f"these are not different dimensions of {x.name}, which has {x.ndim}"
         raise ExprError(f"topi.{name} of {x.name} over axis {axis}", why)
-    return sorted(over)
+    return sorted(positions)
 
 
 def check_rank(what: str, x: te.Tensor, rank: int) -> None:

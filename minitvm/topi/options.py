@@ -39,5 +39,5 @@ def options_of(stage: str, known: Any, **fields: Iterable[Any]) -> Options:
 
     Fields with one value are left out, unless all are such fields.
     """
-    every = {n: sorted({*values, getattr(known, n)}) for n, values in fields.items()}
-    return Options(stage, known, {n: v for n, v in every.items() if len(v) > 1} or every)
+    choices = {n: sorted({*values, getattr(known, n)}) for n, values in fields.items()}
+    return Options(stage, known, {n: v for n, v in choices.items() if len(v) > 1} or choices)

@@ -92,9 +92,9 @@ def _pool(
     def body(n: Any, c: Any, y: Any, x: Any) -> Any:
         row = y * high.stride + ky - high.before
         column = x * wide.stride + kx - wide.before
-        inside = te.all(row >= 0, row < high.size, column >= 0, column < wide.size)
+        is_inside = te.all(row >= 0, row < high.size, column >= 0, column < wide.size)
         pixel = data(*layout.index(n, c, row, column))
-        return fold(te.if_then_else(inside, pixel, outside), axis=[ky, kx])
+        return fold(te.if_then_else(is_inside, pixel, outside), axis=[ky, kx])
 
     shape = layout.shape(data.shape[0], layout.channels(data), high.out, wide.out)
     attrs = window_attrs(layout, high, wide)

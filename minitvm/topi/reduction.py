@@ -44,14 +44,14 @@ def fold_over(
     name: str, fold: Callable[..., Any], x: te.Tensor, over: list[int], keepdims: bool = False
 ) -> te.Tensor:
     """Reduce `x` with `fold` over the dimensions `over`; keepdims keeps them with size 1."""
-    folded = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
-    rest = [d for d in range(x.ndim) if d not in folded]
+    reduce_axes = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
+    rest = [d for d in range(x.ndim) if d not in reduce_axes]
 
     def body(*i: Any) -> Any:
         data = dict(zip(rest, [i[d] for d in rest] if keepdims else i, strict=True))
-        at = [folded[d] if d in folded else data[d] for d in range(x.ndim)]
-        return fold(x(*at), axis=list(folded.values()))
+        at = [reduce_axes[d] if d in reduce_axes else data[d] for d in range(x.ndim)]
+        return fold(x(*at), axis=list(reduce_axes.values()))
 
-    full = [1 if d in folded else n for d, n in enumerate(x.shape)]
+    full = [1 if d in reduce_axes else n for d, n in enumerate(x.shape)]
     shape = full if keepdims else [full[d] for d in rest]
     return te.compute(shape, body, name=name, tag=REDUCTION)

@@ -82,47 +82,47 @@ def schedule(
     if target.kind == "cuda":
         schedule_gpu(s, target.arch, choose)
         return s
-    done: set[str] = set()
+    done_names: set[str] = set()
     for stage in reversed(s.stages):
         op = stage.op
-        if not isinstance(op, te.ComputeOp) or stage.name in done:
+        if not isinstance(op, te.ComputeOp) or stage.name in done_names:
             continue
         tag = PRODUCT if is_product(op) else op.tag
         if tag in RULES:
             rule, result_of = RULES[tag]
-            done |= rule(s, op, result_of(s, stage, done), target, choose)
+            done_names |= rule(s, op, result_of(s, stage, done_names), target, choose)
     for stage in reversed(s.stages):
-        op, settled = stage.op, stage.is_inlined or stage.name in done
-        if isinstance(op, te.ComputeOp) and op.tag == ROW and not settled:
-            done |= schedule_row_by_row(s, stage, op, target, done, choose)
+        op, is_settled = stage.op, stage.is_inlined or stage.name in done_names
+        if isinstance(op, te.ComputeOp) and op.tag == ROW and not is_settled:
+            done_names |= schedule_row_by_row(s, stage, op, target, done_names, choose)
     for stage in s.stages:
-        settled = stage.is_inlined or stage.is_attached or stage.name in done
-        if not settled and isinstance(stage.op, te.ComputeOp):
+        is_settled = stage.is_inlined or stage.is_attached or stage.name in done_names
+        if not is_settled and isinstance(stage.op, te.ComputeOp):
             row = transposed_row(stage.op)
             if row is None:
                 schedule_plain(s, stage, stage.op, target, choose)
             else:
-                out = epilogue_or_self(s, stage, done)
-                done |= schedule_transpose(s, stage.op, out, row, target)
+                output = epilogue_or_self(s, stage, done_names)
+                done_names |= schedule_transpose(s, stage.op, output, row, target)
     return s
 
 
 def _inline(s: te.Schedule) -> None:
     """Inline elementwise stages, except into reductions that would compute them repeatedly."""
-    inlined: dict[tensor.Operation, int] = {}  # the nodes of each inlined formula
+    node_counts: dict[tensor.Operation, int] = {}  # the nodes of each inlined formula
     early = from_constants(s.state)  # computed once, before the calls
     for stage in s.stages:
         if stage.is_output or stage.name in early or not _is_simple(stage.op):
             continue
         if transposed_row(stage.op) is not None:  # a transpose is computed in blocks
             continue
-        nodes = nodes_after_inlining(stage.op, inlined)
+        nodes = nodes_after_inlining(stage.op, node_counts)
         into = [s.state.stage(name).op for name in readers(s.state)[stage.name]]
-        alone = len(into) == 1 and reads_once(into[0], stage.op)
+        has_one_reader = len(into) == 1 and reads_once(into[0], stage.op)
         # A formula that is read twice is copied twice: without LONG, a chain could grow
         # exponentially.
-        if nodes < LONG and (alone or all(map(_can_inline_into, into))):
-            inlined[stage.op] = nodes
+        if nodes < LONG and (has_one_reader or all(map(_can_inline_into, into))):
+            node_counts[stage.op] = nodes
             stage.compute_inline()
 
 

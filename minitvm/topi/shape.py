@@ -61,8 +61,8 @@ def pad(
 
     def body(*i: Any) -> Any:
         indices = [at - b for at, b in zip(i, pad_before, strict=True)]
-        inside = [te.all(p >= 0, p < n) for p, n in zip(indices, x.shape, strict=True)]
-        return te.if_then_else(te.all(*inside), x(*indices), te.const(pad_value, x.dtype))
+        is_inside = [te.all(p >= 0, p < n) for p, n in zip(indices, x.shape, strict=True)]
+        return te.if_then_else(te.all(*is_inside), x(*indices), te.const(pad_value, x.dtype))
 
     return te.compute(shape, body, name=name, tag=INJECTIVE)
 

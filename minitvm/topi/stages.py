@@ -135,8 +135,10 @@ def epilogue_or_self(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.
     if stage.is_output or len(names) != 1 or names[0] in done:
         return stage
     reader, early = s[names[0]], schedule.from_constants(s.state)
-    mine, theirs = stage.op.output(0).shape, reader.op.output(0).shape
-    same_shape = len(mine) == len(theirs) and all(map(tir.prove_equal, mine, theirs))
+    stage_shape, reader_shape = stage.op.output(0).shape, reader.op.output(0).shape
+    same_shape = len(stage_shape) == len(reader_shape) and all(
+        map(tir.prove_equal, stage_shape, reader_shape)
+    )
     fits = same_shape and is_elementwise(reader.op)
     return reader if fits and (stage.name in early) == (reader.name in early) else stage
 
@@ -151,9 +153,9 @@ def epilogue_through(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.
     if stage.is_output or len(names) != 1:
         return stage
     mover = s[names[0]]
-    out = epilogue_or_self(s, mover, done)
-    if out.name == mover.name:
+    output = epilogue_or_self(s, mover, done)
+    if output.name == mover.name:
         return stage if mover.is_inlined else mover
     if not mover.is_inlined:
         mover.compute_inline()
-    return out
+    return output

@@ -151,7 +151,7 @@ def schedule_tensor_cores(s: te.Schedule, op: te.ComputeOp, tile: WarpTile) -> s
     sums = s[s.cache_write(op.output(0), FRAGMENT)]
     operands = list(reads(sums.op))
     shared = [s[s.cache_read(t, "shared", [sums])] for t in operands]
-    near = [s[s.cache_read(t.op.output(0), FRAGMENT, [sums])] for t in shared]
+    fragments = [s[s.cache_read(t.op.output(0), FRAGMENT, [sums])] for t in shared]
     i, j = axes_of(out)
     (by, i), (bx, j) = (out.split(a, n) for a, n in zip((i, j), tile.block, strict=True))
     (wy, i), (wx, j) = (out.split(a, n) for a, n in zip((i, j), tile.warp, strict=True))
@@ -170,14 +170,14 @@ def schedule_tensor_cores(s: te.Schedule, op: te.ComputeOp, tile: WarpTile) -> s
     dtype = reads(op)[0].dtype
     sums.tensorize(rows[1], mma_intrin(dtype))
     sums.unroll(ki)
-    for view, name, shape in zip(near, "ab", ((M, K), (K, N)), strict=True):
+    for view, name, shape in zip(fragments, "ab", ((M, K), (K, N)), strict=True):
         view.compute_at(sums, ki)
         rows, columns = _tiles(view, shape)
         view.reorder(rows[0], columns[0], rows[1], columns[1])
         view.tensorize(rows[1], load_intrin(name, dtype))
     for view in shared:
         _copy(view, sums, ko, tile)
-    return {v.name for v in (out, sums, *shared, *near)}
+    return {v.name for v in (out, sums, *shared, *fragments)}
 
 
 def _tiles(stage: te.StageView, shape: tuple[int, int]) -> list[tuple[te.Axis, te.Axis]]:

@@ -150,8 +150,8 @@ def padded_pixel(data: te.Tensor, layout: Layout, high: Window, wide: Window) ->
 
     def read(n: Any, c: Any, y: Any, x: Any) -> Any:
         y, x = y - high.before, x - wide.before
-        inside = te.all(y >= 0, y < high.size, x >= 0, x < wide.size)
-        return te.if_then_else(inside, data(*layout.index(n, c, y, x)), te.const(0, data.dtype))
+        is_inside = te.all(y >= 0, y < high.size, x >= 0, x < wide.size)
+        return te.if_then_else(is_inside, data(*layout.index(n, c, y, x)), te.const(0, data.dtype))
 
     return read
 

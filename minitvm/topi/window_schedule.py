@@ -102,10 +102,10 @@ def cost(z: Sizes, tile: Tile) -> float:
     for (rows, high), (columns, wide), (several, channels) in product(*edges):
         vectors = -(-channels // tile.lanes)
         operations = max(high * wide * vectors, IN_FLIGHT) * ky * kx
-        down, across = _covered(high, ky, sy), _covered(wide, kx, sx)
-        loads = vectors * (down * across + (ky * kx if z.weighted else 0))
-        fetched = vectors * down * wide * min(sx, kx)
-        total += rows * columns * several * (operations + LOAD * loads + FETCH * fetched)
+        rows_covered, columns_covered = _covered(high, ky, sy), _covered(wide, kx, sx)
+        loads = vectors * (rows_covered * columns_covered + (ky * kx if z.weighted else 0))
+        fetches = vectors * rows_covered * wide * min(sx, kx)
+        total += rows * columns * several * (operations + LOAD * loads + FETCH * fetches)
     return total
 
 
@@ -162,9 +162,9 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     sizes = [n for n in (high, wide, op.shape[-1]) if isinstance(n, int) and n > 0]
     if len(sizes) < 3 or tir.prove_equal(op.shape[0], 0):
         return None
-    weighted = len({e.buffer for e in tensor.loads(op)}) > 1
+    has_weights = len({e.buffer for e in tensor.loads(op)}) > 1
     rows, columns = ((w.kernel, w.stride) for w in op.attrs["windows"])
-    return Sizes(sizes[0], sizes[1], sizes[2], (rows, columns), weighted)
+    return Sizes(sizes[0], sizes[1], sizes[2], (rows, columns), has_weights)
 
 
 def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axis], list[te.Axis]]:
@@ -199,12 +199,12 @@ def _fold(acc: te.StageView, layout: Layout, tile: Tile, unroll: int) -> None:
     outer, (*pixels, last) = _tiles(acc, layout, tile)
     vectors, lanes = acc.split(last, factor=tile.lanes)
     ky, kx = reduce_axes_of(acc)
-    rolled, unrolled = (
+    rolled_axes, unrolled_axes = (
         ([ky, kx], [vectors, *pixels]),
         ([ky], [vectors, *pixels, kx]),
         ([], [vectors, ky, *pixels, kx]),
     )[unroll]
-    tile_loops(acc, (*outer, *rolled), (*unrolled, lanes))
+    tile_loops(acc, (*outer, *rolled_axes), (*unrolled_axes, lanes))
 
 
 def _pack(s: te.Schedule, op: te.ComputeOp, layout: Layout) -> set[str]:

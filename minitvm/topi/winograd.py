@@ -157,13 +157,13 @@ def _winograd_nhwc(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: 
     out[n, y, x, o] = output transform of MO[p, y % tile, :, o]; p is the tile of pixel (y, x)
     """
     transforms, a = TRANSFORMS[tile], tile + 2
-    down, across = conv.tiles(tile)
-    per_image = down * across
+    tile_rows, tile_columns = conv.tiles(tile)
+    per_image = tile_rows * tile_columns
     tiles = tir.mul(conv.batch, per_image)
     pixel = padded_pixel(data, NHWC, conv.high, conv.wide)
 
     def column(p: Any, i: Any, q: Any, c: Any) -> Any:
-        n, y, x = p // per_image, p // across % down * tile, p % across * tile
+        n, y, x = p // per_image, p // tile_columns % tile_rows * tile, p % tile_columns * tile
         return _pick(i, transforms.data([pixel(n, c, y + r, x + q) for r in range(a)]))
 
     vd = _part("VD", (tiles, a, a, conv.inputs), column)
@@ -186,7 +186,7 @@ def _winograd_nhwc(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: 
     mo = _part("MO", (tiles, tile, a, conv.outputs), out_column)
 
     def out(n: Any, y: Any, x: Any, o: Any) -> Any:
-        p = (n * down + y // tile) * across + x // tile
+        p = (n * tile_rows + y // tile) * tile_columns + x // tile
         return _pick(x % tile, transforms.output([mo(p, y % tile, j, o) for j in range(a)]))
 
     shape = (conv.batch, conv.high.out, conv.wide.out, conv.outputs)

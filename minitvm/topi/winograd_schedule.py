@@ -62,15 +62,15 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     """Choose the parameters from the convolution and the properties of the CPU."""
     batch, inputs, outputs = conv.sizes
     data_lanes, lanes = (vector_length(n, target.lanes(conv.dtype)) for n in (inputs, outputs))
-    down, across = conv.tiles(tile)
+    tile_rows, tile_columns = conv.tiles(tile)
     products = (tile + 2) ** 2 * inputs * outputs
-    parallel = target.num_cores > 1 and products * batch * down * across >= WORTH_THREADS
-    row = (tile + 2) ** 2 * across * (inputs + outputs) * conv.dtype.bytes
-    total = batch * down
+    parallel = target.num_cores > 1 and products * batch * tile_rows * tile_columns >= WORTH_THREADS
+    row = (tile + 2) ** 2 * tile_columns * (inputs + outputs) * conv.dtype.bytes
+    total = batch * tile_rows
     cores = target.num_cores if parallel else 1
     sizes = _block_sizes(total, batch)
     block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2 // 2, cores)
-    rows, vectors = _register_tile(block * across, outputs, lanes, target)
+    rows, vectors = _register_tile(block * tile_columns, outputs, lanes, target)
     columns = vectors * lanes
     ahead = max(1, AHEAD // (columns * conv.dtype.bytes))
     return Plan(block, (rows, columns), ahead, lanes, data_lanes, parallel)

@@ -142,14 +142,14 @@ def without(index: Index, start: Index) -> Index:
     """
     parts = list[Part]()
     for p in index:
-        gone = next((q for q in start if _alike(p, q)), Part({}))
+        removed_part = next((q for q in start if _alike(p, q)), Part({}))
         terms = dict[int, Num]()
         for d, c in p.terms.items():
-            subtracted = gone.terms.get(d, 0)
-            left = 0 if subtracted is c else c - subtracted
+            coefficient = removed_part.terms.get(d, 0)
+            left = 0 if coefficient is c else c - coefficient
             if not _is_zero(left):
                 terms[d] = left
-        const = p.const - gone.const if p.affine else p.const
+        const = p.const - removed_part.const if p.affine else p.const
         parts.append(p._replace(terms=terms, const=const))
     return tuple(parts)
 
@@ -179,10 +179,10 @@ def index_of(e: tir.Index, values: Mapping[tir.Var, Index]) -> Index | None:
     terms, const = tir.split_terms(e)
     indices: list[Index] = [(Part({}, const),)]
     for atom, c in terms:
-        one = _atom(atom, values)
-        if one is None:
+        parts = _atom(atom, values)
+        if parts is None:
             return None
-        indices.append(scale(one, c))
+        indices.append(scale(parts, c))
     return add(*indices)
 
 
@@ -230,8 +230,8 @@ def _arithmetic(n: ast.expr, names: Mapping[str, Index | Num]) -> Index | Num | 
         return None
     match op:
         case ast.Add() | ast.Sub():
-            other = b if isinstance(b, tuple) else (Part({}, b),)
-            return add(a, scale(other, 1 if isinstance(op, ast.Add) else -1))
+            operand = b if isinstance(b, tuple) else (Part({}, b),)
+            return add(a, scale(operand, 1 if isinstance(op, ast.Add) else -1))
         case ast.Mult() if isinstance(b, int):
             return scale(a, b)
         case ast.FloorDiv() if not isinstance(b, tuple):

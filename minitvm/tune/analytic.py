@@ -114,34 +114,34 @@ def columns_of(batch: Batch, packed: Sequence[Packed], target: Target) -> Floats
     is stored (log2), and loads per operation. The last is -log2(seconds). `packed` has the
     statements of `batch` as arrays. To change NAMES, raise VERSION in features.py.
     """
-    out = np.zeros((batch.count, len(NAMES)))
+    columns = np.zeros((batch.count, len(NAMES)))
     cycles, most = np.zeros(batch.count), np.zeros(batch.count)
     for s, arrays in zip(batch.statements, packed, strict=True):
         parts, core = _parts(s, arrays, target)
-        mine = _total(parts)
+        total = _total(parts)
         for n, name in enumerate(PARTS):
-            out[:, n] += parts[name]
+            columns[:, n] += parts[name]
         tile = (
-            *(mine, np.log2(core.rows), np.log2(core.columns)),
+            *(total, np.log2(core.rows), np.log2(core.columns)),
             *(core.registers / target.vector_registers, np.log2(core.strip)),
             core.loads / core.operations,
         )
         for n, values in enumerate(tile, len(PARTS)):
-            out[:, n] = np.where(mine > most, values, out[:, n])
-        cycles, most = cycles + mine, np.maximum(most, mine)
-    out[:, : len(PARTS) + 1] /= cycles[:, None]
-    out[:, -1] = -np.log2(cycles / CLOCK)
-    return out
+            columns[:, n] = np.where(total > most, values, columns[:, n])
+        cycles, most = cycles + total, np.maximum(most, total)
+    columns[:, : len(PARTS) + 1] /= cycles[:, None]
+    columns[:, -1] = -np.log2(cycles / CLOCK)
+    return columns
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
     """Return which part of the model takes the most cycles for one candidate, and the numbers."""
     batch = statements(sketch).at(np.array([row], np.int32))
     pairs = zip(batch.statements, all_packed(batch), strict=True)
-    every = [(s, *_parts(s, arrays, target)) for s, arrays in pairs]
-    s, parts, core = max(every, key=lambda e: float(_total(e[1])[0]))
+    parts_of_all = [(s, *_parts(s, arrays, target)) for s, arrays in pairs]
+    s, parts, core = max(parts_of_all, key=lambda e: float(_total(e[1])[0]))
     cycles = {name: float(np.broadcast_to(c, 1)[0]) for name, c in parts.items()}
-    total = sum(float(_total(p)[0]) for _, p, _ in every) / CLOCK
+    total = sum(float(_total(p)[0]) for _, p, _ in parts_of_all) / CLOCK
     limit = max(cycles, key=lambda name: cycles[name])
     share = cycles[limit] / float(_total(parts)[0])
     return Explanation(total, limit, _text(s, limit, share, core, target), cycles)
@@ -184,14 +184,14 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
     instructions = core.strip * (fma + core.loads + 2) + 2 * core.rows * core.vectors
     waits = LATENCY * np.minimum(1.0, instructions / WINDOW)
     latency = np.where(core.in_registers, waits, SPILLED) if sums else 0.0
-    over = np.maximum(0.0, core.registers - target.vector_registers)
+    excess = np.maximum(0.0, core.registers - target.vector_registers)
     cycles: dict[str, Floats] = {
         "arithmetic": fma / 2,
         "loads": core.loads / 2,
         "issue": (fma + core.loads + 2) / ISSUE,
         "latency": np.broadcast_to(latency, arrays.extent.shape[1]),
         "spills": np.where(
-            core.in_registers, np.where(over > 0, fma / 2 + over, 0.0), THROUGH_MEMORY * fma
+            core.in_registers, np.where(excess > 0, fma / 2 + excess, 0.0), THROUGH_MEMORY * fma
         ),
         "tile": (core.rows * core.vectors / 2 + 1) / core.strip,
     }
@@ -205,10 +205,10 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
     """Describe the register tile of a statement; `moves` is the first result of _transfers."""
     count = extent.shape[1]
     vector = np.array([x.kind == "vectorize" for x in s.loops])
-    inside, copies = {n: m for n, m in tile(s).items() if not vector[n]}, unrolled(s)
+    tile_loops, copies = {n: m for n, m in tile(s).items() if not vector[n]}, unrolled(s)
     wide = registers_per_store(s, target) * np.ones(count)
     rows, in_registers = np.ones(count), np.ones(count, np.bool_)
-    for n, is_inside in inside.items():
+    for n, is_inside in tile_loops.items():
         rows *= np.where(is_inside, extent[n], 1.0)
         in_registers &= ~is_inside | (copies[n] == s.loops[n].extent)
     in_registers |= target.unroll & (rows <= LLVM_UNROLLS)
@@ -216,20 +216,20 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
     loads = np.zeros(count)
     for b, a in enumerate(s.accesses):
         if a.read and not a.write:
-            each = np.ones(count)
-            for n, is_inside in inside.items():
-                each *= np.where(is_inside & (moves[n, b] >= 0), extent[n], 1.0)
-            loads += each * _per_vector(moves[:, b], extent, vector, wide, target, a.bytes)
+            per_copy = np.ones(count)
+            for n, is_inside in tile_loops.items():
+                per_copy *= np.where(is_inside & (moves[n, b] >= 0), extent[n], 1.0)
+            loads += per_copy * _per_vector(moves[:, b], extent, vector, wide, target, a.bytes)
     kinds = dict(zip(OPERATIONS, s.operations, strict=True))
-    once = sum(s.operations) + (MATH - 1) * (kinds["math"] + kinds["div"])
-    fma = np.maximum(once, 0.5) * rows * wide
+    operations = sum(s.operations) + (MATH - 1) * (kinds["math"] + kinds["div"])
+    fma = np.maximum(operations, 0.5) * rows * wide
     loads = np.where(in_registers, loads, np.maximum(loads, 2 * rows * wide))
     strip, open_ = np.ones(count), np.ones(count, np.bool_)
     for n, x in reversed(list(enumerate(s.loops))):
         if x.reduce:
             strip *= np.where(open_, extent[n], 1.0)
         elif not vector[n]:
-            open_ = open_ & (inside.get(n, False) | (extent[n] == 1))
+            open_ = open_ & (tile_loops.get(n, False) | (extent[n] == 1))
     lanes = np.where(vector[:, None], extent, 1.0).prod(axis=0)
     times = extent.prod(axis=0) / (rows * lanes)
     return Core(rows, lanes, wide, registers, in_registers, loads, fma, strip, times)
@@ -242,8 +242,8 @@ def _per_vector(
     loads = np.ones_like(wide)
     for n in np.flatnonzero(vector):
         long = extent[n] > 1
-        gathered = np.where(step[n] * size > size, extent[n], wide)
-        loads = np.where(long & (step[n] >= 0), gathered, loads)
+        loads_across = np.where(step[n] * size > size, extent[n], wide)
+        loads = np.where(long & (step[n] >= 0), loads_across, loads)
     return loads
 
 
@@ -252,8 +252,8 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     loops, count = arrays.extent.shape
     sizes = np.repeat([a.bytes for a in s.accesses], np.diff(arrays.dim_of))[:, None]
     strides = [n for a in s.accesses for n in a.strides]
-    near = np.array([isinstance(n, int) and n == 1 for n in strides])  # contiguous dimensions
-    unit = np.where(near, LINE / sizes[:, 0], 1.0)
+    is_contiguous = np.array([isinstance(n, int) and n == 1 for n in strides])
+    unit = np.where(is_contiguous, LINE / sizes[:, 0], 1.0)
     moves, lines = np.empty((loops, len(s.accesses), count)), np.empty((len(BANDWIDTH), count))
     capacity = np.array([getattr(target, name) for name in BANDWIDTH])
     sets = capacity // LINE // np.array([*WAYS.values()])
@@ -264,8 +264,10 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
         moves[:, :, f.begin : f.begin + f.run.shape[1]] = f.step
         most = capacity * USABLE / LINE
         cachesim.compiled(transfers)(arrays.extent, f.begin, f.touched, most, lines)
-    each = zip(BANDWIDTH.items(), lines, strict=True)
-    return moves, {name: fetched * LINE / rate for (name, rate), fetched in each}
+    lines_per_cache = zip(BANDWIDTH.items(), lines, strict=True)
+    return moves, {
+        name: lines_fetched * LINE / rate for (name, rate), lines_fetched in lines_per_cache
+    }
 
 
 def _periods(stride: Floats, sizes: Floats, sets: Ints) -> Floats:

@@ -36,32 +36,34 @@ def _kernel(kernel: Sequence[Statement], scopes: Mapping[str, str]) -> Floats:
     blocks = _product([n for tag, n in sizes.items() if tag in schedule.BLOCKS])
     block = _product([n for tag, n in sizes.items() if tag in schedule.THREADS])
     warps = np.ceil(block / schedule.WARP)
-    issued, wait_cycles = np.zeros(1), np.zeros(1)
+    issue_cycles, wait_cycles = np.zeros(1), np.zeros(1)
     requests = {"global": np.zeros(1), "shared": np.zeros(1)}
     for s in kernel:
         times = _product([x.extent for x in s.loops if not schedule.is_hardware(x.thread)])
         wide = _product([x.extent for x in s.loops if x.kind == "vectorize"])
-        issued = issued + times * _arithmetic(s)
+        issue_cycles = issue_cycles + times * _arithmetic(s)
         for a in s.accesses:
             scope = _scope(a, scopes)
             if scope in requests:
                 count = times / wide * (a.read + a.write)
                 requests[scope] = requests[scope] + count
-                issued = issued + count
+                issue_cycles = issue_cycles + count
                 wait_cycles = (
                     wait_cycles + times / wide * a.read * simt.LATENCIES[scope] / simt.AHEAD
                 )
         if s.scope == "shared":
-            around = s.loops[: s.allocated_in]
-            filled = _product([x.extent for x in around if not schedule.is_hardware(x.thread)])
-            wait_cycles = wait_cycles + 2 * simt.BARRIER_CYCLES * filled
+            outer_loops = s.loops[: s.allocated_in]
+            fill_count = _product(
+                [x.extent for x in outer_loops if not schedule.is_hardware(x.thread)]
+            )
+            wait_cycles = wait_cycles + 2 * simt.BARRIER_CYCLES * fill_count
     resident = np.ceil(blocks / simt.MULTIPROCESSORS)
     resident = np.minimum(resident, np.maximum(1, simt.MAX_WARPS // warps))
     parts = (
-        resident * warps * issued / 4,
+        resident * warps * issue_cycles / 4,
         resident * warps * requests["shared"],
         resident * warps * requests["global"] * COALESCED / simt.SECTORS,
-        issued * simt.DEPENDENT + wait_cycles,
+        issue_cycles * simt.DEPENDENT + wait_cycles,
     )
     rounds = np.ceil(blocks / (simt.MULTIPROCESSORS * resident))
     return simt.LAUNCH + rounds * np.maximum.reduce(np.broadcast_arrays(*parts))

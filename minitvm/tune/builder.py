@@ -109,28 +109,28 @@ class Builder:
         If this generator is closed before its end, the builds under way are given up.
         """
         todo = iter(programs)
-        count, is_done, stopped = max(1, len(self._pool)), False, threading.Event()
+        count, is_done, stop = max(1, len(self._pool)), False, threading.Event()
         threads = ThreadPoolExecutor(count, "minitvm-build")
 
         def started(most: int) -> Iterator[Future[Built | Result]]:
             for program in islice(todo, most):
                 context = contextvars.copy_context()  # has, for example, the best schedules
-                yield threads.submit(context.run, self.build, program, seconds, stopped)
+                yield threads.submit(context.run, self.build, program, seconds, stop)
 
-        waiting: deque[Future[Built | Result]] = deque()
+        queue: deque[Future[Built | Result]] = deque()
         try:
             while True:
                 if not alternate:
-                    waiting.extend(started(AHEAD * count - len(waiting)))
-                elif not waiting:
-                    waiting.extend(started(BATCH * count))
-                    wait(waiting)
-                if not waiting:
+                    queue.extend(started(AHEAD * count - len(queue)))
+                elif not queue:
+                    queue.extend(started(BATCH * count))
+                    wait(queue)
+                if not queue:
                     is_done = True
                     return
-                yield waiting.popleft().result()
+                yield queue.popleft().result()
         finally:
-            stopped.set()
+            stop.set()
             if not is_done:
                 self._pool.kill()
             threads.shutdown(cancel_futures=True)

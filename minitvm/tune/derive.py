@@ -96,10 +96,10 @@ class Derived:
         """Return the candidate that corresponds to a row of the whole space."""
         number, scale, positions = 0, 1, list[int]()
         for option, lists in zip(row, self.classes, strict=True):
-            which = next(n for n, options in enumerate(lists) if option in options)
-            number += which * scale
+            list_number = next(n for n, options in enumerate(lists) if option in options)
+            number += list_number * scale
             scale *= len(lists)
-            positions.append(lists[which].index(option))
+            positions.append(lists[list_number].index(option))
         return Candidate(number, tuple(positions))
 
     def parts(self, rows: Rows) -> Iterator[tuple[int, Ints, Rows]]:
@@ -107,8 +107,8 @@ class Derived:
         number, scale = np.zeros(len(rows), np.int64), 1
         positions = np.empty_like(rows)
         for n, lists in enumerate(self.classes):
-            which, position = _lookup(lists)
-            number += which[rows[:, n]] * scale
+            list_numbers, position = _lookup(lists)
+            number += list_numbers[rows[:, n]] * scale
             scale *= len(lists)
             positions[:, n] = position[rows[:, n]]
         for sketch in np.unique(number).tolist():
@@ -123,8 +123,8 @@ class Derived:
         """Convert rows of a sketch to rows of the whole space."""
         whole, number = np.empty_like(rows), sketch
         for n, lists in enumerate(self.classes):
-            number, which = divmod(number, len(lists))
-            whole[:, n] = np.array(lists[which])[rows[:, n]]
+            number, list_number = divmod(number, len(lists))
+            whole[:, n] = np.array(lists[list_number])[rows[:, n]]
         return whole
 
 
@@ -150,8 +150,8 @@ def derive(name: str, space: Space, first: Made, make: Make, rng: np.random.Gene
         classes = tuple((tuple(range(len(g))),) for g in space.knobs)
     last_first = itertools.product(*(range(len(lists)) for lists in reversed(classes)))
     sketches = list[Sketch]()
-    for which in last_first:
-        options = [lists[n] for lists, n in zip(classes, reversed(which), strict=True)]
+    for list_numbers in last_first:
+        options = [lists[n] for lists, n in zip(classes, reversed(list_numbers), strict=True)]
         part = _Part(f"{name}.{len(sketches)}", space, tuple(options), first, make)
         sketch = None if count > MAX_SKETCHES else traced(part.name, part.space, part.make, rng)
         sketches.append(sketch or part.called())
@@ -168,14 +168,16 @@ def _try(make: Make, row: Row) -> Made | None:
 def _classes(space: Space, knob: int, base: Row, make: Make) -> tuple[tuple[int, ...], ...]:
     """Group the options of a knob whose steps differ only in numbers."""
     g = space.knobs[knob]
-    every = range(len(g))
-    few = g.kind == "split" or len(g) > LISTED
-    looked = sorted({round(n) for n in np.linspace(0, len(g) - 1, FEW)}) if few else every
-    groups = _grouped(knob, looked, base, make)
-    if len(groups) > 1 and len(looked) < len(g) <= LISTED:
-        groups = _grouped(knob, every, base, make)
-    elif len(groups) == 1 or len(looked) < len(g):
-        groups = [tuple(every)]
+    all_options = range(len(g))
+    is_sampled = g.kind == "split" or len(g) > LISTED
+    examined = (
+        sorted({round(n) for n in np.linspace(0, len(g) - 1, FEW)}) if is_sampled else all_options
+    )
+    groups = _grouped(knob, examined, base, make)
+    if len(groups) > 1 and len(examined) < len(g) <= LISTED:
+        groups = _grouped(knob, all_options, base, make)
+    elif len(groups) == 1 or len(examined) < len(g):
+        groups = [tuple(all_options)]
     return tuple(groups)
 
 
@@ -294,16 +296,16 @@ def _with_parameters(name: str, space: Space, rows: list[Row], instances: list[M
         raise TraceError("sketch")
     known = list(_products(space, np.array(rows, np.int32)))
     steps, parameters = list(instances[0].steps), list[Parameter]()
-    for at, same in enumerate(zip(*(m.steps for m in instances), strict=True)):
-        fields_of = [numbers(s) for s in same]
+    for at, same_steps in enumerate(zip(*(m.steps for m in instances), strict=True)):
+        fields_of = [numbers(s) for s in same_steps]
         for field in fields_of[0]:
             columns = list(zip(*(n[field] for n in fields_of), strict=True))
-            varied = {c for c in columns if len(set(c)) > 1}
-            if not varied:
+            varied_columns = {c for c in columns if len(set(c)) > 1}
+            if not varied_columns:
                 continue
-            if len(varied) > 1:
+            if len(varied_columns) > 1:
                 raise TraceError("sketch")
-            values = varied.pop()
+            values = varied_columns.pop()
             parameters.append(Parameter(at, field, _explained(values, known)))
             marks = [c == values for c in columns]
             steps[at] = replace(steps[at], **{field: _marked(getattr(steps[at], field), marks)})
@@ -348,10 +350,10 @@ def _samples(space: Space, rows: Rows) -> list[Row]:
     varied = np.zeros(len(products), np.bool_)
     for _ in range(min(SAMPLES, len(rows)) - 1):
         groups = [np.unique(alike << 32 | column, return_inverse=True)[1] for column in products.T]
-        moving = varied[:, None] | (products != products[:, :1])
-        differences = np.array([int(g.max()) for g in groups]) + np.count_nonzero(moving, axis=0)
+        changes = varied[:, None] | (products != products[:, :1])
+        differences = np.array([int(g.max()) for g in groups]) + np.count_nonzero(changes, axis=0)
         chosen.append(int(differences.argmax()))
-        alike, varied = groups[chosen[-1]], moving[:, chosen[-1]]
+        alike, varied = groups[chosen[-1]], changes[:, chosen[-1]]
     return [tuple(r) for r in rows[chosen].tolist()]
 
 

@@ -140,8 +140,8 @@ def siblings_of(spaces: Sequence[Space]) -> list[list[int]]:
 
 def empty_population(space: Space) -> Population:
     """Return a population without rows."""
-    none = np.zeros((0, len(space.knobs)), np.int32)
-    return Population(none, np.zeros(0, np.float32), np.zeros(0, np.uint64))
+    no_rows = np.zeros((0, len(space.knobs)), np.int32)
+    return Population(no_rows, np.zeros(0, np.float32), np.zeros(0, np.uint64))
 
 
 def grown(
@@ -195,10 +195,10 @@ def children(
 ) -> Rows:
     """Return one child of each parent in `chosen`; crossover takes the second parent from there."""
     rows = population.rows[chosen]
-    crossed = space.cross(rng, rows, rng.permutation(rows))
-    rows = np.where((rng.random(len(rows)) < settings.crossover)[:, None], crossed, rows)
-    mutated = space.mutate(rng, rows)
-    return np.where((rng.random(len(rows)) < settings.mutation)[:, None], mutated, rows)
+    crossed_rows = space.cross(rng, rows, rng.permutation(rows))
+    rows = np.where((rng.random(len(rows)) < settings.crossover)[:, None], crossed_rows, rows)
+    mutated_rows = space.mutate(rng, rows)
+    return np.where((rng.random(len(rows)) < settings.mutation)[:, None], mutated_rows, rows)
 
 
 def moved(

@@ -132,9 +132,9 @@ class Domains:
         fixed = self._fixed(stage)
         region: list[tuple[Index, Num]] = []
         for d, n in enumerate(sizes):
-            every = (r[d] for r in reads)
-            touched = [None if i is None else _Touched.by(i, self.radix, fixed) for i in every]
-            region.append(self._part(touched, n))
+            indices = (r[d] for r in reads)
+            touches = [None if i is None else _Touched.by(i, self.radix, fixed) for i in indices]
+            region.append(self._part(touches, n))
         return region
 
     def _reads(self, op: tensor.ComputeOp) -> Iterator[list[Index | None]]:
@@ -175,8 +175,10 @@ class Domains:
         follows = moving & (size < n)
         new = np.where(moving, np.where(size < n, size, n), end - begin + 1)
         const = np.where(follows, lo, np.where(moving, 0, begin))
-        every = bool(follows.all())
-        terms = [{d: c if every else c * follows for d, c in p.terms.items()} for p in first.fixed]
+        all_follow = bool(follows.all())
+        terms = [
+            {d: c if all_follow else c * follows for d, c in p.terms.items()} for p in first.fixed
+        ]
         parts = [p._replace(terms=t) for p, t in zip(first.fixed, terms, strict=True)]
         return add((Part({}, const),), tuple(parts)), new
 
@@ -302,7 +304,7 @@ class _Touched(NamedTuple):
     @staticmethod
     def by(index: Index, radix: list[Num], fixed: frozenset[int]) -> _Touched:
         """Return the range that an index touches while the `fixed` digits keep their values."""
-        still: list[Part] = []
+        fixed_parts: list[Part] = []
         lo: Num = 0
         hi: Num = 0
         for p in index:
@@ -316,8 +318,8 @@ class _Touched(NamedTuple):
                 hi + p.factor * (b if p.factor > 0 else a),
             )
             if terms:
-                still.append(p._replace(terms=terms, const=0))
-        return _Touched(tuple(still), lo, hi)
+                fixed_parts.append(p._replace(terms=terms, const=0))
+        return _Touched(tuple(fixed_parts), lo, hi)
 
     def moves_like(self, other: _Touched) -> bool:
         """Return whether the fixed digits move both indices equally."""
@@ -350,8 +352,8 @@ def _quotient(p: Part, a: Num, b: Num, fixed: dict[int, Num]) -> tuple[Num, Num]
         a, b = a // p.div, b // p.div
     if isinstance(p.mod, int) and p.mod == 0:
         return a, b
-    inside = np.asarray((a // p.mod) == (b // p.mod))
-    return np.where(inside, a % p.mod, 0), np.where(inside, b % p.mod, p.mod - 1)
+    is_constant = np.asarray((a // p.mod) == (b // p.mod))
+    return np.where(is_constant, a % p.mod, 0), np.where(is_constant, b % p.mod, p.mod - 1)
 
 
 def _size_of(index: Index, radix: list[Num]) -> Num:

@@ -69,9 +69,9 @@ def features(sketch: Sketch, rows: Rows) -> Matrix:
 
 def features_of(batch: Batch, packed: Sequence[Packed]) -> Matrix:
     """Return the features of candidates; `packed` has the statements of `batch` as arrays."""
-    out = np.zeros((batch.count, len(NAMES)), np.float32)
+    table = np.zeros((batch.count, len(NAMES)), np.float32)
     if batch.count == 0:
-        return out
+        return table
     times = np.array([p.extent.prod(axis=0) for p in packed])
     costs = np.array([sum(s.operations) + len(s.accesses) for s in batch.statements])
     order = np.argsort(-times * costs[:, None], axis=0, kind="stable")
@@ -79,13 +79,13 @@ def features_of(batch: Batch, packed: Sequence[Packed]) -> Matrix:
         slot = np.argmax(order == n, axis=0)
         first = np.where(slot < SLOTS, slot * len(STATEMENT), -1)
         if (first >= 0).any():
-            _fill(out, first, s, arrays, times[n])
-    _fill_program(out, batch, times)
+            _fill(table, first, s, arrays, times[n])
+    _fill_program(table, batch, times)
     for begin in range(0, batch.count, CHUNK):
-        part = out[begin : begin + CHUNK]
+        part = table[begin : begin + CHUNK]
         part += 1
         np.log2(part, out=part)
-    return out
+    return table
 
 
 def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats) -> None:
@@ -144,8 +144,8 @@ def _fill_program(out: Matrix, batch: Batch, times: Floats) -> None:
     """Write the columns of the whole program."""
     begin = SLOTS * len(STATEMENT)
     works = [sum(s.operations) for s in batch.statements]
-    moved = [sum(a.bytes for a in s.accesses) for s in batch.statements]
+    bytes_moved = [sum(a.bytes for a in s.accesses) for s in batch.statements]
     stored = [s.allocated * s.accesses[0].bytes for s in batch.statements]
-    columns = (len(works), works @ times, times.sum(axis=0), moved @ times, sum(stored))
+    columns = (len(works), works @ times, times.sum(axis=0), bytes_moved @ times, sum(stored))
     for n, values in enumerate(columns):
         out[:, begin + n] = values

@@ -87,10 +87,10 @@ class GuidedPolicy:
         Neighbours of the fastest candidates come first, then high scores, then random candidates.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
-        near = self._chosen(self._neighbours(), math.ceil(self.descent * count))
+        neighbours = self._chosen(self._neighbours(), math.ceil(self.descent * count))
         start = self._starts()
-        evolved = evolve(self.free, self.score, self.rng, start, self.evolution, self.watch)
-        chosen = near + self._chosen(evolved, count - drawn - len(near))
+        offspring = evolve(self.free, self.score, self.rng, start, self.evolution, self.watch)
+        chosen = neighbours + self._chosen(offspring, count - drawn - len(neighbours))
         return chosen + self._drawn(count - len(chosen))
 
     def score(self, n: int, rows: Rows) -> Floats:
@@ -111,8 +111,8 @@ class GuidedPolicy:
         populations = [empty_population(space) for space in self.free]
         self.scored = [list[Floats]() for _ in self.free]
         order = sorted(range(len(self.trials)), key=lambda k: self.trials[k].cost)
-        stalled = self.fitted and len(order) - order[0] > STALLED
-        for trial in (self.trials[k] for k in order[: FASTEST * stalled]):
+        is_stalled = self.fitted and len(order) - order[0] > STALLED
+        for trial in (self.trials[k] for k in order[: FASTEST * is_stalled]):
             n, space = trial.candidate.sketch, self.free[trial.candidate.sketch]
             rows = space.neighbours(trial.candidate.row)
             populations[n] = grown(populations[n], space, rows, lambda r, n=n: self.score(n, r))
@@ -141,10 +141,10 @@ class GuidedPolicy:
         ends, populations = np.cumsum([*map(len, rows)]), list[Population]()
         for n, part in enumerate(np.split(scores, ends[:-1])):
             keys = self.free[n].keys(rows[n])
-            once = first_of_each(keys, np.zeros(0, np.uint64))
-            populations.append(Population(rows[n][once], part[once], keys[once]))
-            features[n] = features[n][once]
-        self.scored = [[each] for each in features]
+            first_rows = first_of_each(keys, np.zeros(0, np.uint64))
+            populations.append(Population(rows[n][first_rows], part[first_rows], keys[first_rows]))
+            features[n] = features[n][first_rows]
+        self.scored = [[feature_rows] for feature_rows in features]
         return populations
 
     def _sampled(self, n: int) -> tuple[Rows, Floats]:
@@ -180,8 +180,8 @@ class GuidedPolicy:
 
     def _chosen(self, populations: Sequence[Population], count: int) -> list[Candidate]:
         """Return the best `count` candidates not yet proposed or measured, each program once."""
-        none = np.zeros((0, 0), np.float32)
-        features = [np.concatenate(parts or [none]) for parts in self.scored]
+        no_rows = np.zeros((0, 0), np.float32)
+        features = [np.concatenate(parts or [no_rows]) for parts in self.scored]
         best, choice = dict[bytes, tuple[Scored, Floats]](), CHOICE * count
         for n, at in ranked(populations):
             if choice == 0:

@@ -48,19 +48,19 @@ def by_speed(measurements: Iterable[M], name: Callable[[M], Hashable]) -> list[M
     machine changes, so a cost is divided by that of the default schedule measured beside it; where
     that is not known, by the median of those that are. Failures are left out.
     """
-    every = list(measurements)
-    defaults = [m.default for m in every if m.default is not None]
+    records = list(measurements)
+    defaults = [m.default for m in records if m.default is not None]
     median = statistics.median(defaults) if defaults else 1.0
 
     def relative(m: M) -> float:
         return m.cost / (m.default or median)
 
-    counted = dict[Hashable, M]()
-    for m in every:
-        old = counted.get(name(m))
+    best_of = dict[Hashable, M]()
+    for m in records:
+        old = best_of.get(name(m))
         if old is None or m.final or (not old.final and relative(m) < relative(old)):
-            counted[name(m)] = m
-    return sorted((m for m in counted.values() if not m.result.error), key=relative)
+            best_of[name(m)] = m
+    return sorted((m for m in best_of.values() if not m.result.error), key=relative)
 
 
 def best(
@@ -78,8 +78,8 @@ def best(
     The best candidates of several tasks, targets and machines are compared by their seconds, or by
     their modelled cycles. Raises ArgumentError if the log has both, and no target is given.
     """
-    aimed = None if target is None else str(Target(target))
-    chosen = (r for r in records if task in (None, r.task) and aimed in (None, r.target))
+    target_text = None if target is None else str(Target(target))
+    chosen = (r for r in records if task in (None, r.task) and target_text in (None, r.target))
     candidates = bests(chosen, all_machines=all_machines)
     if len({r.result.unit for r in candidates}) > 1:
         why = "some records have seconds, others the modelled cycles of a simulated GPU"
@@ -165,13 +165,13 @@ def prune(log: Log, keep: int = 10) -> tuple[int, int]:
             kept = not record.result.error and (group_of(record), candidate_name(record)) in best
         lines += [line.strip() + "\n"] if kept else []
         dropped += not kept
-    other = log.path.with_name(log.path.name + ".new")
-    other.write_text("".join(lines), encoding="utf-8")
+    new_path = log.path.with_name(log.path.name + ".new")
+    new_path.write_text("".join(lines), encoding="utf-8")
     if log.path.stat().st_size != size:
-        other.unlink()
+        new_path.unlink()
         why = "a search is appending to it"
         raise ArgumentError(f"log {str(log.path)!r}", why, "stop the search first")
-    os.replace(other, log.path)
+    os.replace(new_path, log.path)
     return len(lines), dropped
 
 
@@ -204,8 +204,8 @@ def gain_of(m: Measurement | None) -> Gain | None:
     if m is None or not m.final or m.default is None or m.result.error:
         return None
     gains = sorted(m.default / cost for cost in m.result.costs)
-    out = _left_out(len(gains))
-    return Gain(statistics.median(gains), gains[out], gains[len(gains) - 1 - out])
+    left_out = _left_out(len(gains))
+    return Gain(statistics.median(gains), gains[left_out], gains[len(gains) - 1 - left_out])
 
 
 def _left_out(rounds: int) -> int:

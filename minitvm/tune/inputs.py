@@ -71,6 +71,7 @@ def draw(parameters: Sequence[runtime.Argument], rng: np.random.Generator) -> li
 
 
 def _drawn(a: runtime.Argument, rng: np.random.Generator) -> Array:
+    """Return random elements for an argument: floats of magnitude 1/8 to 1, integers to 1000."""
     dtype = np.dtype(a.dtype)
     match dtype.kind:
         case "f":
@@ -96,8 +97,8 @@ def tolerance(func: tir.PrimFunc) -> float:
     floats = [b for b in func.outputs if b.dtype.numpy.kind == "f"]
     if not floats:
         return 0.0
-    rounding = max(float(np.finfo(str(b.dtype)).eps) for b in floats)
-    return min(math.sqrt(rounding), STEPS * rounding * math.sqrt(_operations(func)))
+    epsilon = max(float(np.finfo(str(b.dtype)).eps) for b in floats)
+    return min(math.sqrt(epsilon), STEPS * epsilon * math.sqrt(_operations(func)))
 
 
 def _operations(func: tir.PrimFunc) -> float:
@@ -109,14 +110,16 @@ def _operations(func: tir.PrimFunc) -> float:
     stores: dict[tir.Buffer, float] = {}
     elements: dict[tir.Buffer, float] = {}
     for run in lowering.runs(func.body):
-        b, around = run.store.buffer, run.around
-        depths = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is b)
+        b, outer_loops = run.store.buffer, run.around
+        depths = (
+            n for n, s in enumerate(outer_loops) if isinstance(s, tir.Allocate) and s.buffer is b
+        )
         lanes = max(tir.lanes(e) for e in (*run.store.indices, run.store.value))
-        stores[b] = stores.get(b, 0.0) + _iterations(around) * lanes
-        elements[b] = _iterations(around[: next(depths, 0)]) * tir.upper_bound(tir.elements(b))
-    repeated = [b for b in stores if stores[b] > elements[b] > 0]
-    fewest = min((elements[b] for b in repeated), default=1.0)
-    return max(1.0, sum(stores[b] for b in repeated) / fewest)
+        stores[b] = stores.get(b, 0.0) + _iterations(outer_loops) * lanes
+        elements[b] = _iterations(outer_loops[: next(depths, 0)]) * tir.upper_bound(tir.elements(b))
+    accumulators = [b for b in stores if stores[b] > elements[b] > 0]
+    fewest = min((elements[b] for b in accumulators), default=1.0)
+    return max(1.0, sum(stores[b] for b in accumulators) / fewest)
 
 
 def _iterations(around: Sequence[tir.Stmt]) -> float:
@@ -188,7 +191,7 @@ def largest_errors(
     exact = [a.astype(np.float64) for a in outputs]
     limits = [by * np.abs(a) for a in exact]
     for moves in others:
-        for n, other in enumerate(moves):
-            movement = by * np.abs(exact[n]) + MOVES * np.abs(other - exact[n])
+        for n, move in enumerate(moves):
+            movement = by * np.abs(exact[n]) + MOVES * np.abs(move - exact[n])
             limits[n] = np.fmax(limits[n], movement)  # a movement to NaN says nothing
     return limits

@@ -100,11 +100,11 @@ def footprints(
                 for i in range(size):
                     counts[i] = used[i] = 1.0
                 for d in range(s.dim_of[b], s.dim_of[b + 1]):
-                    wide, one, limit = width[d], 1.0 / unit[u, d], period[u, d, begin:end]
+                    wide, per_unit, limit = width[d], 1.0 / unit[u, d], period[u, d, begin:end]
                     for i in range(size if sets[u] == 0.0 else 0):
-                        counts[i] *= math.ceil(wide[i] * one)
+                        counts[i] *= math.ceil(wide[i] * per_unit)
                     for i in range(size if sets[u] > 0.0 else 0):
-                        pieces = math.ceil(wide[i] * one)
+                        pieces = math.ceil(wide[i] * per_unit)
                         counts[i] *= pieces
                         used[i] *= min(pieces, limit[i])
                 for i in range(size if sets[u] > 0.0 else 0):
@@ -305,15 +305,15 @@ def curve(
         n = begin + i
         if first[n] < 0:
             continue
-        work, done, last = math.log2(operations), operations, -1
+        work, operations_done, last = math.log2(operations), operations, -1
         for level in range(loops, -1, -1):
             if level < loops:
                 if logs[level, n] == 0.0:
                     continue
                 work += logs[level, n]
-                done *= extent[level, n]
+                operations_done *= extent[level, n]
             last += 1
-            size[last], high[last] = work, done / moved[level, i]
+            size[last], high[last] = work, operations_done / moved[level, i]
         x = 0
         for k in range(points):
             want = work * (k + 1) / points

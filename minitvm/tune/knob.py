@@ -83,9 +83,13 @@ def sizes_knob(name: str, options: Sequence[tuple[int, ...]]) -> Knob:
     """
     _check_options(name, len(options))
     number = {sizes: n for n, sizes in enumerate(options)}
-    near = [[number[o] for o in _moved(sizes) if o in number] for sizes in options]
+    neighbours = [[number[o] for o in _moved(sizes) if o in number] for sizes in options]
     return Knob(
-        name, "split", tuple(options), np.array(options, np.int64), *_lists(_or_any(near, options))
+        name,
+        "split",
+        tuple(options),
+        np.array(options, np.int64),
+        *_lists(_or_any(neighbours, options)),
     )
 
 
@@ -93,17 +97,17 @@ def number_knob(name: str, options: Sequence[int]) -> Knob:
     """Return a knob whose options are numbers; a mutation takes the next smaller or larger one."""
     _check_options(name, len(options))
     ordered = sorted(set(options))
-    near = [[m for m in (n - 1, n + 1) if 0 <= m < len(ordered)] for n in range(len(ordered))]
+    neighbours = [[m for m in (n - 1, n + 1) if 0 <= m < len(ordered)] for n in range(len(ordered))]
     values = np.array(ordered, np.int64)[:, None]
-    return Knob(name, "number", tuple(ordered), values, *_lists(_or_any(near, ordered)))
+    return Knob(name, "number", tuple(ordered), values, *_lists(_or_any(neighbours, ordered)))
 
 
 def choice_knob(name: str, options: Sequence[Any]) -> Knob:
     """Return a knob whose options have no order; a mutation takes any other one."""
     _check_options(name, len(options))
     values = np.arange(len(options), dtype=np.int64)[:, None]
-    near: list[list[int]] = [[] for _ in options]
-    return Knob(name, "choice", tuple(options), values, *_lists(near))
+    neighbours: list[list[int]] = [[] for _ in options]
+    return Knob(name, "choice", tuple(options), values, *_lists(neighbours))
 
 
 def knob_of(name: str, options: Sequence[Any], kind: KnobKind | None = None) -> Knob:
@@ -120,8 +124,8 @@ def _kind_of(options: Sequence[Any]) -> KnobKind:
     sizes = [t for t in tuples if all(type(n) is int for n in t)]
     if len(sizes) == len(options) and len({len(t) for t in sizes}) == 1:
         return "split"
-    ascending = len(options) > 1 and all(type(o) is int for o in options)
-    return "number" if ascending and list(options) == sorted(set(options)) else "choice"
+    are_numbers = len(options) > 1 and all(type(o) is int for o in options)
+    return "number" if are_numbers and list(options) == sorted(set(options)) else "choice"
 
 
 @lru_cache(maxsize=64)
@@ -163,8 +167,8 @@ def _moved(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 def _or_any(near: list[list[int]], options: Sequence[Any]) -> list[list[int]]:
     """Make all other options neighbours of an option without any; a single option gets itself."""
-    every = range(len(options))
-    return [close or [m for m in every if m != n] or [n] for n, close in enumerate(near)]
+    all_options = range(len(options))
+    return [close or [m for m in all_options if m != n] or [n] for n, close in enumerate(near)]
 
 
 def _lists(lists: list[list[int]]) -> tuple[Ints, Ints]:

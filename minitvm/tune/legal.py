@@ -53,9 +53,9 @@ def legal_in(batch: Batch, target: Target) -> Mask:
     stores: Num = 0
     for s in batch.statements:
         legal &= _wide_enough(s, target)
-        times, each = unrolled(s), registers_per_store(s, target)
-        legal &= accumulators(s, times, each) <= target.vector_registers
-        stores = stores + math.prod(times) * each
+        times, registers = unrolled(s), registers_per_store(s, target)
+        legal &= accumulators(s, times, registers) <= target.vector_registers
+        stores = stores + math.prod(times) * registers
         if s.scope == "local":
             legal &= np.asarray(s.allocated * s.bytes <= STACK_BYTES)
     return legal & (stores <= MAX_STORES)

@@ -60,8 +60,8 @@ def pack_sum_loss(labels: Floats, program: Numbers) -> Objective:
     weight = labels[program]
 
     def objective(scores: npt.NDArray[np.float32], _: Any) -> tuple[Floats, Floats]:
-        missed = np.bincount(program, scores, len(labels)) - labels
-        return 2 * weight * missed[program], 2 * weight
+        error = np.bincount(program, scores, len(labels)) - labels
+        return 2 * weight * error[program], 2 * weight
 
     return objective
 
@@ -104,8 +104,8 @@ def recall_at(scores: Floats, labels: Floats, k: int) -> float:
     Ties are broken by the order of the samples.
     """
     k = min(k, len(labels))
-    fastest, predicted = (np.argsort(-x, kind="stable")[:k] for x in (labels, scores))
-    return len(np.intersect1d(fastest, predicted)) / k if k else 0.0
+    fastest, ranked_first = (np.argsort(-x, kind="stable")[:k] for x in (labels, scores))
+    return len(np.intersect1d(fastest, ranked_first)) / k if k else 0.0
 
 
 def best_of(scores: Floats, labels: Floats, k: int) -> float:

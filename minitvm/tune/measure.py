@@ -210,26 +210,30 @@ class Measurer:
         builder, runner = self._started()
         assert self._reference is not None
         with closing(builder.ahead(programs, PATIENCE, False)) as ahead:
-            every = [*ahead, self._reference]
-        results = [b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in every]
-        racing = [n for n, b in enumerate(every) if isinstance(b, Built)]
+            candidates = [*ahead, self._reference]
+        results = [
+            b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in candidates
+        ]
+        racers = [n for n, b in enumerate(candidates) if isinstance(b, Built)]
         for n in range(rounds):
             if n % MOVED == MOVED - 1:
                 self._processes.forget()
                 self._prepare()
-            first = n % max(1, len(racing))  # a new order in each round
-            for at in (*racing[first:], *racing[:first]):
-                one = self._run(runner, every[at], first=n == 0, race=True)
-                results[at] = _joined(results[at], one)
-            limit = HOPELESS * min((results[at].best for at in racing), default=math.inf)
-            racing = [
+            first = n % max(1, len(racers))  # a new order in each round
+            for at in (*racers[first:], *racers[:first]):
+                result = self._run(runner, candidates[at], first=n == 0, race=True)
+                results[at] = _joined(results[at], result)
+            limit = HOPELESS * min((results[at].best for at in racers), default=math.inf)
+            racers = [
                 at
-                for at in racing
+                for at in racers
                 if not results[at].error
-                and (results[at].best <= limit or every[at] is self._reference)
+                and (results[at].best <= limit or candidates[at] is self._reference)
             ]
         reference = results[-1].seconds
-        return [replace(one, seconds=at_one_speed(one.seconds, reference)) for one in results]
+        return [
+            replace(result, seconds=at_one_speed(result.seconds, reference)) for result in results
+        ]
 
     def close(self) -> None:
         """End the processes that this measurer started; the next measurement starts them again."""

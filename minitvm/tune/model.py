@@ -114,8 +114,8 @@ class Trees:
         labels = np.concatenate([y for _, y in samples])
         counts = [len(y) for _, y in samples]
         tasks = np.repeat(np.arange(len(samples)), counts)
-        allowed = range(features.shape[1]) if self.only is None else self.only
-        self.kept = [int(allowed[n]) for n in _distinct(features[:, allowed])]
+        columns = range(features.shape[1]) if self.only is None else self.only
+        self.kept = [int(columns[n]) for n in _distinct(features[:, columns])]
         data = xgboost.DMatrix(features[:, self.kept], nthread=1)
         settings = _settings(self.depth, self.rate, self.seed) | {"nthread": self.threads}
         if self.prior is not None:
@@ -263,9 +263,9 @@ def _distinct(features: Floats) -> list[int]:
     Leaves out constant columns, and columns that order the samples as another does; returns some.
     """
     order = np.argsort(features, axis=0)
-    ascending = np.take_along_axis(features, order, axis=0)
+    sorted_values = np.take_along_axis(features, order, axis=0)
     ranks = np.zeros(features.shape, np.int32)
-    steps = np.cumsum(ascending[1:] != ascending[:-1], axis=0, dtype=np.int32)
+    steps = np.cumsum(sorted_values[1:] != sorted_values[:-1], axis=0, dtype=np.int32)
     np.put_along_axis(ranks, order[1:], steps, axis=0)
     first = {column.tobytes(): n for n, column in reversed(list(enumerate(ranks.T)))}
     first.pop(bytes(4 * len(features)), None)

@@ -19,19 +19,19 @@ def operations_of(value: tir.Expr) -> tuple[int, ...]:
 
 
 def _count(e: tir.Expr, counts: Counter[str]) -> None:
-    inside = [c for c in tir.children(e) if isinstance(c, tir.Expr) and not tir.is_index(c)]
+    parts = [c for c in tir.children(e) if isinstance(c, tir.Expr) and not tir.is_index(c)]
     if isinstance(e, tir.Load):
-        inside = []  # an index costs nothing
+        parts = []  # an index costs nothing
     kind = _kind(e)
     if kind == "add":
-        product = next((c for c in inside if _kind(c) == "mul"), None)
+        product = next((c for c in parts if _kind(c) == "mul"), None)
         if product is not None:
             kind = "mad"
-            inside = [c for c in inside if c is not product]
-            inside += [c for c in tir.children(product) if isinstance(c, tir.Expr)]
+            parts = [c for c in parts if c is not product]
+            parts += [c for c in tir.children(product) if isinstance(c, tir.Expr)]
     if kind:
         counts[kind] += 1
-    for c in inside:
+    for c in parts:
         _count(c, counts)
 
 

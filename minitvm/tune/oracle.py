@@ -134,9 +134,11 @@ def _program(state: schedule.State) -> tuple[list[Run], set[tir.Var]]:
     body = lowering.nest(context, lowering.prepack_stages(context)[1])
     domains = context.domains.values()
     reduce = {v for d in domains for a, v in d.loops.items() if a.kind == "reduce"}
-    every = [_placed(store) for store in lowering.runs(body)]
-    updated = {r.store.buffer for r in every if any(n.buffer is r.store.buffer for n in r.loads)}
-    return [r for r in every if r.store.buffer not in updated or _updates(r)], reduce
+    runs = [_placed(store) for store in lowering.runs(body)]
+    updated_buffers = {
+        r.store.buffer for r in runs if any(n.buffer is r.store.buffer for n in r.loads)
+    }
+    return [r for r in runs if r.store.buffer not in updated_buffers or _updates(r)], reduce
 
 
 def _updates(r: Run) -> bool:
@@ -146,12 +148,14 @@ def _updates(r: Run) -> bool:
 
 def _placed(guarded: lowering.GuardedStore) -> Run:
     """Return a store of the program with what the columns need of its surroundings."""
-    around, buffer = guarded.around, guarded.store.buffer
-    depths = (n for n, s in enumerate(around) if isinstance(s, tir.Allocate) and s.buffer is buffer)
+    outer_loops, buffer = guarded.around, guarded.store.buffer
+    depths = (
+        n for n, s in enumerate(outer_loops) if isinstance(s, tir.Allocate) and s.buffer is buffer
+    )
     at = next(depths, None)
-    pragmas = (s for s in reversed(around) if isinstance(s, tir.Pragma))
+    pragmas = (s for s in reversed(outer_loops) if isinstance(s, tir.Pragma))
     unroll = next((int(s.value) for s in pragmas if s.key == "auto_unroll_max_step"), 0)
-    outside = None if at is None else tuple(s for s in around[:at] if isinstance(s, tir.For))
+    outside = None if at is None else tuple(s for s in outer_loops[:at] if isinstance(s, tir.For))
     return Run(guarded.store, guarded.loops, outside, unroll)
 
 
@@ -164,10 +168,10 @@ def accesses_of(run: Run) -> list[Access]:
         terms = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in indices)
         groups.setdefault((buffer, *terms), []).append((write, buffer, indices))
     merged = list[Access]()
-    for same in groups.values():
-        writes = [write for write, _, _ in same]
-        indices = tuple(at for _, _, at in same)
-        merged.append(Access(same[0][1], indices, any(writes), not all(writes)))
+    for group in groups.values():
+        writes = [write for write, _, _ in group]
+        indices = tuple(at for _, _, at in group)
+        merged.append(Access(group[0][1], indices, any(writes), not all(writes)))
     return merged
 
 
@@ -183,11 +187,11 @@ def _marks(run: Run, reduce: set[tir.Var]) -> Columns:
     """Describe the loops of each kind: how many, how long, and where among the other loops."""
     columns: Columns = {}
     for kind in MARKS:
-        marked = [n for n, loop in enumerate(run.loops) if loop.kind == kind]
-        positions = {_place(run, n, reduce) for n in marked}
+        marked_loops = [n for n, loop in enumerate(run.loops) if loop.kind == kind]
+        positions = {_place(run, n, reduce) for n in marked_loops}
         position = "none" if not positions else positions.pop() if len(positions) == 1 else "mixed"
-        extents = [_extent(run.loops[n]) for n in marked]
-        columns[f"{kind}.loops"] = len(marked)
+        extents = [_extent(run.loops[n]) for n in marked_loops]
+        columns[f"{kind}.loops"] = len(marked_loops)
         columns[f"{kind}.product"] = math.prod(extents) if extents else 0
         columns[f"{kind}.extent"] = extents[-1] if extents else 0
         columns |= {f"{kind}.{p}": float(p == position) for p in POSITIONS}
@@ -197,8 +201,8 @@ def _marks(run: Run, reduce: set[tir.Var]) -> Columns:
 def _place(run: Run, n: int, reduce: set[tir.Var]) -> str:
     """Return the position of loop `n` among the loops over the same kind of axes, as a name."""
     is_reduce = run.loops[n].var in reduce
-    alike = [m for m, loop in enumerate(run.loops) if (loop.var in reduce) == is_reduce]
-    position = "inner" if n == alike[-1] else "outer" if n == alike[0] else "middle"
+    same_kind = [m for m, loop in enumerate(run.loops) if (loop.var in reduce) == is_reduce]
+    position = "inner" if n == same_kind[-1] else "outer" if n == same_kind[0] else "middle"
     return f"{position}_{'reduce' if is_reduce else 'spatial'}"
 
 
@@ -212,21 +216,25 @@ def _threads(run: Run) -> Columns:
 
 def _accesses(run: Run, runs: list[Run]) -> Columns:
     """Describe the accesses, sorted by the cache lines and then by the bytes that they fetch."""
-    every = [_access(run, access, runs) for access in accesses_of(run)]
-    ranked = sorted(every, key=lambda a: (-a["lines"], -a["bytes"]))
+    records = [_access(run, access, runs) for access in accesses_of(run)]
+    ranked = sorted(records, key=lambda a: (-a["lines"], -a["bytes"]))
     return {f"access{n}.{f}": a[f] for n, a in enumerate(ranked[:ACCESSES]) for f in ACCESS}
 
 
 def _access(run: Run, access: Access, runs: list[Run]) -> Columns:
     size, steps = access.buffer.dtype.bytes, [access.step(loop) for loop in run.loops]
-    still = [_extent(x) for x, _ in takewhile(lambda p: p[1] is None, _inside_out(run, steps))]
-    moved = next((step for step in reversed(steps) if step is not None), 0)
+    fixed_extents = [
+        _extent(x) for x, _ in takewhile(lambda p: p[1] is None, _inside_out(run, steps))
+    ]
+    stride = next((step for step in reversed(steps) if step is not None), 0)
     widths = access.touched(run.loops, ())
     columns: Columns = dict.fromkeys(ACCESS, 0.0)
     columns["update" if access.read and access.write else "read" if access.read else "write"] = 1.0
     columns["bytes"] = run.times * size
     columns["unique_bytes"] = math.prod(widths) * size
-    columns["lines"] = max(1.0, run.times / math.prod(still) * min(1.0, moved * size / LINE))
+    columns["lines"] = max(
+        1.0, run.times / math.prod(fixed_extents) * min(1.0, stride * size / LINE)
+    )
     columns["unique_lines"] = max(
         1.0, columns["unique_bytes"] / min(_run(access, widths) * size, LINE)
     )
@@ -282,23 +290,25 @@ def _uses(run: Run, buffer: tir.Buffer) -> bool:
 
 def _common(a: Run, b: Run) -> int:
     """Return the number of loops around both statements."""
-    both = zip(a.loops, b.loops, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
+    loop_pairs = zip(a.loops, b.loops, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], loop_pairs))
 
 
 def _bytes(run: Run, depth: int) -> float:
     """Return the bytes that the loops `depth`, `depth` + 1, ... touch."""
-    inner, around = run.loops[depth:], run.loops[:depth]
-    return sum(s.buffer.dtype.bytes * math.prod(s.touched(inner, around)) for s in accesses_of(run))
+    inner, outer_loops = run.loops[depth:], run.loops[:depth]
+    return sum(
+        s.buffer.dtype.bytes * math.prod(s.touched(inner, outer_loops)) for s in accesses_of(run)
+    )
 
 
 def _curve(run: Run) -> Columns:
     """Sample the operations per byte of the inner loops, evenly spaced in log2(operations)."""
-    once = sum(run.operations)
-    if once == 0:
+    operations = sum(run.operations)
+    if operations == 0:
         return {}
     levels = range(len(run.loops), -1, -1)
-    work = [math.log2(once * math.prod(map(_extent, run.loops[n:]))) for n in levels]
+    work = [math.log2(operations * math.prod(map(_extent, run.loops[n:]))) for n in levels]
     ratio = [2**w / _bytes(run, n) for n, w in zip(levels, work, strict=True)]
     columns: Columns = {}
     for k in range(CURVE):

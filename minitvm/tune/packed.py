@@ -39,7 +39,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
         for d, index in enumerate(a.indices):
             for p in index or ():
                 if p.terms:
-                    terms += [(number[g], len(parts), c) for g, c in _moving(p).items()]
+                    terms += [(number[digit], len(parts), c) for digit, c in _moving(p).items()]
                     parts.append(p)
                     owners.append((b, len(base)))
             base.append(a.spread[d] if index is not None else int(np.max(a.shape[d])) - 1)

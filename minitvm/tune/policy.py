@@ -134,21 +134,21 @@ class RandomPolicy:
 
     def propose(self, count: int) -> list[Candidate]:
         """Return up to `count` candidates that were not proposed or measured before."""
-        proposed = list[Candidate]()
+        candidates = list[Candidate]()
         for _ in range(DRAWS):
             drawn = self.rng.multinomial(2 * count, self.share)
-            each = list[Candidate]()
+            batch = list[Candidate]()
             for n in np.flatnonzero(drawn).tolist():
                 rows = rows_of(self.spaces[n], self.rng, int(drawn[n]))
                 rows = self.seen.fresh(n, rows)
-                each += [Candidate(n, row) for row in row_tuples(rows[: 2 * count])]
-            order: list[int] = self.rng.permutation(len(each)).tolist()
-            chosen = [each[at] for at in order[: count - len(proposed)]]
+                batch += [Candidate(n, row) for row in row_tuples(rows[: 2 * count])]
+            order: list[int] = self.rng.permutation(len(batch)).tolist()
+            chosen = [batch[at] for at in order[: count - len(candidates)]]
             self.seen.add(chosen)
-            proposed += chosen
-            if len(proposed) == count:
+            candidates += chosen
+            if len(candidates) == count:
                 break
-        return proposed
+        return candidates
 
     def learn(self, trials: Sequence[Trial]) -> None:
         """Remember the trials, so that they are not proposed again."""

@@ -167,9 +167,9 @@ def to_line(record: Record) -> str:
     fields = asdict(record)
     fields |= fields.pop("result")
     fields["unit"] = unit = Target(record.target).unit
-    for other in UNITS:
-        if other != unit:
-            del fields[other]
+    for unit_name in UNITS:
+        if unit_name != unit:
+            del fields[unit_name]
     return as_json({"version": VERSION, **fields}) + "\n"
 
 
@@ -314,8 +314,8 @@ class Log:
                 del self.unsaved[0]
         except OSError as e:
             if not self.fault:
-                text = f"log {str(self.path)!r} cannot be written: {e.strerror}"
-                warnings.warn(f"{text}; the search goes on without it", stacklevel=2)
+                message = f"log {str(self.path)!r} cannot be written: {e.strerror}"
+                warnings.warn(f"{message}; the search goes on without it", stacklevel=2)
             self.fault = str(e.strerror)
 
     def _opened(self) -> int:
@@ -362,9 +362,10 @@ class Log:
                 yield line, None, str(e)
         if broken:
             numbers = ", ".join(map(str, broken[:SHOWN])) + ", ..." * (len(broken) > SHOWN)
-            text = f"log {str(self.path)!r} has {len(broken)} broken lines, which are ignored: line"
+            fault = f"{len(broken)} broken lines, which are ignored"
+            message = f"log {str(self.path)!r} has {fault}: line {numbers}"
             location = str(self.path), broken[0]  # a warning without a place in our code
-            warnings.warn_explicit(f"{text} {numbers}", UserWarning, *location, registry=SAID)
+            warnings.warn_explicit(message, UserWarning, *location, registry=SAID)
 
     def records(self) -> list[Record]:
         """Return the records of all tasks and machines that this version can read."""

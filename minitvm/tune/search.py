@@ -225,11 +225,11 @@ class Searching:
         last = None if rounds is None else len(self.rounds) + rounds
         try:
             while len(self.rounds) != last:
-                proposed = self._proposed()
-                if not proposed:
+                candidates = self._proposed()
+                if not candidates:
                     self.ended = self.over() or "exhausted"
                     return
-                for candidate in proposed:
+                for candidate in candidates:
                     self.ended = self.over()
                     if self.ended is not None:
                         return
@@ -251,10 +251,10 @@ class Searching:
         left = self.batch
         if self.limits.trials is not None:
             left = min(left, self.limits.trials - self.earlier - len(self.started))
-        proposed = self.policy.propose(left)
+        candidates = self.policy.propose(left)
         seconds = self.watch.timer() - begin
         self.rounds.append(Round(len(self.rounds) + 1, self.learned, accuracy, seconds))
-        return proposed
+        return candidates
 
     def advance(self, workers: Measures, rounds: int | None = None) -> None:
         """Measure programs for `rounds` rounds, or until a limit is reached; `ended` says which."""
@@ -311,12 +311,12 @@ class Searching:
 
     def outcome(self) -> Outcome:
         """Return the result, and report it."""
-        ended = self.ended or self.over() or "stopped"
+        reason = self.ended or self.over() or "stopped"
         seconds = self.watch.total()
         trials, final = tuple(self.trials), tuple(self.final)
         unsaved = ""
         if self.log is not None and self.log.unsaved:
             unsaved = f"{len(self.log.unsaved)} records are not in the log: {self.log.fault}"
-        outcome = Outcome(self.task, trials, self.earlier, ended, seconds, final, unsaved)
+        outcome = Outcome(self.task, trials, self.earlier, reason, seconds, final, unsaved)
         self.on(Finished(outcome))
         return outcome

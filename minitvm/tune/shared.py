@@ -61,8 +61,8 @@ class ResidualModel:
         ranks = [-1.0 if a is None else a for a in self.accuracy]
         ranks[0] += MARGIN
         self.chosen = int(np.argmax(ranks))
-        only = range(features.shape[1]) if self.only is None else self.only
-        self.trees = Trees(seed=self.seed, prior=features.shape[1], only=only)
+        columns = range(features.shape[1]) if self.only is None else self.only
+        self.trees = Trees(seed=self.seed, prior=features.shape[1], only=columns)
         self.trees.fit(np.column_stack([features, scores[self.chosen]]), labels)
 
     def predict(self, features: Floats) -> Floats:
@@ -130,8 +130,8 @@ class SharedModel:
             return self.given
         before, trees = self.made.get(key, (0, None))
         if trees is None or count >= GROWTH * before:
-            prior, parts = list(self.names).index(ANALYTIC), parts_in(self.names)
-            trees = Trees(seed=self.seed, prior=prior, only=parts)
+            column, parts = list(self.names).index(ANALYTIC), parts_in(self.names)
+            trees = Trees(seed=self.seed, prior=column, only=parts)
             trees.fit_tasks(others)
             self.made[key] = count, trees
         return *self.given, trees

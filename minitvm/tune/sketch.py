@@ -64,11 +64,11 @@ class Sketch:
 
     def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
         """Return the steps of one candidate."""
-        one = np.array([row], np.int32)
+        rows = np.array([row], np.int32)
         steps = list(self.steps)
         for parameter in self.parameters:
             steps[parameter.step] = _filled(
-                steps[parameter.step], parameter, int(self.values(one, parameter)[0])
+                steps[parameter.step], parameter, int(self.values(rows, parameter)[0])
             )
         return tuple(steps)
 

@@ -95,8 +95,8 @@ class Space:
         sizes = np.array([len(g) for g in self.knobs])
         rows = rng.integers(0, sizes, (count, len(sizes)), dtype=np.int32)
         if like is not None and self.shaping:
-            of = list(self.shaping)
-            rows[:, of] = like[np.arange(count) % len(like)][:, of]
+            columns = list(self.shaping)
+            rows[:, columns] = like[np.arange(count) % len(like)][:, columns]
         return rows
 
     def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
@@ -113,9 +113,9 @@ class Space:
         shapes   the number of these shapes; neighbouring rows get the same shape
         A row stays as it is if its change is not allowed.
         """
-        new, of = rows.copy(), list(self.shaping)
-        others = self._changed(rng, rows[rng.integers(0, len(rows), shapes)], of)
-        new[:, of] = others[np.arange(len(rows)) * shapes // len(rows)][:, of]
+        new, columns = rows.copy(), list(self.shaping)
+        others = self._changed(rng, rows[rng.integers(0, len(rows), shapes)], columns)
+        new[:, columns] = others[np.arange(len(rows)) * shapes // len(rows)][:, columns]
         return np.where(self.legal(new)[:, None], new, rows)
 
     def _changed(self, rng: np.random.Generator, rows: Rows, knobs: Sequence[int]) -> Rows:
@@ -123,20 +123,22 @@ class Space:
         new, free = rows.copy(), [c for c in knobs if len(self.knobs[c]) > 1]
         if not free:
             return new
-        which = np.array(free)[rng.integers(0, len(free), len(rows))]
+        columns = np.array(free)[rng.integers(0, len(free), len(rows))]
         draw = rng.random(len(rows))
         for c in free:
-            chosen = np.flatnonzero(which == c)
+            chosen = np.flatnonzero(columns == c)
             new[chosen, c] = self.knobs[c].neighbour(rows[chosen, c], draw[chosen])
         return new
 
     def neighbours(self, row: Sequence[int]) -> Rows:
         """Return the allowed rows that differ from `row` by a neighbouring option of one knob."""
         near_rows = list[Sequence[int]]()
-        for c, (knob, now) in enumerate(zip(self.knobs, row, strict=True)):
-            near = knob.near[knob.starts[now] : knob.starts[now + 1]] if len(knob.near) else ()
-            others: Sequence[int] = [*near] or [n for n in range(len(knob)) if n != now]
-            near_rows += [(*row[:c], n, *row[c + 1 :]) for n in others if n != now]
+        for c, (knob, option) in enumerate(zip(self.knobs, row, strict=True)):
+            near_options = (
+                knob.near[knob.starts[option] : knob.starts[option + 1]] if len(knob.near) else ()
+            )
+            others: Sequence[int] = [*near_options] or [n for n in range(len(knob)) if n != option]
+            near_rows += [(*row[:c], n, *row[c + 1 :]) for n in others if n != option]
         rows = np.array(near_rows, np.int32).reshape(-1, len(self.knobs))
         return rows[self.legal(rows)]
 
@@ -147,8 +149,8 @@ class Space:
         """
         new = np.where(rng.random(a.shape) < 0.5, a, b)
         if self.shaping:
-            of = list(self.shaping)
-            new[:, of] = np.where(rng.random((len(a), 1)) < 0.5, a, b)[:, of]
+            columns = list(self.shaping)
+            new[:, columns] = np.where(rng.random((len(a), 1)) < 0.5, a, b)[:, columns]
         return np.where(self.legal(new)[:, None], new, a)
 
     def keys(self, rows: Rows) -> Keys:

@@ -120,8 +120,8 @@ class Shape:
         numbers = _numbers(self.sketch, rows)
         domains = Domains(self.plan, numbers)
         domains.infer()
-        every = [s for stage in self.stages for s in _statements(domains, stage, accesses)]
-        return Batch(len(rows), tuple(_linked(every, self.plan)), tuple(domains.radix))
+        all_statements = [s for stage in self.stages for s in _statements(domains, stage, accesses)]
+        return Batch(len(rows), tuple(_linked(all_statements, self.plan)), tuple(domains.radix))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,8 +199,8 @@ def statements(sketch: Sketch) -> Statements:
         names = " and ".join(g.name for g in knobs)
         _refuse(sketch, f"the options of {names} give more than {MAX_SHAPES} different formulas")
     options = {knob: row[knob] for knob in sorted({*shaping, *lost})}
-    one = sketch.fixed(options)
-    first = _shape(one, _plan(one, row) if lost else plan)
+    fixed_sketch = sketch.fixed(options)
+    first = _shape(fixed_sketch, _plan(fixed_sketch, row) if lost else plan)
     return Statements(sketch, tuple(options), {tuple(options.values()): first})
 
 
@@ -246,14 +246,14 @@ def _example(sketch: Sketch) -> tuple[tuple[int, ...], Plan]:
     first = np.zeros((1, len(sketch.space.knobs)), np.int32)
     rows = np.concatenate([Space(sketch.space.knobs).sample(rng, EXAMPLES), first])
     rows[:, shaping] = 0
-    one = sketch.fixed(dict.fromkeys(shaping, 0))
+    fixed_sketch = sketch.fixed(dict.fromkeys(shaping, 0))
     *others, last = rows.tolist()
     for row in others:
         try:
-            return tuple(row), _plan(one, row)
+            return tuple(row), _plan(fixed_sketch, row)
         except ScheduleError:
             continue
-    return tuple(last), _plan(one, last)
+    return tuple(last), _plan(fixed_sketch, last)
 
 
 def _check(sketch: Sketch, stage: schedule.Stage) -> None:
@@ -375,15 +375,15 @@ def _uses(op: tensor.ComputeOp, i: int) -> tuple[_Uses, ...]:
     loads = [n for n in tir.walk(_value(op, i)) if isinstance(n, tir.Load)]
     groups: dict[tuple[object, ...], list[tir.Load]] = {}
     for n in (target, *loads):
-        moving = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in n.indices)
-        groups.setdefault((n.buffer, *moving), []).append(n)
+        index_terms = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in n.indices)
+        groups.setdefault((n.buffer, *index_terms), []).append(n)
     merged: list[_Uses] = []
-    for same in groups.values():
-        t, indices, write = same[0].buffer, same[0].indices, same[0] is target
+    for group in groups.values():
+        t, indices, write = group[0].buffer, group[0].indices, group[0] is target
         assert isinstance(t, tensor.Tensor)
-        consts = [[tir.split_terms(n.indices[d])[1] for n in same] for d in range(len(indices))]
+        consts = [[tir.split_terms(n.indices[d])[1] for n in group] for d in range(len(indices))]
         spread = tuple(max(c) - min(c) for c in consts)
-        merged.append(_Uses(t, len(same) > write, write, tuple(indices), spread))
+        merged.append(_Uses(t, len(group) > write, write, tuple(indices), spread))
     return tuple(merged)
 
 

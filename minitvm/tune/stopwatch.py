@@ -33,9 +33,9 @@ class Stopwatch:
 
     def counted(self) -> float:
         """Return the seconds that count."""
-        now = self.timer()
-        after = 0.0 if self._first is None else now - self._first
-        return after + (now if self._ready is None else self._ready) - self._begin
+        seconds = self.timer()
+        after = 0.0 if self._first is None else seconds - self._first
+        return after + (seconds if self._ready is None else self._ready) - self._begin
 
     def total(self) -> float:
         """Return all seconds since the start."""

@@ -37,11 +37,11 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", required=True, metavar="OPERATOR|resume|report|log")
     for name, (about, names) in operators().items():
         shape = names.replace(", ", ",")
-        one = verbs.add_parser(name, help=f"{about.splitlines()[0]} --shape {shape}")
-        one.add_argument("--shape", required=True, help=shape)
-        one.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1"')
-        one.add_argument("--log", metavar="FILE", help="the log; one that exists is continued")
-        _add_budget(one)
+        command = verbs.add_parser(name, help=f"{about.splitlines()[0]} --shape {shape}")
+        command.add_argument("--shape", required=True, help=shape)
+        command.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1"')
+        command.add_argument("--log", metavar="FILE", help="the log; one that exists is continued")
+        _add_budget(command)
     resume = verbs.add_parser("resume", help="continue the last search of a log")
     resume.add_argument("log")
     _add_budget(resume)
@@ -91,13 +91,13 @@ def main(words: Sequence[str], say: Say = print) -> None:
 
 def _with_shape(words: Sequence[str]) -> list[str]:
     """Join --shape and its value to one word, because argparse takes "-4,8" for an option."""
-    joined = list[str]()
+    arguments = list[str]()
     for word in words:
-        if joined[-1:] == ["--shape"]:
-            joined[-1] += f"={word}"
+        if arguments[-1:] == ["--shape"]:
+            arguments[-1] += f"={word}"
         else:
-            joined.append(word)
-    return joined
+            arguments.append(word)
+    return arguments
 
 
 def search(task: tune.Task, log: Path, options: argparse.Namespace, say: Say) -> tune.Outcome:
@@ -156,8 +156,8 @@ def maintain(action: str, log: tune.Log, keep: int, say: Say) -> None:
             for fault, count in Counter(fault for *_, fault in log.lines() if fault).items():
                 say(f"{count} {fault}")
         case _:
-            unchanged, dropped = tune.prune(log, keep)
-            say(f"kept {unchanged} lines, dropped {dropped}")
+            unchanged, dropped_count = tune.prune(log, keep)
+            say(f"kept {unchanged} lines, dropped {dropped_count}")
 
 
 def _rate(record: tune.Record) -> str:

@@ -92,18 +92,18 @@ class Environment:
         return self.inp_scope, self.wgt_scope, self.acc_scope
 
     def __enter__(self) -> Environment:
-        opened = ExitStack()
-        opened.enter_context(lowering.using(self.config))
-        _entered.set((*_entered.get(), (self, opened)))
+        stack = ExitStack()
+        stack.enter_context(lowering.using(self.config))
+        _entered.set((*_entered.get(), (self, stack)))
         return self
 
     def __exit__(self, *error: object) -> None:
-        entered = _entered.get()
-        if not entered or entered[-1][0] is not self:
+        entered_envs = _entered.get()
+        if not entered_envs or entered_envs[-1][0] is not self:
             why = "it is not the innermost environment in use"
             raise ArgumentError(f"end of {self!r}", why, "with env: ...")
-        _entered.set(entered[:-1])
-        entered[-1][1].close()
+        _entered.set(entered_envs[:-1])
+        entered_envs[-1][1].close()
 
     def __repr__(self) -> str:
         size = f"{self.BATCH} x {self.BLOCK_IN} x {self.BLOCK_OUT}"
@@ -116,9 +116,9 @@ _entered: ContextVar[tuple[tuple[Environment, ExitStack], ...]] = ContextVar("en
 
 def get_env() -> Environment:
     """Return the innermost environment if its config is lowering.machine(), or a default one."""
-    entered, config = _entered.get(), lowering.machine()
-    if entered and entered[-1][0].config == config:
-        return entered[-1][0]
+    entered_envs, config = _entered.get(), lowering.machine()
+    if entered_envs and entered_envs[-1][0].config == config:
+        return entered_envs[-1][0]
     return _environment(config)
 
 

@@ -61,9 +61,9 @@ def roofs(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -
     All transfers of the machine are counted: weights, and rows that tiles share, are loaded again
     for each tile, and each transfer has its latency. Reads share one port; writes have another.
     """
-    done = cost(layer, tiling, config)
+    costs = cost(layer, tiling, config)
     peak = layer.macs / config.macs_per_cycle  # cycles
-    return Roofs(peak / max(done.read, done.store), peak / done.compute)
+    return Roofs(peak / max(costs.read, costs.store), peak / costs.compute)
 
 
 def utilisation(layer: Layer, cycles: int, config: accel.Config = accel.vta_pynq) -> float:

@@ -101,8 +101,8 @@ def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
 
     def element(*i: Any) -> Any:
         at = [te.indexdiv(k, b) for k, b in zip(i[:n], blocks, strict=True)]
-        inside = [te.indexmod(k, b) for k, b in zip(i[:n], blocks, strict=True)]
-        return x(*at, *i[n:], *inside)
+        positions = [te.indexmod(k, b) for k, b in zip(i[:n], blocks, strict=True)]
+        return x(*at, *i[n:], *positions)
 
     return te.compute((*shape, *sizes[n : len(sizes) - n]), element, name=name)
 

@@ -48,8 +48,8 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
     Raises ArgumentError for options, because they configure passes of TVM that do not exist here.
     """
     if debug_flag or options:
-        every = {"debug_flag": debug_flag, **options}
-        shown = ", ".join(f"{k}={v!r:.30}" for k, v in every.items())
+        all_options = {"debug_flag": debug_flag, **options}
+        shown = ", ".join(f"{k}={v!r:.30}" for k, v in all_options.items())
         fix = 'build_config(); f.source("vta") shows the instructions, vta.lower takes passes='
         raise ArgumentError(f"build_config({shown})", "no pass of minitvm has such an option", fix)
     return nullcontext()

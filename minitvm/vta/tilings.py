@@ -87,11 +87,11 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
     store = tiles * tile.store
     bound = load + compute + store
     if at.threads > 1:
-        by_load, by_compute = _waits(tile, steps, at.threads)
+        load_waits, compute_waits = _waits(tile, steps, at.threads)
         rounds = tiles // at.threads
         bound = max(
-            load + rounds * by_load[0] + by_load[1],
-            compute + rounds * by_compute[0] + by_compute[1],
+            load + rounds * load_waits[0] + load_waits[1],
+            compute + rounds * compute_waits[0] + compute_waits[1],
             store,
         )
     return Cost(load, compute, store, load + tiles * tile.extra, bound)
@@ -105,9 +105,9 @@ def _data(layer: Layer, at: Tiling, config: accel.Config) -> Counter[int]:
     h, w = layer.grid(config)
     rows = [layer.data_box(config, at, y, 0) for y in range(h // at.h)]
     columns = [layer.data_box(config, at, 0, x) for x in range(w // at.w)]
-    alike = (Counter(map(boxes.index, boxes)).items() for boxes in (rows, columns))
+    counts = (Counter(map(boxes.index, boxes)).items() for boxes in (rows, columns))
     data = Counter[int]()
-    for (y, n), (x, m) in product(*alike):
+    for (y, n), (x, m) in product(*counts):
         data[_moved(config, accel.Memory.INP, layer.data_box(config, at, y, x))] += n * m
     return data
 
@@ -125,8 +125,8 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
         narrow = layer.residual_dtype == "int8"
         memory = accel.Memory.ACC_8BIT if narrow else accel.Memory.ACC
         extra += _moved(config, memory, layer.result_box(config, at))
-    added = (layer.bias + layer.residual) * (start + elements * config.alu_ii_reg)
-    alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + added + extra
+    residual_cycles = (layer.bias + layer.residual) * (start + elements * config.alu_ii_reg)
+    alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + residual_cycles + extra
     store = _moved(config, accel.Memory.OUT, layer.result_box(config, at))
     return Tile(first_load, reset, gemm, extra, alu, store)
 
@@ -189,12 +189,12 @@ def legal_tilings(
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     ways = [(1, 1)] if threads == 1 else [(threads, 1), (1, threads)]
     sizes = product(divisors(h), divisors(w), divisors(oc), divisors(ic))
-    every = (
-        Tiling(h=th, w=tw, oc=to, ic=ti, oc_threads=by_oc, h_threads=by_h)
-        for (th, tw, to, ti), (by_oc, by_h) in product(sizes, ways)
-        if (oc // to) % by_oc == 0 and (h // th) % by_h == 0
+    all_tilings = (
+        Tiling(h=th, w=tw, oc=to, ic=ti, oc_threads=oc_ways, h_threads=h_ways)
+        for (th, tw, to, ti), (oc_ways, h_ways) in product(sizes, ways)
+        if (oc // to) % oc_ways == 0 and (h // th) % h_ways == 0
     )
-    return [tiling for tiling in every if fits(layer, tiling, config)]
+    return [tiling for tiling in all_tilings if fits(layer, tiling, config)]
 
 
 def check_layer(layer: object, config: object) -> None:
@@ -291,17 +291,17 @@ def best_tiling(
         fix = "fewer threads, or a Config with larger memories"
         raise ScheduleError(what, "no tiling fits into the memories", fix)
     best: tuple[int, Tiling] | None = None
-    simulated = 0
+    simulated_count = 0
     for bound, n in order:
-        if simulated == most or (best is not None and bound >= best[0]):
+        if simulated_count == most or (best is not None and bound >= best[0]):
             break
         cycles = accel.measure(program(layer, tilings[n], config), config).cycles
-        simulated += 1
+        simulated_count += 1
         if best is None or cycles < best[0]:
             best = cycles, tilings[n]
     assert best is not None
-    proven = simulated == len(order) or order[simulated][0] >= best[0]
-    return Best(best[1], best[0], simulated, len(order), proven)
+    proven = simulated_count == len(order) or order[simulated_count][0] >= best[0]
+    return Best(best[1], best[0], simulated_count, len(order), proven)
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:

@@ -133,14 +133,15 @@ def requantize(
     if bias is not None:
         _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]), (get_env().acc_dtype,))
         total = te.compute(x.shape, lambda *i: x(*i) + bias(i[1], *i[-2:]), name="biased")
-    shifted = te.compute(x.shape, lambda *i: total(*i) >> shift, name="shifted")
-    added = shifted if residual is None else _plus(shifted, residual)
-    least = te.compute(x.shape, lambda *i: te.max(added(*i), low), name="least")
+    shifted_total = te.compute(x.shape, lambda *i: total(*i) >> shift, name="shifted")
+    with_residual = shifted_total if residual is None else _plus(shifted_total, residual)
+    least = te.compute(x.shape, lambda *i: te.max(with_residual(*i), low), name="least")
     most = te.compute(x.shape, lambda *i: te.min(least(*i), high), name="most")
     return te.compute(x.shape, lambda *i: most(*i).astype(get_env().out_dtype), name="narrow")
 
 
 def _plus(x: te.Tensor, residual: te.Tensor) -> te.Tensor:
+    """Return x + residual; the residual is widened to accumulators first if it is narrow."""
     wide, narrow = get_env().acc_dtype, get_env().out_dtype
     _check_operand("residual", residual, tuple(x.shape), (narrow, wide))
     loaded = residual
@@ -169,8 +170,8 @@ def _padded(data: te.Tensor, padding: tuple[int, int]) -> te.Tensor:
     (py, px), zero = padding, te.const(0, str(data.dtype))
 
     def value(b: Any, c: Any, y: Any, x: Any, *i: Any) -> Any:
-        inside = te.all(y >= py, y < height + py, x >= px, x < width + px)
-        return te.if_then_else(inside, data(b, c, y - py, x - px, *i), zero)
+        is_inside = te.all(y >= py, y < height + py, x >= px, x < width + px)
+        return te.if_then_else(is_inside, data(b, c, y - py, x - px, *i), zero)
 
     shape = (n, ic, height + 2 * py, width + 2 * px, *element)
     return te.compute(shape, value, name=f"{data.name}_padded")
@@ -330,13 +331,13 @@ def _steps(s: te.Schedule, product: te.ComputeOp, tiling: Tiling) -> te.Axis:
     b, c, *space, bi, oi = product.axis
     ko, *window, ki = product.reduce_axis
     _check_divides(product, ko, tiling.ic)
-    step, inside = s[product].split(ko, factor=tiling.ic)
+    step, inner_step = s[product].split(ko, factor=tiling.ic)
     if not space:
-        order = [step, inside, c, b]
+        order = [step, inner_step, c, b]
     else:
         (y, x), (dy, dx) = space, window
-        many = tiling.oc * tiling.h >= env.config.rmw_distance
-        order = [b, step, inside, *((x, dy, dx, c, y) if many else (dy, dx, c, y, x))]
+        hides_latency = tiling.oc * tiling.h >= env.config.rmw_distance
+        order = [b, step, inner_step, *((x, dy, dx, c, y) if hides_latency else (dy, dx, c, y, x))]
     s[product].reorder(*order, bi, oi, ki)
     s[product].tensorize(bi, env.gemm)
     return step

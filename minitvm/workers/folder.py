@@ -22,7 +22,7 @@ def remove(folder: str) -> None:
 
 def _removed_one_level(top: str) -> bool:
     """Delete the files in `top` and the folders, whose folders move to `top`; return if any did."""
-    moved = False
+    moved_any = False
     for path, is_folder in _entries(top):
         with contextlib.suppress(OSError):
             if not is_folder:
@@ -32,11 +32,11 @@ def _removed_one_level(top: str) -> bool:
                 if is_deeper:
                     os.chmod(inner, 0o700)  # its ".." changes
                     os.rename(inner, os.path.join(top, secrets.token_hex(16)))
-                    moved = True
+                    moved_any = True
                 else:
                     os.unlink(inner)
             os.rmdir(path)
-    return moved
+    return moved_any
 
 
 def _entries(folder: str) -> list[tuple[str, bool]]:

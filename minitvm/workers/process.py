@@ -179,8 +179,8 @@ def _environment(folder: str, apart: bool) -> dict[str, str]:
     files = {"TMPDIR": folder, "TEMP": folder}
     if not apart:
         return {**os.environ, **ONE_THREAD, **files}
-    inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return {**inherited, **ONE_THREAD, **files, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {**variables, **ONE_THREAD, **files, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _pass_on(

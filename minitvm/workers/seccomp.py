@@ -102,7 +102,7 @@ def numbers(table: str, machine: str) -> dict[str, int]:
 
 def rules(machine: str, process: int) -> list[Step]:
     """Return the filter for a process with the id `process`, as steps of classic BPF."""
-    limited = numbers(LIMITED, machine)
+    limited_calls = numbers(LIMITED, machine)
     steps: list[Step] = [
         (LOAD, 0, 0, ARCHITECTURE),
         (EQUAL, 1, 0, ARCHITECTURES[machine].audit),
@@ -110,24 +110,26 @@ def rules(machine: str, process: int) -> list[Step]:
         (LOAD, 0, 0, NUMBER),
         *_if(AT_LEAST, X32, REFUSE),
         *_if(AT_LEAST, NEWEST + 1, UNKNOWN),
-        *_if(EQUAL, limited["clone3"], UNKNOWN),  # its flags cannot be read: clone does as well
+        *_if(
+            EQUAL, limited_calls["clone3"], UNKNOWN
+        ),  # its flags cannot be read: clone does as well
     ]
     for number in numbers(DENIED, machine).values():
         steps += _if(EQUAL, number, REFUSE)
     for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
         test = [(LOAD, 0, 0, ARGUMENTS), (EQUAL, 1, 0, process), (RETURN, 0, 0, REFUSE)]
-        steps += _only(limited[name], test)
+        steps += _only(limited_calls[name], test)
     test = [(LOAD, 0, 0, ARGUMENTS), (ANY_BIT, 1, 0, CLONE_THREAD), (RETURN, 0, 0, REFUSE)]
-    steps += _only(limited["clone"], test)
+    steps += _only(limited_calls["clone"], test)
     new_limit = ARGUMENTS + 8 * 2  # a pointer, of two words: None reads the limit
-    steps += _only(limited["prlimit64"], [
+    steps += _only(limited_calls["prlimit64"], [
         (LOAD, 0, 0, new_limit), (EQUAL, 1, 0, 0), (RETURN, 0, 0, REFUSE),
         (LOAD, 0, 0, new_limit + 4), (EQUAL, 1, 0, 0), (RETURN, 0, 0, REFUSE),
     ])  # fmt: skip
-    for name, (argument, refused) in COMMANDS.items():
+    for name, (argument, refused_values) in COMMANDS.items():
         test = [(LOAD, 0, 0, ARGUMENTS + 8 * argument)]
-        test += [step for value in refused for step in _if(EQUAL, value, REFUSE)]
-        steps += _only(limited[name], test)
+        test += [step for value in refused_values for step in _if(EQUAL, value, REFUSE)]
+        steps += _only(limited_calls[name], test)
     return [*steps, (RETURN, 0, 0, ALLOW)]
 
 
@@ -144,8 +146,8 @@ def _only(number: int, steps: Sequence[Step]) -> list[Step]:
 def can_refuse_system_calls() -> bool:
     """Return whether a process of its own can be put under the filter."""
     code = "import runpy, sys; sys.exit(not runpy.run_path(sys.argv[1])['refuse_system_calls']())"
-    tried = subprocess.run([sys.executable, "-I", "-c", code, __file__], check=False)
-    return tried.returncode == 0
+    process = subprocess.run([sys.executable, "-I", "-c", code, __file__], check=False)
+    return process.returncode == 0
 
 
 class _Program(ctypes.Structure):

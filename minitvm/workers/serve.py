@@ -58,14 +58,14 @@ def _taken(requests: IO[bytes]) -> Message:
 
 def _listener(requests: IO[bytes]) -> Callable[[], Message]:
     """Return a function that waits for a request; end the process as soon as the pipe is closed."""
-    waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def listen() -> None:
         while True:
-            waiting.put(_taken(requests))
+            messages.put(_taken(requests))
 
     threading.Thread(target=listen, daemon=True).start()
-    return waiting.get
+    return messages.get
 
 
 def _detached() -> Pipes:

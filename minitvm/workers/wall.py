@@ -56,15 +56,17 @@ def fault() -> str:
     if program() is None:
         return "bubblewrap (bwrap) is not installed"
     with tempfile.TemporaryDirectory() as folder:
-        inside = [*command(Wall(), folder), sys.executable, "-I", "-S", "-c", "pass"]
+        arguments = [*command(Wall(), folder), sys.executable, "-I", "-S", "-c", "pass"]
         try:
-            done = subprocess.run(
-                inside, capture_output=True, check=False, timeout=TRIAL_SECONDS, text=True
+            process = subprocess.run(
+                arguments, capture_output=True, check=False, timeout=TRIAL_SECONDS, text=True
             )
         except (OSError, subprocess.TimeoutExpired) as e:
             return f"bubblewrap: {e}"
-    if done.returncode:
-        return done.stderr.strip()[-300:] or f"bubblewrap ended with exit code {done.returncode}"
+    if process.returncode:
+        return (
+            process.stderr.strip()[-300:] or f"bubblewrap ended with exit code {process.returncode}"
+        )
     return ""
 
 

@@ -104,11 +104,11 @@ class Worker:
         After a Failure or Ctrl-C, the next request gets a new process.
         """
         try:
-            started = self._started()
-            if isinstance(started, Failure):
-                return started
+            process = self._started()
+            if isinstance(process, Failure):
+                return process
             self._answered += 1
-            return self._asked(started, (value, blobs), seconds, cpu_seconds)
+            return self._asked(process, (value, blobs), seconds, cpu_seconds)
         except BaseException:
             self.close()
             raise
@@ -120,8 +120,8 @@ class Worker:
         """
         self._preparation, self._prepared = (value, blobs), False
         try:
-            started = self._started()
-            return started if isinstance(started, Failure) else None
+            process = self._started()
+            return process if isinstance(process, Failure) else None
         except BaseException:
             self.close()
             raise

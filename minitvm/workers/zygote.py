@@ -54,8 +54,8 @@ def fork_children(caller: Pipes, answer: Answer, parent: int, renew: int | None)
         child = _forked(caller)
         if isinstance(child, Pipes):
             return child
-        served, alive = 0, True
-        while alive and served != renew:
+        served_count, alive = 0, True
+        while alive and served_count != renew:
             request = request or _next_request(caller, parent)
             if request.value["prepare"]:
                 reply = answer(Message(request.value["value"], request.blobs))
@@ -65,7 +65,7 @@ def fork_children(caller: Pipes, answer: Answer, parent: int, renew: int | None)
             else:
                 reply, alive = _asked(child, request, caller, parent)
             send(caller.replies, *reply)
-            request, served = None, served + 1
+            request, served_count = None, served_count + 1
         child.end(0)
         _end_orphans()
 
@@ -177,10 +177,10 @@ def _wait(stream: IO[bytes], caller: Pipes, parent: int, child: Child | None = N
     Raises ClosedError if `child` has ended, even if processes that it started keep the pipe open.
     """
     while True:
-        ready = select.select([stream, caller.requests], [], [], CHECK_SECONDS)[0]
-        if stream in ready:
+        ready_streams = select.select([stream, caller.requests], [], [], CHECK_SECONDS)[0]
+        if stream in ready_streams:
             return
-        if ready or os.getppid() != parent:  # during a request, the caller sends nothing
+        if ready_streams or os.getppid() != parent:  # during a request, the caller sends nothing
             os._exit(0)
         if child is not None and child.status() is not None:
             raise ClosedError("the child has ended")

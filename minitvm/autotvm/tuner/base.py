@@ -49,14 +49,14 @@ class Tuner:
 
     def propose(self, count: int) -> list[Candidate]:
         """Return up to `count` candidates to measure next; none if all have been proposed."""
-        proposed = list[Candidate]()
-        while len(proposed) < count:
+        candidates = list[Candidate]()
+        while len(candidates) < count:
             row = self.next_row()
             if row is None:
                 break
             self._visit(row)
-            proposed.append(self.task.derived.candidate(row))
-        return proposed
+            candidates.append(self.task.derived.candidate(row))
+        return candidates
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
         """Take new trials into account."""
@@ -111,12 +111,12 @@ class Tuner:
         """
         if si_prefix not in ("", "K", "M", "G", "T"):
             raise ArgumentError(f"si_prefix {si_prefix!r}", "no such prefix", '"G"')
-        every = list(callbacks)
-        logs = [c.path for c in every if isinstance(c, LogToFile)]
+        callback_list = list(callbacks)
+        logs = [c.path for c in callback_list if isinstance(c, LogToFile)]
         if len(logs) > 1:
             raise ArgumentError("callbacks", "two of them are log_to_file", "one")
-        listeners = [c.listener() for c in every if isinstance(c, ProgressBar)]
-        others = [c for c in every if not isinstance(c, LogToFile | ProgressBar)]
+        listeners = [c.listener() for c in callback_list if isinstance(c, ProgressBar)]
+        others = [c for c in callback_list if not isinstance(c, LogToFile | ProgressBar)]
 
         def on(event: Event) -> None:
             for listener in listeners:

@@ -139,13 +139,13 @@ class XGBTuner(Tuner):
         templates are ignored, and all are if there are fewer than `min_seed_records`; a warning
         says so.
         """
-        name, every = self.task.name, list(data_set)
-        ours = [(i, r) for i, r in every if i.task.name == name]
-        if len(ours) < len(every):
-            others = sorted({i.task.name for i, _ in every} - {name})
-            text = f"{len(every) - len(ours)} records of other templates are ignored: {others}"
+        name, pairs = self.task.name, list(data_set)
+        own_pairs = [(i, r) for i, r in pairs if i.task.name == name]
+        if len(own_pairs) < len(pairs):
+            others = sorted({i.task.name for i, _ in pairs} - {name})
+            text = f"{len(pairs) - len(own_pairs)} records of other templates are ignored: {others}"
             warnings.warn(text, stacklevel=2)
-        measured = [(i, r) for i, r in ours if not r.error_no]
+        measured = [(i, r) for i, r in own_pairs if not r.error_no]
         if len(measured) < max(1, min_seed_records):
             text = f"only {len(measured)} records of {name}, {min_seed_records} are needed: ignored"
             warnings.warn(text, stacklevel=2)

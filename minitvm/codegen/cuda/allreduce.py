@@ -93,8 +93,8 @@ class _Lowering:
         parts = [
             tir.Buffer(f"{s.buffer.name}.part", (1,), s.buffer.dtype, "local") for s in results
         ]
-        own = {s.buffer: (part, (0,)) for s, part in zip(results, parts, strict=True)}
-        accumulate = lowering.redirect(update, lambda b, _: own.get(b))
+        part_of = {s.buffer: (part, (0,)) for s, part in zip(results, parts, strict=True)}
+        accumulate = lowering.redirect(update, lambda b, _: part_of.get(b))
         mine: Values = tuple(tir.Load(p, (0,), p.dtype) for p in parts)
         group = self.group(mark.threads)
         stmts: list[tir.Stmt] = [
@@ -126,14 +126,14 @@ class _Lowering:
     def group(self, tags: tuple[str, ...]) -> _Group:
         """Return the group of threads that differ in the hardware indices `tags` only."""
         ordered = [tag for tag in schedule.THREADS if tag in tags]
-        size, rank = self._numbered(ordered)
+        size, rank = self._count_and_number(ordered)
         others = [tag for tag in schedule.THREADS if tag not in tags]
-        count, group = self._numbered(others)
+        count, group = self._count_and_number(others)
         along_x = schedule.THREADS[0] in tags
         base, step = (tir.mul(group, size), 1) if along_x else (group, count)
         return _Group(tuple(ordered), size, rank, base, step, size * count)
 
-    def _numbered(self, tags: Sequence[str]) -> tuple[int, tir.Index]:
+    def _count_and_number(self, tags: Sequence[str]) -> tuple[int, tir.Index]:
         """Return how many threads there are along `tags`, and the number of a thread among them."""
         size, number = 1, tir.index(0)
         for tag in (tag for tag in tags if tag in self.indices):
@@ -153,10 +153,10 @@ def _split(pair: tir.Stmt, count: int) -> tuple[list[tir.Store], tir.Stmt, tuple
     for n, part in enumerate(pair.body):
         if len(stores) == count:
             return stores, tir.seq(*pair.body[n:]), tuple(guards)
-        inside = list(tir.every(part))
-        guards |= dict.fromkeys(s.cond for s in inside if isinstance(s, tir.If))
-        stores += [s for s in inside if isinstance(s, tir.Store)]
-        if any(isinstance(s, tir.For) for s in inside):
+        statements = list(tir.every(part))
+        guards |= dict.fromkeys(s.cond for s in statements if isinstance(s, tir.If))
+        stores += [s for s in statements if isinstance(s, tir.Store)]
+        if any(isinstance(s, tir.For) for s in statements):
             what = f"reduction of {stores[0].buffer.name} over threads"
             why = "a data loop is inside its reduce loops"
             raise LoweringError(what, why, "reorder the data loops to the outside")
@@ -202,8 +202,8 @@ def _in_shared_memory(
             _assign(parts, mark.reducer.combine(mine, theirs)),
             *(tir.Store(c, (index,), e) for c, e in zip(copies, mine, strict=True)),
         )
-        taking = tir.compare("<", group.rank, size - half)
-        stmts.append(tir.If(taking, take))
+        has_partner = tir.compare("<", group.rank, size - half)
+        stmts.append(tir.If(has_partner, take))
         size = half
     return copies, stmts, tuple(tir.Load(c, (group.base,), c.dtype) for c in copies)
 
@@ -220,7 +220,10 @@ def _assign(parts: Sequence[tir.Buffer], values: Values) -> tir.Stmt:
 def _with_values(
     parts: Sequence[tir.Buffer], name: str, values: Values, use: Callable[[Values], tir.Stmt]
 ) -> tir.Stmt:
-    """Return use(values), with the values computed first and kept in registers."""
+    """Store `values` in registers, then run what `use` returns for loads of them.
+
+    The registers are named after `parts`, with the suffix `name`.
+    """
     registers = [tir.Buffer(f"{p.name}.{name}", (1,), p.dtype, "local") for p in parts]
     stores = (tir.Store(k, (0,), e) for k, e in zip(registers, values, strict=True))
     body = tir.seq(*stores, use(tuple(tir.Load(k, (0,), k.dtype) for k in registers)))

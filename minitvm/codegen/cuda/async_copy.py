@@ -42,15 +42,15 @@ def _visit(s: tir.Stmt, loop: tir.For | None, under_way: bool) -> tuple[tir.Stmt
         return s, True
     match s:
         case tir.Seq(parts):
-            done, ahead = list[tir.Stmt](), False
+            stmts, ahead = list[tir.Stmt](), False
             for part in parts:
                 if loop is not None and _is_fill(part) and _fills_ahead(part, loop):
-                    done.append(part)
+                    stmts.append(part)
                     ahead = True
                 else:
                     stmt, under_way = _visit(part, None, under_way)
-                    done.append(stmt)
-            return tir.seq(*done, ASYNC_WAIT if ahead else None), under_way and not ahead
+                    stmts.append(stmt)
+            return tir.seq(*stmts, ASYNC_WAIT if ahead else None), under_way and not ahead
         case tir.Allocate(buffer, inner):
             body, late = _visit(inner, loop, under_way)
             return tir.Allocate(buffer, body), late
@@ -60,8 +60,8 @@ def _visit(s: tir.Stmt, loop: tir.For | None, under_way: bool) -> tuple[tir.Stmt
         case tir.For(var, extent, inner, kind, thread):
             s = tir.For(var, extent, _settled(inner, s), kind, thread)
         case tir.If(cond, inner, orelse):
-            other = None if orelse is None else _settled(orelse, None)
-            s = tir.If(cond, _settled(inner, None), other, s.likely)
+            else_branch = None if orelse is None else _settled(orelse, None)
+            s = tir.If(cond, _settled(inner, None), else_branch, s.likely)
         case _:
             pass
     return tir.seq(ASYNC_WAIT if under_way else None, s), False

@@ -34,6 +34,7 @@ def check_launch(body: tir.Stmt) -> tir.Stmt:
 
 
 def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
+    """Yield (why, fix) for each reason why the GPU cannot run `kernel`."""
     for s in tir.every(kernel):
         if (
             isinstance(s, tir.For)
@@ -57,14 +58,15 @@ def _reasons(kernel: tir.Stmt) -> Iterator[Reason]:
 
 
 def _stored_by_all(s: tir.Stmt, blocks: frozenset[str]) -> Iterator[str]:
-    """Yield what is stored to global memory outside a loop over one of the hardware indices."""
+    """Yield the names of global buffers that are stored to outside the loops over `blocks`."""
     if isinstance(s, tir.Store) and s.buffer.scope == "global" and blocks:
         yield s.buffer.name
-    for inside in tir.inner(s):
-        yield from _stored_by_all(inside, blocks - {s.thread} if isinstance(s, tir.For) else blocks)
+    for part in tir.inner(s):
+        yield from _stored_by_all(part, blocks - {s.thread} if isinstance(s, tir.For) else blocks)
 
 
 def _memory(kernel: tir.Stmt, launch: simt.Launch) -> Iterator[Reason]:
+    """Yield (why, fix) for each reason why `kernel` cannot have the memory it allocates."""
     x, y, z = launch.block
     shared = 0
     for b in (s.buffer for s in tir.every(kernel) if isinstance(s, tir.Allocate)):

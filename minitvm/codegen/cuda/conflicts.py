@@ -94,10 +94,10 @@ class Threads:
         common = tuple(s for s in around if s.var in used)
         if later is not None and later.loop.var not in used:
             later = None  # the access is the same in all iterations
-        alone, other = self._without_blocks(x), self._without_blocks(y)
+        x_alone, y_alone = self._without_blocks(x), self._without_blocks(y)
         assumed = not tir.prove_equal(x.offset, y.offset)
-        if alone is not None and other is not None and alone[1] == other[1]:
-            a, b = self._points(x, alone[0], common), self._points(y, other[0], common)
+        if x_alone is not None and y_alone is not None and x_alone[1] == y_alone[1]:
+            a, b = self._points(x, x_alone[0], common), self._points(y, y_alone[0], common)
             assumed = a is None or b is None or _meet(a, b, common, later)
             if not assumed:
                 return False
@@ -200,9 +200,9 @@ def _meet(x: _Points, y: _Points, common: Sequence[tir.For], later: Later | None
 
 def _numbered(keys: Sequence[Numbers]) -> list[Numbers]:
     """Give equal columns of some arrays equal numbers."""
-    both = np.concatenate(keys, axis=1)
-    numbers, count = np.zeros(both.shape[1], np.int64), 1
-    for row in both:
+    all_keys = np.concatenate(keys, axis=1)
+    numbers, count = np.zeros(all_keys.shape[1], np.int64), 1
+    for row in all_keys:
         digits = row - row.min()
         base = int(digits.max()) + 1
         if count * base > MAX_NUMBER:  # renumber both from 0, without gaps
@@ -224,8 +224,8 @@ def _different_threads(
     order = np.lexsort((moment, number))
     number, moment, thread = number[order], moment[order], thread[order]
     known, first, group = np.unique(number, return_index=True, return_inverse=True)
-    other = thread != thread[first][group]
-    positions = np.where(other, np.arange(len(number)), len(number))
+    differs = thread != thread[first][group]
+    positions = np.where(differs, np.arange(len(number)), len(number))
     second = np.minimum.reduceat(positions, first)
     for n, m, t in _earliest(first, second, moment, thread):
         index = np.minimum(np.searchsorted(known, y[0]), len(known) - 1)

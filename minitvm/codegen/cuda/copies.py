@@ -47,7 +47,10 @@ class CopyPrinter(NumbaPrinter):
         return f"{WARP} * {self.expr(tir.elements(b), 7)} + {i}" if b.scope == WARP else i
 
     def late_copy(self, s: tir.Store) -> str | None:
-        """Print an asynchronous copy of one element; None for elements that have no whole word."""
+        """Print an asynchronous copy of one element.
+
+        Returns None if `s` is not a copy or its elements are not WORD bytes.
+        """
         copy = copied(s.value)
         if copy is None or s.buffer.dtype.bytes != WORD:
             return None
@@ -141,7 +144,7 @@ def _condition_of_all(cond: tir.Expr, v: tir.Var, n: int) -> tir.Expr | None:
 
 def _are_separate(parts: Sequence[tir.Stmt]) -> bool:
     """Return whether each statement may run for all iterations before the next one does."""
-    inside = [n for part in parts for n in tir.walk(part)]
-    stored = {n.buffer for n in inside if isinstance(n, tir.Store)}
-    loaded = {n.buffer for n in inside if isinstance(n, tir.Load)}
-    return not any(isinstance(n, tir.Evaluate) for n in inside) and stored.isdisjoint(loaded)
+    nodes = [n for part in parts for n in tir.walk(part)]
+    stored = {n.buffer for n in nodes if isinstance(n, tir.Store)}
+    loaded = {n.buffer for n in nodes if isinstance(n, tir.Load)}
+    return not any(isinstance(n, tir.Evaluate) for n in nodes) and stored.isdisjoint(loaded)

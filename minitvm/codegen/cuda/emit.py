@@ -128,14 +128,14 @@ class CudaPrinter(TensorPrinter):
         launch = simt.launch_of(body, dict.fromkeys(tir.variables(body), 1))
         self.warps = launch.warps
         lines = [f"def {name}({', '.join(map(self.name, params))}):"]
-        inside = list(tir.every(body))
+        statements = list(tir.every(body))
         for tag, short in SHORT.items():
-            loops = [s for s in inside if isinstance(s, tir.For) and s.thread == tag]
+            loops = [s for s in statements if isinstance(s, tir.For) and s.thread == tag]
             for s in loops:
                 self.names[id(s.var)] = short
             if loops:
                 lines.append(f"{TAB}{short} = cuda.{tag}")
-        shared = {s.buffer: None for s in inside if isinstance(s, tir.Allocate)}
+        shared = {s.buffer: None for s in statements if isinstance(s, tir.Allocate)}
         for b in (b for b in shared if not in_registers(b)):
             elements, copies = tir.elements(b), self.warps if b.scope == WARP else 1
             assert isinstance(elements, int)  # check_launch refuses other sizes
@@ -173,6 +173,7 @@ class CudaPrinter(TensorPrinter):
                 return super().expr(e, tight)
 
     def _typed(self, e: tir.Expr) -> tuple[str, int]:
+        """Print an expression; return its text and how strongly it binds."""
         match e:
             case tir.Call(name, (value, operand)) if name in simt.SHUFFLES:
                 lanes = f"0xffffffff, {self.expr(value)}, {self.number(operand)}"
@@ -239,9 +240,9 @@ class CudaPrinter(TensorPrinter):
 
     def _calls(self, s: tir.For, depth: int) -> Iterator[str]:
         """Print an unrolled loop as calls of a device function, one for each iteration."""
-        inside = list(tir.every(s.body))
-        counters = {x.var for x in inside if isinstance(x, tir.For) and not is_hardware(x)}
-        allocated = (x.buffer for x in inside if isinstance(x, tir.Allocate))
+        statements = list(tir.every(s.body))
+        counters = {x.var for x in statements if isinstance(x, tir.For) and not is_hardware(x)}
+        allocated = (x.buffer for x in statements if isinstance(x, tir.Allocate))
         private = {b for b in allocated if in_registers(b)}
         names: dict[str, None] = {}
         for n in tir.walk(s.body):

@@ -23,6 +23,7 @@ def one_thread(body: tir.Stmt) -> tir.Stmt:
 
 
 def _in_kernel(kernel: tir.Stmt) -> tir.Stmt:
+    """Return the kernel with each store guarded so that one thread runs it where several would."""
     launch = simt.launch_of(kernel, dict.fromkeys(tir.variables(kernel), 1))
 
     def visit(s: tir.Stmt, bound: frozenset[str]) -> tir.Stmt:
@@ -30,8 +31,8 @@ def _in_kernel(kernel: tir.Stmt) -> tir.Stmt:
             case tir.For(var, extent, inner, kind, thread):
                 return tir.For(var, extent, visit(inner, bound | {thread}), kind, thread)
             case tir.If(cond, inner, orelse, likely):
-                other = None if orelse is None else visit(orelse, bound)
-                return tir.If(cond, visit(inner, bound), other, likely)
+                else_branch = None if orelse is None else visit(orelse, bound)
+                return tir.If(cond, visit(inner, bound), else_branch, likely)
             case tir.Seq(parts):
                 return tir.seq(*(visit(part, bound) for part in parts))
             case tir.Allocate(buffer, inner):

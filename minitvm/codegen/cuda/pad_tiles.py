@@ -81,8 +81,8 @@ class _Padding:
 
     def inside(self, number: int) -> list[_Write]:
         """Return the stores inside a guarded statement."""
-        every = (w for writes in self.writes.values() for w in writes)
-        return [w for w in every if any(n == number for n, _ in w.guards)]
+        all_writes = (w for writes in self.writes.values() for w in writes)
+        return [w for w in all_writes if any(n == number for n, _ in w.guards)]
 
     def collect(
         self,
@@ -102,8 +102,8 @@ class _Padding:
                 more = tuple((id(s), c) for c in lowering.conjuncts(cond))
                 self.collect(body, loops, (*guards, *more), born, others=others)
             case tir.If(_, body, orelse):
-                for side in (body, orelse or tir.NOTHING):
-                    self.collect(side, loops, guards, born, others=True)
+                for arm in (body, orelse or tir.NOTHING):
+                    self.collect(arm, loops, guards, born, others=True)
             case tir.Allocate(buffer, body):
                 self.collect(body, loops, guards, {**born, buffer: len(loops)}, others=others)
             case tir.Seq(parts):
@@ -133,8 +133,8 @@ class _Padding:
         if not _fits(w.store) or not _determines(w, cond):
             return False
         return all(
-            other is w or any(_same(c, cond, other, w) for _, c in other.guards)
-            for other in self.writes[w.store.buffer]
+            write is w or any(_same(c, cond, write, w) for _, c in write.guards)
+            for write in self.writes[w.store.buffer]
         )
 
     def reads_partial(self, number: int) -> bool:
@@ -161,8 +161,10 @@ class _Padding:
             [np.broadcast_to(tir.index_value(c, grid), index.shape) for c in left]
         )
         size = tir.elements(w.store.buffer)
-        every = set(np.unique(index).tolist()) & set(range(size if isinstance(size, int) else 0))
-        return not every <= set(np.unique(index[mask]).tolist())
+        covered_elements = set(np.unique(index).tolist()) & set(
+            range(size if isinstance(size, int) else 0)
+        )
+        return not covered_elements <= set(np.unique(index[mask]).tolist())
 
     def visit(self, s: tir.Stmt) -> tir.Stmt:
         """Return the statement without the dropped guards."""
@@ -170,14 +172,15 @@ class _Padding:
             case tir.For(var, extent, body, kind, thread):
                 return tir.For(var, extent, self.visit(body), kind, thread)
             case tir.If(cond, body, orelse, likely):
-                inner, other = self.visit(body), None if orelse is None else self.visit(orelse)
+                inner = self.visit(body)
+                else_branch = None if orelse is None else self.visit(orelse)
                 if id(s) not in self.guarded:
-                    return tir.If(cond, inner, other, likely)
-                goes = [c for c in lowering.conjuncts(cond) if (id(s), c) in self.dropped]
-                stays = [c for c in lowering.conjuncts(cond) if (id(s), c) not in self.dropped]
-                if goes and id(s) in self.filled:
-                    inner = _or_zero(tir.all_of(*goes), inner)
-                return tir.If(tir.all_of(*stays), inner, None, likely) if stays else inner
+                    return tir.If(cond, inner, else_branch, likely)
+                dropped_conds = [c for c in lowering.conjuncts(cond) if (id(s), c) in self.dropped]
+                kept_conds = [c for c in lowering.conjuncts(cond) if (id(s), c) not in self.dropped]
+                if dropped_conds and id(s) in self.filled:
+                    inner = _or_zero(tir.all_of(*dropped_conds), inner)
+                return tir.If(tir.all_of(*kept_conds), inner, None, likely) if kept_conds else inner
             case tir.Seq(parts):
                 return tir.seq(*map(self.visit, parts))
             case tir.Allocate(buffer, body):
@@ -189,6 +192,8 @@ class _Padding:
 
 
 def _or_zero(cond: tir.Expr, s: tir.Stmt) -> tir.Stmt:
+    """Return `s`, but its stores write 0 where `cond` is false."""
+
     def padded(x: tir.Stmt) -> tir.Stmt:
         if not isinstance(x, tir.Store):
             return x
@@ -209,18 +214,18 @@ def _or_zero(cond: tir.Expr, s: tir.Stmt) -> tir.Stmt:
 
 def _is_simple(s: tir.Stmt) -> bool:
     """Return whether `s` stores to fast memory only, inside its bounds, and does nothing else."""
-    inside = list(tir.every(s))
-    stores = [x for x in inside if isinstance(x, tir.Store)]
-    return not any(isinstance(x, tir.Evaluate) for x in inside) and all(map(_fits, stores))
+    statements = list(tir.every(s))
+    stores = [x for x in statements if isinstance(x, tir.Store)]
+    return not any(isinstance(x, tir.Evaluate) for x in statements) and all(map(_fits, stores))
 
 
 def _may_be_zero(s: tir.If) -> bool:
     """Return whether the statement copies to shared memory what it could replace by zeros."""
-    inside = list(tir.every(s.body))
-    stores = [x for x in inside if isinstance(x, tir.Store)]
+    statements = list(tir.every(s.body))
+    stores = [x for x in statements if isinstance(x, tir.Store)]
     written = {x.buffer for x in stores}
     outside = [n for n in _loads_in(s.body) if not _fits(n)]
-    conditions = [n for x in inside if isinstance(x, tir.If) for n in _loads(x.cond)]
+    conditions = [n for x in statements if isinstance(x, tir.If) for n in _loads(x.cond)]
     return (
         bool(outside)
         and all(map(_fits, conditions))
@@ -256,8 +261,8 @@ def _determines(w: _Write, cond: tir.Expr) -> bool:
 
     R[i] with i < n does; R[0] with k < n does not, in a loop over k: some k write it, some do not.
     """
-    varying = {x.var for x in w.loops}
-    decisive = [v for v in tir.variables(cond) if v in varying]
+    loop_vars = {x.var for x in w.loops}
+    decisive = [v for v in tir.variables(cond) if v in loop_vars]
     if any(isinstance(n, tir.Load) for n in tir.walk(cond)):
         return False
     if not decisive:
@@ -324,12 +329,12 @@ def _renamed(x: tir.Index, y: tir.Index) -> dict[tir.Var, tir.Var] | None:
     i*4 + j, y*4 + x   ->   {i: y, j: x}
     """
     (xs, a), (ys, b) = tir.split_terms(x), tir.split_terms(y)
-    by_factor = {c: v for v, c in ys}
-    if a != b or sorted(c for _, c in xs) != sorted(by_factor):
+    var_of_factor = {c: v for v, c in ys}
+    if a != b or sorted(c for _, c in xs) != sorted(var_of_factor):
         return None
     renamed: dict[tir.Var, tir.Var] = {}
     for v, c in xs:
-        w = by_factor[c]
+        w = var_of_factor[c]
         if isinstance(v, tir.Var) and isinstance(w, tir.Var):
             renamed[v] = w
         elif not tir.prove_equal(v, w):

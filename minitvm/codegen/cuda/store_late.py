@@ -25,6 +25,7 @@ def store_late(body: tir.Stmt) -> tir.Stmt:
 
 
 def _in_loop(s: tir.Stmt) -> tir.Stmt:
+    """Return the loop with its loads into registers first and their stores last, if it has any."""
     if not (isinstance(s, tir.For) and s.kind in ("serial", "unroll")):
         return s
     parts = s.body.body if isinstance(s.body, tir.Seq) else ()
@@ -53,14 +54,15 @@ def _halves(s: tir.Stmt, written: set[tir.Buffer]) -> tuple[tir.Buffer, tir.Stmt
     """
     if not (isinstance(s, tir.If) and s.orelse is None):
         return None
-    inside = list(tir.every(s))
-    stores = [x for x in inside if isinstance(x, tir.Store)]
-    late = any(isinstance(x, tir.Pragma) and x.key == simt.ASYNC for x in inside)
-    if len(stores) != 1 or late or any(isinstance(x, tir.Evaluate) for x in inside):
+    statements = list(tir.every(s))
+    stores = [x for x in statements if isinstance(x, tir.Store)]
+    late = any(isinstance(x, tir.Pragma) and x.key == simt.ASYNC for x in statements)
+    if len(stores) != 1 or late or any(isinstance(x, tir.Evaluate) for x in statements):
         return None
     (store,) = stores
-    around = (x for x in inside if any(y is store for y in tir.every(x)))  # not empty loops
-    loops = [x for x in around if isinstance(x, tir.For) and not is_hardware(x)]
+    # loops around the store, but no empty ones
+    enclosing = (x for x in statements if any(inner is store for inner in tir.every(x)))
+    loops = [x for x in enclosing if isinstance(x, tir.For) and not is_hardware(x)]
     loads = [n for n in tir.walk(store.value) if isinstance(n, tir.Load)]
     from_global = all(n.buffer.scope == "global" and n.buffer not in written for n in loads)
     if store.buffer.scope != "shared" or not from_global:

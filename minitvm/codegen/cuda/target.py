@@ -29,8 +29,8 @@ def _check(func: tir.PrimFunc, target: Target) -> None:
     for n in tir.walk(func.body):
         parts = [n, n.value] if isinstance(n, tir.Cast) else [n]
         for e in parts:
-            moved = isinstance(e, tir.Load | tir.Pointer) and e is n
-            if isinstance(e, tir.Expr) and not moved and getattr(e, "dtype", "") == "bfloat16":
+            is_moved = isinstance(e, tir.Load | tir.Pointer) and e is n
+            if isinstance(e, tir.Expr) and not is_moved and getattr(e, "dtype", "") == "bfloat16":
                 what, why = f"{tir.text(n)} in {func.name}", "only tensor cores compute in bfloat16"
                 fix = "float16; or topi.matmul with sums in float32 and sizes of whole tiles"
                 raise BuildError(what, why, fix)

@@ -72,8 +72,8 @@ class _Planner:
         self.divergent = ""
 
     def kernel(self) -> tir.Stmt:
-        alone = self.threads.batch.launch.threads == 1
-        return self.plan(self.root).stmt if self.watched and not alone else self.root
+        is_one_thread = self.threads.batch.launch.threads == 1
+        return self.plan(self.root).stmt if self.watched and not is_one_thread else self.root
 
     def plan(self, s: tir.Stmt) -> _Planned:
         if is_barrier(s, warp=self.warp):
@@ -124,20 +124,25 @@ class _Planner:
         )
 
     def sequence(self, parts: Sequence[tir.Stmt]) -> _Planned:
-        stmts, head, pending, passed = list[tir.Stmt](), list[Access](), list[Access](), False
+        stmts, head, pending, is_past_barrier = (
+            list[tir.Stmt](),
+            list[Access](),
+            list[Access](),
+            False,
+        )
         for part in parts:
-            planned = self.plan(part)
-            pair = self.first_conflict(pending, planned.head, None)
+            plan = self.plan(part)
+            pair = self.first_conflict(pending, plan.head, None)
             if pair is not None:
                 self.refuse_divergent(*pair)
                 stmts.append(self.barrier)
-                pending, passed = [], True
-            if not passed:
-                head += planned.head
-            passed = passed or planned.passes
-            pending = [*planned.tail] if planned.passes else [*pending, *planned.tail]
-            stmts.append(planned.stmt)
-        return _Planned(tir.seq(*stmts), tuple(head), tuple(pending), passed)
+                pending, is_past_barrier = [], True
+            if not is_past_barrier:
+                head += plan.head
+            is_past_barrier = is_past_barrier or plan.passes
+            pending = [*plan.tail] if plan.passes else [*pending, *plan.tail]
+            stmts.append(plan.stmt)
+        return _Planned(tir.seq(*stmts), tuple(head), tuple(pending), is_past_barrier)
 
     def branch(self, s: tir.If) -> _Planned:
         condition = tuple(self.accesses(s))
@@ -147,11 +152,11 @@ class _Planner:
         self.guards = (*outer[0], s.cond)
         body = self.plan(s.body)
         self.guards = (*outer[0], tir.negate(s.cond))
-        other = _Planned(tir.NOTHING) if s.orelse is None else self.plan(s.orelse)
+        else_plan = _Planned(tir.NOTHING) if s.orelse is None else self.plan(s.orelse)
         self.guards, self.divergent = outer
-        stmt = tir.If(s.cond, body.stmt, None if s.orelse is None else other.stmt, s.likely)
-        passes = body.passes and other.passes
-        head, tail = (*condition, *body.head, *other.head), (*body.tail, *other.tail)
+        stmt = tir.If(s.cond, body.stmt, None if s.orelse is None else else_plan.stmt, s.likely)
+        passes = body.passes and else_plan.passes
+        head, tail = (*condition, *body.head, *else_plan.head), (*body.tail, *else_plan.tail)
         return _Planned(stmt, head, tail if passes else (*condition, *tail), passes)
 
     # accesses and conflicts
@@ -241,6 +246,6 @@ def _loads(e: tir.Expr, guards: Guards) -> Iterator[tuple[tir.Load, Guards]]:
         return
     if isinstance(e, tir.Load):
         yield e, guards
-    for inside in tir.children(e):
-        if isinstance(inside, tir.Expr):
-            yield from _loads(inside, guards)
+    for child in tir.children(e):
+        if isinstance(child, tir.Expr):
+            yield from _loads(child, guards)

@@ -33,6 +33,7 @@ def call_packed(c: Code, e: tir.Call) -> Value:
 
 
 def _slots(c: Code, a: tir.Expr) -> list[Operand]:
+    """Return the 8-byte words that pass one argument to Python: its kind, then its value."""
     if isinstance(a, tir.Pointer | tir.View):
         return _memory(c, a)
     v = value(c, a)
@@ -43,6 +44,7 @@ def _slots(c: Code, a: tir.Expr) -> list[Operand]:
 
 
 def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
+    """Return the words that pass an array: kind 2, pointer, dtype, rank, shape and strides."""
     shape: tuple[tir.Index, ...]
     strides: tuple[tir.Index, ...]
     if isinstance(a, tir.View):

@@ -187,9 +187,9 @@ class Code:
         key = ("splat", v.text, lanes)
         if key not in self.known:
             kind = type_of(v.dtype, lanes)
-            one = self.op(f"insertelement {kind} poison, {v}, i64 0", v.dtype, lanes)
+            one_lane = self.op(f"insertelement {kind} poison, {v}, i64 0", v.dtype, lanes)
             zeros = f"<{lanes} x i32> zeroinitializer"
-            spread = f"shufflevector {one}, {kind} poison, {zeros}"
+            spread = f"shufflevector {one_lane}, {kind} poison, {zeros}"
             self.known[key] = self.op(spread, v.dtype, lanes)
         return self.known[key]
 
@@ -248,8 +248,10 @@ class Code:
     def where(self, cond: Value) -> Generator[None]:
         """Restrict loads and stores inside to lanes where the mask and `cond` are both true."""
         before = self.mask
-        both = cond if before is None else self.op(f"and {before}, {cond.text}", BOOL, cond.lanes)
-        self.mask = both
+        both_conds = (
+            cond if before is None else self.op(f"and {before}, {cond.text}", BOOL, cond.lanes)
+        )
+        self.mask = both_conds
         yield
         self.mask = before
 

@@ -85,5 +85,5 @@ def _byte(c: Code, four: Value, n: int, kind: DType) -> Value:
 
 
 def _shifted(c: Code, how: str, v: Value, places: int) -> Value:
-    by = c.splat(Value(str(places), INT32), v.lanes)
-    return c.op(f"{how} {v}, {by.text}", INT32, v.lanes)
+    shift = c.splat(Value(str(places), INT32), v.lanes)
+    return c.op(f"{how} {v}, {shift.text}", INT32, v.lanes)

@@ -129,10 +129,10 @@ def _if(c: Code, s: tir.If) -> None:
             with c.where(invert(c, cond)):
                 statement(c, s.orelse)
         return
-    then, end = c.label("then"), c.label("end")
-    other = end if s.orelse is None else c.label("else")
-    c.branch(cond, then, other, s.likely)
-    for label, body in ((then, s.body), (other, s.orelse)):
+    then_label, end = c.label("then"), c.label("end")
+    else_label = end if s.orelse is None else c.label("else")
+    c.branch(cond, then_label, else_label, s.likely)
+    for label, body in ((then_label, s.body), (else_label, s.orelse)):
         if body is not None:
             c.block(label)
             with c.scope():
@@ -168,13 +168,13 @@ def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
     if tir.lower_bound(extent) >= 1:
         yield
         return
-    some, none = c.label("some"), c.label("none")
-    c.branch(c.op(f"icmp sgt {end}, 0", BOOL), some, none)
-    c.block(some)
+    some_label, none_label = c.label("some"), c.label("none")
+    c.branch(c.op(f"icmp sgt {end}, 0", BOOL), some_label, none_label)
+    c.block(some_label)
     with c.scope():
         yield
-    c.jump(none)
-    c.block(none)
+    c.jump(none_label)
+    c.block(none_label)
 
 
 def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> None:
@@ -184,8 +184,8 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
     iteration, and spill accumulators for which the tile has reserved the registers.
     """
     hint, before = clean(var.name), c.here
-    loop, done = c.label(f"{hint}.loop"), c.label(f"{hint}.done")
-    i, following = c.name(hint), c.name(f"{hint}.next")
+    loop, done_label = c.label(f"{hint}.loop"), c.label(f"{hint}.done")
+    i, next_value = c.name(hint), c.name(f"{hint}.next")
     c.jump(loop)
     c.block(loop)
     start = len(c.lines)
@@ -193,13 +193,13 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
     with c.scope():
         statement(c, body)
     del c.vars[var]
-    sources = f"[ {begin.text}, %{before} ], [ {following}, %{c.here} ]"
+    sources = f"[ {begin.text}, %{before} ], [ {next_value}, %{c.here} ]"
     c.lines.insert(start, f"  {i} = phi i64 {sources}")
-    c.emit(f"{following} = add nuw nsw i64 {i}, 1")
-    c.branch(c.op(f"icmp slt i64 {following}, {end.text}", BOOL), loop, done)
+    c.emit(f"{next_value} = add nuw nsw i64 {i}, 1")
+    c.branch(c.op(f"icmp slt i64 {next_value}, {end.text}", BOOL), loop, done_label)
     if is_tile(c.lines[start + 1 :]):
         c.lines[-1] += ", !llvm.loop !1"
-    c.block(done)
+    c.block(done_label)
 
 
 # --- parallel loops ------------------------------------------------------------------------------
@@ -213,16 +213,16 @@ def _parallel(c: Code, s: tir.For, extent: Value) -> None:
     """
     name = f"{c.module.name}_parallel_{c.module.workers}"
     c.module.workers += 1
-    inside = Code(c.module, launch="")  # a parallel loop inside this one is serial
+    body_code = Code(c.module, launch="")  # a parallel loop inside this one is serial
     captured = _captured(c, s)
     written = {n.buffer for n in tir.walk(s.body) if isinstance(n, tir.Store)}
     written |= {n.first.buffer for n in tir.walk(s) if tir.is_written(n)}  # by functions it calls
-    declared = [_parameter(inside, x, written) for x in captured]
-    begin, end = (Value(inside.name(hint), INT64) for hint in ("begin", "end"))
-    _count(inside, s.var, begin, end, s.body)
+    declared = [_parameter(body_code, x, written) for x in captured]
+    begin, end = (Value(body_code.name(hint), INT64) for hint in ("begin", "end"))
+    _count(body_code, s.var, begin, end, s.body)
     declared += [str(begin), str(end)]
     # noinline, because inlining would lose `noalias`
-    _finish(inside, f"define internal i32 @{name}_body({', '.join(declared)}) noinline")
+    _finish(body_code, f"define internal i32 @{name}_body({', '.join(declared)}) noinline")
     kinds = ["ptr" if isinstance(x, tir.Buffer) else "i64" for x in captured]
     c.module.functions.append(_worker(name, kinds))
     names = [c.pointers[x] if isinstance(x, tir.Buffer) else c.vars[x].text for x in captured]
@@ -347,9 +347,9 @@ def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
     c.module.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
     raw = c.op(f"call ptr @malloc({size})", INT64, 1, f"{name}.raw").text
     _give_up_if(c, c.op(f"icmp eq ptr {raw}, null", BOOL))
-    up = c.op(f"getelementptr i8, ptr {raw}, i64 {prefetch.CACHE_LINE - 1}", INT64).text
+    raised_address = c.op(f"getelementptr i8, ptr {raw}, i64 {prefetch.CACHE_LINE - 1}", INT64).text
     c.module.declare("llvm.ptrmask.p0.i64", "ptr", "ptr, i64")
-    aligned = f"call ptr @llvm.ptrmask.p0.i64(ptr {up}, i64 -{prefetch.CACHE_LINE})"
+    aligned = f"call ptr @llvm.ptrmask.p0.i64(ptr {raised_address}, i64 -{prefetch.CACHE_LINE})"
     c.pointers[buffer] = c.op(aligned, INT64, 1, name).text
     return raw
 

@@ -35,13 +35,13 @@ def index(c: Code, e: tir.Index) -> Value:
 def _sum(c: Code, terms: tuple[tuple[tir.Atom, int], ...], const: int) -> Value:
     """Emit sum(k * atom) + const; add the scalar terms first, so that few adds are on vectors."""
     scalars = [t for t in terms if c.lanes(t[0]) == 1]
-    across = [t for t in terms if c.lanes(t[0]) > 1]
+    lane_terms = [t for t in terms if c.lanes(t[0]) > 1]
     total: Value | None = None
     for atom, k in scalars:
         total = _plus(c, total, _scaled(c, atom, k))
     if const or total is None:
         total = _plus(c, total, Value(str(const), INT64))
-    for atom, k in across:
+    for atom, k in lane_terms:
         total = _plus(c, total, _scaled(c, atom, k))
     return total
 
@@ -54,6 +54,7 @@ def _plus(c: Code, a: Value | None, b: Value) -> Value:
 
 
 def _scaled(c: Code, atom: tir.Atom, k: int) -> Value:
+    """Return the value of `atom` times `k`."""
     if isinstance(atom, tir.Lane):
         return vector([k * n for n in range(atom.lanes)])
     v = index(c, atom)
@@ -126,14 +127,14 @@ def address(c: Code, buffer: tir.Buffer, i: tir.Index) -> Address:
     instructions: A[i*8 + k + 3] needs one instruction more than A[i*8 + k].
     """
     terms, const = tir.split_terms(i)
-    across = tuple(t for t in terms if c.lanes(t[0]) > 1)
+    lane_terms = tuple(t for t in terms if c.lanes(t[0]) > 1)
     scalars = tuple(t for t in terms if c.lanes(t[0]) == 1)
     pointer = _move(c, buffer, _base(c, buffer, scalars), const)
-    if not across:
+    if not lane_terms:
         return Address(pointer)
-    if len(across) == 1 and isinstance(across[0][0], tir.Lane):
-        return Address(pointer, across[0][0].lanes, across[0][1])
-    steps = _sum(c, across, 0)
+    if len(lane_terms) == 1 and isinstance(lane_terms[0][0], tir.Lane):
+        return Address(pointer, lane_terms[0][0].lanes, lane_terms[0][1])
+    steps = _sum(c, lane_terms, 0)
     kind = type_of_element(buffer)
     spread = c.op(f"getelementptr {kind}, ptr {pointer}, {steps}", INT64, steps.lanes)
     return Address(spread.text, steps.lanes, None)
@@ -229,8 +230,8 @@ def pointer(c: Code, e: tir.Pointer | tir.View) -> str:
     start = address(c, b, flat(b, e.first.indices)).pointer
     if isinstance(e, tir.View):
         return start
-    kind, beyond = type_of_element(b), index(c, e.offset)
-    return c.op(f"getelementptr {kind}, ptr {start}, {beyond}", INT64, 1, "at").text
+    kind, offset = type_of_element(b), index(c, e.offset)
+    return c.op(f"getelementptr {kind}, ptr {start}, {offset}", INT64, 1, "at").text
 
 
 def load(c: Code, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> Value:
@@ -246,8 +247,8 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
     offsets = [flat(e.buffer, e.indices) for e in loads]
     if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
         buffer, start = loads[0].buffer, offsets[0]
-        near = all(tir.prove_equal(i, tir.add(start, n)) for n, i in enumerate(offsets))
-        if near and (c.mask is None or all(in_bounds(buffer, i) for i in offsets)):
+        are_adjacent = all(tir.prove_equal(i, tir.add(start, n)) for n, i in enumerate(offsets))
+        if are_adjacent and (c.mask is None or all(in_bounds(buffer, i) for i in offsets)):
             at = address(c, buffer, start)
             if at.lanes == 1 or at.stride == 4:  # the groups of four are contiguous
                 kind = type_of(INT32, at.lanes)

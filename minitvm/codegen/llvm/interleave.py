@@ -42,8 +42,10 @@ def _filling(parts: Sequence[tir.Stmt], at: int) -> int:
         return 1
     buffer, start = row[0].buffer, flat(row[0].buffer, row[0].indices)
     for k, s in enumerate(row):
-        near = s.buffer is buffer and tir.prove_equal(flat(buffer, s.indices), tir.add(start, k))
-        if not near or any(
+        fills_slot = s.buffer is buffer and tir.prove_equal(
+            flat(buffer, s.indices), tir.add(start, k)
+        )
+        if not fills_slot or any(
             isinstance(e, tir.Load) and e.buffer is buffer for e in tir.walk(s.value)
         ):
             return 1  # a statement that reads the buffer may depend on the previous store
@@ -54,8 +56,12 @@ def _stride(s: tir.Stmt) -> int:
     """Return the stride between the lanes of a store; 0 for other statements and uneven strides."""
     if not isinstance(s, tir.Store):
         return 0
-    across = [(a, k) for a, k in tir.split_terms(flat(s.buffer, s.indices))[0] if tir.lanes(a) > 1]
-    return across[0][1] if len(across) == 1 and isinstance(across[0][0], tir.Lane) else 0
+    lane_terms = [
+        (a, k) for a, k in tir.split_terms(flat(s.buffer, s.indices))[0] if tir.lanes(a) > 1
+    ]
+    return (
+        lane_terms[0][1] if len(lane_terms) == 1 and isinstance(lane_terms[0][0], tir.Lane) else 0
+    )
 
 
 def store_row(c: Code, row: Sequence[tir.Stmt]) -> None:
@@ -122,7 +128,7 @@ def _groups(c: Code, vectors: list[Value]) -> list[Value]:
         _groups(c, [_alternate(c, odd, *vectors[n : n + 2]) for n in range(0, len(vectors), 2)])
         for odd in (0, 1)
     ]
-    return [v for both in zip(*halves, strict=True) for v in both]
+    return [v for pair in zip(*halves, strict=True) for v in pair]
 
 
 def _alternate(c: Code, odd: int, a: Value, b: Value) -> Value:

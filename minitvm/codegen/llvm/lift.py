@@ -38,9 +38,9 @@ def lifted(func: tir.PrimFunc, target: Target) -> tir.PrimFunc:
 
 def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
     """Yield the buffers that emit_llvm does not put on the stack, in the order of emission."""
-    waiting, visited, used = [s], set[tir.Buffer](), 0
-    while waiting:
-        s = waiting.pop()
+    stack, visited, used = [s], set[tir.Buffer](), 0
+    while stack:
+        s = stack.pop()
         if threads and _is_parallel(s):
             continue
         if isinstance(s, tir.Allocate) and s.buffer not in visited:
@@ -52,7 +52,7 @@ def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
                     used += size
                 else:
                     yield s.buffer
-        waiting += reversed(tir.inner(s))
+        stack += reversed(tir.inner(s))
 
 
 def _is_parallel(s: tir.Stmt) -> bool:

@@ -45,8 +45,8 @@ def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
 
 def _like(v: Value, number: float) -> Value:
     """Return the literal `number` in the type and width of `v`."""
-    one = constant(number, v.dtype)
-    return one if v.lanes == 1 else Value(f"splat ({one})", v.dtype, v.lanes)
+    scalar = constant(number, v.dtype)
+    return scalar if v.lanes == 1 else Value(f"splat ({scalar})", v.dtype, v.lanes)
 
 
 def select(c: Code, cond: Value, a: Value, b: Value) -> Value:
@@ -90,12 +90,12 @@ def invert(c: Code, a: Value) -> Value:
 
 def _shift(c: Code, op: str, a: Value, b: Value) -> Value:
     """Emit a << b or a >> b; if b is not in 0 .. bits-1, all bits are shifted out, as in numpy."""
-    inside = c.op(f"icmp ult {b}, {_like(b, a.dtype.bits).text}", BOOL, b.lanes)
+    in_range = c.op(f"icmp ult {b}, {_like(b, a.dtype.bits).text}", BOOL, b.lanes)
     if op == "shr" and a.dtype.kind == "int":  # sign bits come in
-        most = select(c, inside, b, _like(b, a.dtype.bits - 1))
+        most = select(c, in_range, b, _like(b, a.dtype.bits - 1))
         return c.op(f"ashr {a}, {most.text}", a.dtype, a.lanes)
-    moved = c.op(f"{'shl' if op == 'shl' else 'lshr'} {a}, {b.text}", a.dtype, a.lanes)
-    return select(c, inside, moved, _like(a, 0))
+    shifted = c.op(f"{'shl' if op == 'shl' else 'lshr'} {a}, {b.text}", a.dtype, a.lanes)
+    return select(c, in_range, shifted, _like(a, 0))
 
 
 def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
@@ -114,26 +114,27 @@ def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
     unsigned = a.dtype.kind == "uint"
     divide, remainder = ("udiv", "urem") if unsigned else ("sdiv", "srem")
     zero, divisor = _like(b, 0), b
-    by_zero = compare(c, "==", b, zero)  # folds away when b is a literal
-    divisor = select(c, by_zero, _like(b, 1), b)
+    divisor_is_zero = compare(c, "==", b, zero)  # folds away when b is a literal
+    divisor = select(c, divisor_is_zero, _like(b, 1), b)
     if unsigned:
         how = divide if "div" in op else remainder
         result = c.op(f"{how} {a}, {divisor.text}", a.dtype, a.lanes)
-        return select(c, by_zero, zero, result)
-    by_minus = compare(c, "==", b, _like(b, -1))
-    divisor = select(c, by_minus, _like(b, 1), divisor)  # a // -1 is -a, and a % -1 is 0
+        return select(c, divisor_is_zero, zero, result)
+    divisor_is_minus_one = compare(c, "==", b, _like(b, -1))
+    # a // -1 is -a, and a % -1 is 0
+    divisor = select(c, divisor_is_minus_one, _like(b, 1), divisor)
     rest = c.op(f"{remainder} {a}, {divisor.text}", a.dtype, a.lanes)
     if op == "truncmod":
         return rest
     signs = c.op(f"xor {rest}, {divisor.text}", a.dtype, a.lanes)
-    crossed = binary(c, "and", compare(c, "!=", rest, zero), compare(c, "<", signs, zero))
+    rounds_down = binary(c, "and", compare(c, "!=", rest, zero), compare(c, "<", signs, zero))
     if op == "floormod":
-        return binary(c, "add", rest, select(c, crossed, divisor, zero))
+        return binary(c, "add", rest, select(c, rounds_down, divisor, zero))
     quotient = c.op(f"{divide} {a}, {divisor.text}", a.dtype, a.lanes)
     if op == "floordiv":
-        quotient = binary(c, "add", quotient, select(c, crossed, _like(a, -1), zero))
-    quotient = select(c, by_minus, binary(c, "sub", zero, a), quotient)
-    return select(c, by_zero, zero, quotient)
+        quotient = binary(c, "add", quotient, select(c, rounds_down, _like(a, -1), zero))
+    quotient = select(c, divisor_is_minus_one, binary(c, "sub", zero, a), quotient)
+    return select(c, divisor_is_zero, zero, quotient)
 
 
 # --- conversions ---------------------------------------------------------------------------------
@@ -178,10 +179,10 @@ def _to_odd(c: Code, v: Value) -> Value:
     Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums".
     """
     x = Number(c, v)
-    near = x.converted("fptrunc", FLOAT32)
-    back = near.converted("fpext", FLOAT64)
+    nearest = x.converted("fptrunc", FLOAT32)
+    back = nearest.converted("fpext", FLOAT64)
     below, above = back < x, back > x  # both false for NaN, which is kept
-    pattern = near.bits()
+    pattern = nearest.bits()
     step = where(abs(back) < abs(x), pattern.same(1), pattern.same(-1))
     even = (pattern & 1).equals(0)
     return where((below | above) & even, pattern + step, pattern).from_bits().value

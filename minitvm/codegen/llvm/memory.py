@@ -182,11 +182,13 @@ def _everywhere(lanes: int) -> Value:
 def _gather(c: Code, dtype: DType, at: Address, mask: Value | None) -> Value:
     result = Value("zeroinitializer", dtype, at.lanes)
     name = f"llvm.masked.gather.{suffix_of(dtype, at.lanes)}.v{at.lanes}p0"
-    on = mask or _everywhere(at.lanes)
-    return c.call(name, result, _pointers(c, dtype, at), ("i32", str(dtype.bytes)), on, result)
+    lane_mask = mask or _everywhere(at.lanes)
+    return c.call(
+        name, result, _pointers(c, dtype, at), ("i32", str(dtype.bytes)), lane_mask, result
+    )
 
 
 def _scatter(c: Code, pointers: tuple[str, str], v: Value, mask: Value | None) -> None:
     name = f"llvm.masked.scatter.{suffix_of(v.dtype, v.lanes)}.v{v.lanes}p0"
-    on = mask or _everywhere(v.lanes)
-    c.run(name, v, pointers, ("i32", str(v.dtype.bytes)), on)
+    lane_mask = mask or _everywhere(v.lanes)
+    c.run(name, v, pointers, ("i32", str(v.dtype.bytes)), lane_mask)

@@ -59,12 +59,12 @@ class Number:
         """Return `other` as a Number; a Python number becomes a constant of the type of self."""
         if isinstance(other, Number):
             return other
-        one = constant(other, self.dtype)
-        return Number(self.code, self.code.splat(one, self.value.lanes))
+        scalar = constant(other, self.dtype)
+        return Number(self.code, self.code.splat(scalar, self.value.lanes))
 
     def intrinsic(self, name: str, *others: Operand) -> Number:
         """Return the result of LLVM's intrinsic `name` for self and the other operands."""
-        operands = (self.same(other).value for other in others)
+        operands = (self.same(operand).value for operand in others)
         return Number(self.code, self.code.intrinsic(name, self.value, *operands))
 
     __add__, __sub__, __mul__, __truediv__ = map(_operator, "+-*/")

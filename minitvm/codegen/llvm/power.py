@@ -72,9 +72,9 @@ def _special(x: Number, y: Number, size: Number) -> Number:
     half = y * 0.5
     odd = y.intrinsic("floor").equals(y) & half.intrinsic("floor").differs(half)
     size = where(y.equals(0.0) | abs(x).equals(1.0), 1.0, size)
-    signed = size.flip(where(odd, x.sign(), 0))
-    result = where((x < 0.0) & y.intrinsic("floor").differs(y), NAN, signed)
-    return where(x.equals(-INF), signed, result)
+    infinity = size.flip(where(odd, x.sign(), 0))
+    result = where((x < 0.0) & y.intrinsic("floor").differs(y), NAN, infinity)
+    return where(x.equals(-INF), infinity, result)
 
 
 def _multiplied(x: Number, y: Number) -> Number | None:

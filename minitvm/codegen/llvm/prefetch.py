@@ -51,13 +51,13 @@ def with_requests(s: tir.Pragma) -> tir.Stmt:
     for e in tir.walk(loop.body):
         if isinstance(e, tir.Load) and e.buffer.name == name and e.buffer not in local:
             later = tir.substitute(flat(e.buffer, e.indices), {loop.var: loop.var + offset})
-            base, moving, begin, end = _split(later, inner)
+            base, moving_terms, begin, end = _split(later, inner)
             if not any(isinstance(n, tir.Load) for atom, _ in base for n in tir.walk(atom)):
-                parts.setdefault((e.buffer, base, moving), []).append((begin, end))
+                parts.setdefault((e.buffer, base, moving_terms), []).append((begin, end))
     regions: list[Region] = []
-    for (buffer, base, moving), ranges in parts.items():
+    for (buffer, base, moving_terms), ranges in parts.items():
         for begin, end in _merged(buffer, ranges):
-            length = _contiguous(end - begin, moving, inner)
+            length = _contiguous(end - begin, moving_terms, inner)
             if length:
                 regions.append((buffer, base, begin, begin + length))
     return replace(loop, body=_insert(loop.body, (), regions))
@@ -72,9 +72,9 @@ def _split(i: tir.Index, inner: Mapping[tir.Var, tir.Index]) -> tuple[Terms, Ter
     width = 1 + sum((atom.lanes - 1) * k for atom, k in terms if isinstance(atom, tir.Lane))
     scalar = [t for t in terms if not isinstance(t[0], tir.Lane)]
     fixed = [tir.lanes(atom) == 1 and tir.free_of(atom, inner) for atom, _ in scalar]
-    base = tuple(t for t, stays in zip(scalar, fixed, strict=True) if stays)
-    moving = tuple(t for t, stays in zip(scalar, fixed, strict=True) if not stays)
-    return base, moving, begin, begin + width
+    base = tuple(t for t, is_fixed in zip(scalar, fixed, strict=True) if is_fixed)
+    moving_terms = tuple(t for t, is_fixed in zip(scalar, fixed, strict=True) if not is_fixed)
+    return base, moving_terms, begin, begin + width
 
 
 def _merged(buffer: tir.Buffer, parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -144,13 +144,13 @@ def _requests(
         total *= loop.extent
     line = CACHE_LINE // buffer.dtype.bytes
     lines = -(-(end - begin) // line)
-    each = -(-lines // total)
-    step = each * line if each > 1 else max(1, (end - begin) // total)
+    per_iteration = -(-lines // total)
+    step = per_iteration * line if per_iteration > 1 else max(1, (end - begin) // total)
     offset = tir.add(tir.mul(count, step), begin)
     for atom, k in base:
         offset = tir.add(offset, tir.mul(atom, k))
     level = tir.const(3 if lines <= FEW else 2, "int32")  # LLVM's numbers for L1 and L2
-    for n in range(each):
+    for n in range(per_iteration):
         element = tir.Load(buffer, (tir.add(offset, n * line),), buffer.dtype)
         yield tir.Evaluate(tir.Call(KEY, (element, level), INT32))
 

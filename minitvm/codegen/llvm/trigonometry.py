@@ -47,8 +47,8 @@ def quarter_turns(x: Number) -> tuple[Number, Number, Number | None]:
     n = shifted - SHIFT
     a, b, c, d = PARTS_64
     r, lost = difference(x - n * a, n * b)
-    r, lost_too = difference(r, n * c)
-    return shifted.bits(), *sum_of(r, lost + (lost_too - n * d))
+    r, lost_next = difference(r, n * c)
+    return shifted.bits(), *sum_of(r, lost + (lost_next - n * d))
 
 
 def _in_float64(x: Number) -> tuple[Number, Number, None]:
@@ -67,13 +67,13 @@ def with_libm(name: str, near: Callable[[Number], Number]) -> Callable[[Number],
     def function(x: Number) -> Number:
         c, v = x.code, x.value
         result = near(x)
-        beyond = abs(x) > LIMIT[x.dtype]
-        some = beyond.value if v.lanes == 1 else c.any_lane(beyond.value)
-        all_near = c.op(f"xor i1 {some.text}, true", BOOL)
+        is_beyond = abs(x) > LIMIT[x.dtype]
+        any_beyond = is_beyond.value if v.lanes == 1 else c.any_lane(is_beyond.value)
+        all_near = c.op(f"xor i1 {any_beyond.text}, true", BOOL)
         distant = _out_of_line(c.module, name, v)
 
         def corrected() -> Value:
-            return where(beyond, Number(c, c.call(distant, v, v)), result).value
+            return where(is_beyond, Number(c, c.call(distant, v, v)), result).value
 
         return Number(c, c.choose(all_near, lambda: result.value, corrected, likely=True))
 

@@ -196,12 +196,12 @@ class NumbaPrinter(PythonPrinter):
         if e.dtype.kind == "uint" and e.op in UNSIGNED:
             sign, strength, tight = SIGNS[UNSIGNED[e.op]]
             return f"{self.expr(e.a, tight)} {sign} {self.expr(e.b, tight + 1)}", strength
-        by = e.b.value if isinstance(e.b, tir.Const) else None
+        amount = e.b.value if isinstance(e.b, tir.Const) else None
         a, b = self.expr(e.a), self._side(e.b, e.a, CHOICE)
         if e.op in ("shl", "shr"):
-            if by is None or not 0 <= by < e.dtype.bits:
+            if amount is None or not 0 <= amount < e.dtype.bits:
                 return f"{e.op}({a}, {b}, {e.dtype.bits})", ATOM
-        elif e.op.startswith("trunc") or (e.dtype is INT64 and by in (None, -1)):
+        elif e.op.startswith("trunc") or (e.dtype is INT64 and amount in (None, -1)):
             return f"{e.op}({a}, {b})", ATOM
         sign, strength, tight = SIGNS[e.op]
         after = tight + (tight == strength)

@@ -98,8 +98,10 @@ def emit_python(f: tir.PrimFunc) -> str:
     head, text = p.function(f)
     helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
     silence = '@np.errstate(all="ignore")  # integers wrap, 1.0 / 0.0 is inf: no warning'
-    ours = "\nfrom minitvm.tir import registered\n" if "registered(" in text else ""
-    return f"{imports(text)}import numpy as np\n{ours}{helpers}\n\n{silence}\n{head}\n{text}\n"
+    import_line = "\nfrom minitvm.tir import registered\n" if "registered(" in text else ""
+    return (
+        f"{imports(text)}import numpy as np\n{import_line}{helpers}\n\n{silence}\n{head}\n{text}\n"
+    )
 
 
 def imports(text: str) -> str:

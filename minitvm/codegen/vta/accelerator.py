@@ -116,15 +116,15 @@ def _check_fits(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
         why = "the accelerator computes only in its own memories"
         fix = "set_scope(env.inp_scope, wgt_scope or acc_scope); or compute it outside"
         raise LoweringError(f"{b.name} in {b.scope!r} memory", why, fix)
-    sharing = [other for other in (*around, b) if lowering.memory_of(other) is memory]
-    needs = [_need(other, memory) for other in sharing]
+    sharers = [other for other in (*around, b) if lowering.memory_of(other) is memory]
+    needs = [_need(other, memory) for other in sharers]
     config = lowering.machine()
     usable = lowering.capacity(config, memory)
     if sum(needs) > usable:
-        each = " + ".join(f"{other.name} {n}" for other, n in zip(sharing, needs, strict=True))
+        terms = " + ".join(f"{other.name} {n}" for other, n in zip(sharers, needs, strict=True))
         raise LoweringError(
             f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
-            f"{sum(needs)} elements of {memory.name} are needed ({each}), {config.name} has "
+            f"{sum(needs)} elements of {memory.name} are needed ({terms}), {config.name} has "
             f"{usable}" + (" that can be addressed" if usable < config.depth(memory) else ""),
             "smaller tiles, fewer virtual threads (each has its own buffers), or a larger Config",
         )

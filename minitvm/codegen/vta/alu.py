@@ -41,16 +41,16 @@ def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
 
 
 def _operation(body: tir.Stmt) -> tir.Stmt:
-    loops, inside = lowering.peeled(body)
-    if not isinstance(inside, tir.Store):
+    loops, innermost = lowering.peeled(body)
+    if not isinstance(innermost, tir.Store):
         why = "the loops do not contain just one operation"
         fix = "pragma on the first loop of a stage with one operation, and no guard"
         raise LoweringError(f"pragma alu around\n{tir.text(body)}", why, fix)
-    _check_memory(inside)
-    name, operand = _matched(inside)
-    operands = [tir.Load(inside.buffer, inside.indices, inside.buffer.dtype)]
+    _check_memory(innermost)
+    name, operand = _matched(innermost)
+    operands = [tir.Load(innermost.buffer, innermost.indices, innermost.buffer.dtype)]
     operands += [operand] if isinstance(operand, tir.Load) else []
-    return _over_elements(inside, name, loops, operands, operand)
+    return _over_elements(innermost, name, loops, operands, operand)
 
 
 def _check_memory(store: tir.Store) -> None:
@@ -125,8 +125,8 @@ def _operand(store: tir.Store, e: tir.Expr, negate: bool = False) -> tir.Load | 
             what = f"{number}, which is to be added," if negate and number > 0 else f"{number}"
         case _:
             what = tir.text(e)
-    allowed = f"a number from {accel.IMMEDIATES[0]} to {accel.IMMEDIATES[-1]}"
-    why = f"{what} is neither an accumulator nor {allowed}"
+    allowed_range = f"a number from {accel.IMMEDIATES[0]} to {accel.IMMEDIATES[-1]}"
+    why = f"{what} is neither an accumulator nor {allowed_range}"
     raise _refusal(store, why, "load larger numbers into acc_buffer")
 
 
@@ -182,13 +182,13 @@ def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) ->
         sweeps.append(Sweep(loop.extent, tuple(strides)))
     # reduction loops outside, so that operations on one accumulator are far apart
     sweeps.sort(key=lambda sweep: (sweep.strides[0] != 0, -sweep.strides[0]))
-    joined: list[Sweep] = []
+    merged: list[Sweep] = []
     for sweep in sweeps:
-        if joined and joined[-1].strides == tuple(s * sweep.extent for s in sweep.strides):
-            joined[-1] = Sweep(joined[-1].extent * sweep.extent, sweep.strides)
+        if merged and merged[-1].strides == tuple(s * sweep.extent for s in sweep.strides):
+            merged[-1] = Sweep(merged[-1].extent * sweep.extent, sweep.strides)
         else:
-            joined.append(sweep)
-    return joined
+            merged.append(sweep)
+    return merged
 
 
 def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> list[Sweep]:

@@ -19,17 +19,17 @@ def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Ar
     """
     transferred = _transferred(func)
     printer = func.printer()
-    by_name: dict[str, accel.Area] = {}
+    named_areas: dict[str, accel.Area] = {}
     area_of: dict[tir.Buffer, accel.Area] = {}
     for p in func.params:
         assert isinstance(p, tir.Buffer)
         kinds = transferred.get(p) or [_untouched(p, func)]
         name = printer.name(p) if printer.name(p).isidentifier() else clean(p.name)
-        while name in accel.RESERVED_NAMES or name in by_name:
+        while name in accel.RESERVED_NAMES or name in named_areas:
             name += "_"
         shape = _shape(p, config.element_shape(kinds[0]))
-        (area,) = accel.place(config, {name: (kinds[0], shape)}, tuple(by_name.values()))
-        area_of[p] = by_name[name] = _aligned(area, kinds, config)
+        (area,) = accel.place(config, {name: (kinds[0], shape)}, tuple(named_areas.values()))
+        area_of[p] = named_areas[name] = _aligned(area, kinds, config)
     return area_of
 
 

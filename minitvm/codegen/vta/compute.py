@@ -88,8 +88,8 @@ class Compute:
         name = "gemm" if kind.name in (*GEMM, ACCUMULATE) else kind.name
         begin, end = stream.kernel(Kernel(name, site, uops))
         outer, inner = (*extents, 1, 1)[:2]
-        by_outer, by_inner = (*factors, (0, 0, 0), (0, 0, 0))[:2]
-        dst, src, wgt = zip(by_outer, by_inner, strict=True)
+        outer_factors, inner_factors = (*factors, (0, 0, 0), (0, 0, 0))[:2]
+        dst, src, wgt = zip(outer_factors, inner_factors, strict=True)
         loops = accel.UopLoops(
             begin=begin,
             end=end,

@@ -120,21 +120,21 @@ def _alone(section: Section) -> tuple[list[Section], Build]:
 
 
 def _block(name: str, parts: tuple[tir.Stmt, ...]) -> Section:
-    only = frozenset((name,))
-    return Section(tir.seq(*parts), only, only)
+    names = frozenset((name,))
+    return Section(tir.seq(*parts), names, names)
 
 
 def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Section], Build]:
     """Return the sections of `parts`; each one waits for the section before it."""
-    joined: list[Section] = []
+    merged: list[Section] = []
     builds: list[Build] = []
-    for name, together in lowering.blocks(parts):
-        sections, build = _alone(_block(name, together)) if name else _sections(together[0])
-        if joined and sections:
-            _order(joined[-1], sections[0])
-        joined += sections
+    for name, stmts in lowering.blocks(parts):
+        sections, build = _alone(_block(name, stmts)) if name else _sections(stmts[0])
+        if merged and sections:
+            _order(merged[-1], sections[0])
+        merged += sections
         builds.append(build)
-    return joined, lambda: tir.seq(*(build() for build in builds))
+    return merged, lambda: tir.seq(*(build() for build in builds))
 
 
 def _loop(s: tir.For) -> tuple[list[Section], Build]:
@@ -188,9 +188,9 @@ def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
         before.after += [_push(pair)] * (pushed - pushes.get(pair, 0))
         after.before += [_pop(pair)] * (popped - pops.get(pair, 0))
         pushes[pair], pops[pair] = pushed, popped
-    unwanted = [p for p, n in pushes.items() if p not in pops for _ in range(n)]
+    extra_pushes = [p for p, n in pushes.items() if p not in pops for _ in range(n)]
     missing = [p for p, n in pops.items() if p not in pushes for _ in range(n)]
-    before.after += map(_pop, unwanted)
+    before.after += map(_pop, extra_pushes)
     after.before += map(_push, missing)
     return (
         {p: n * before.threads for p, n in pushes.items() if p in pops},
@@ -224,8 +224,8 @@ def _no_queue(before: Section, after: Section) -> LoweringError:
 
 def _beside(s: tir.Stmt) -> str:
     """Return the advice to put the pragma coproc_sync on the loop of the last transfer in `s`."""
-    moved = [views[0].buffer.name for n in tir.every(s) if (views := operands(n))]
-    if not moved:
+    names = [views[0].buffer.name for n in tir.every(s) if (views := operands(n))]
+    if not names:
         return "pragma(axis, 'coproc_sync') on the loop of the first"
-    pragma = f"s[{moved[-1]}].pragma(axis, 'coproc_sync')"
+    pragma = f"s[{names[-1]}].pragma(axis, 'coproc_sync')"
     return f"{pragma} on the axis that has its 'dma_copy', and not further inside"

@@ -47,18 +47,18 @@ def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
 
 def _copy(body: tir.Stmt) -> Copy:
     """Return the copy that the loops do, or raise LoweringError if they do something else."""
-    loops, inside = lowering.peeled(body)
-    if not isinstance(inside, tir.Store):
-        raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
-    value, where = _unconverted(inside.buffer, inside.value), tuple[tir.Compare, ...]()
+    loops, innermost = lowering.peeled(body)
+    if not isinstance(innermost, tir.Store):
+        raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(innermost))
+    value, where = _unconverted(innermost.buffer, innermost.value), tuple[tir.Compare, ...]()
     if isinstance(value, tir.IfThenElse | tir.Select) and _is_zero(value.b):
         where = tuple(_comparison(c, tir.text(body)) for c in lowering.conjuncts(value.cond))
-        value = _unconverted(inside.buffer, value.a)
+        value = _unconverted(innermost.buffer, value.a)
     if not isinstance(value, tir.Load):
-        why = f"it stores {tir.text(inside.value)}, and a transfer cannot compute"
+        why = f"it stores {tir.text(innermost.value)}, and a transfer cannot compute"
         fix = "compute the arithmetic in a separate stage with pragma 'alu'"
-        raise LoweringError(f"dma_copy to {inside.buffer.name}", why, fix)
-    return Copy(tuple(loops), inside, value, where)
+        raise LoweringError(f"dma_copy to {innermost.buffer.name}", why, fix)
+    return Copy(tuple(loops), innermost, value, where)
 
 
 def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
@@ -111,13 +111,13 @@ def _transfer(copy: Copy) -> tir.Stmt:
     begins, counts, pads = source.begins, list[tir.Index](source.counts), list[tir.Index]()
     if copy.where:
         begins, counts, pads = _clipped(copy, source)
-    moved = (
+    transfer = (
         _part(copy.to, to.begins, list(to.counts), to.steps),
         _part(copy.source, begins, counts, source.steps),
     )
     numbers = [tir.cast_to(n, "int32") for n in pads]
     return tir.Evaluate(
-        tir.Call(f"{lowering.prefix()}.{COPY}", (*moved, *numbers), dtype_of("int32"))
+        tir.Call(f"{lowering.prefix()}.{COPY}", (*transfer, *numbers), dtype_of("int32"))
     )
 
 
@@ -146,11 +146,11 @@ def _part(
 
 def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
     """Return the part of a buffer that the loops visit through the load or store `e`."""
-    mine = {id(loop.var) for loop in copy.loops}
+    loop_ids = {id(loop.var) for loop in copy.loops}
     box = Box([], [], [])
     for i in e.indices:
-        first, last = lowering.sweep(i, [v for v in _variables(i) if id(v) not in mine])
-        step = _step(i, mine)
+        first, last = lowering.sweep(i, [v for v in _variables(i) if id(v) not in loop_ids])
+        step = _step(i, loop_ids)
         n = tir.add(tir.floordiv(tir.sub(last, first), step), 1)
         if not isinstance(n, int):
             why = f"it copies {tir.text(n)} elements along {tir.text(i)}, which is not a constant"
@@ -173,9 +173,11 @@ def _step(i: tir.Index, mine: set[int]) -> int:
 
     `mine` contains the ids of the loop variables. The result is 1 if the step is unknown.
     """
-    moving = [(a, c) for a, c in tir.split_terms(i)[0] if any(id(v) in mine for v in _variables(a))]
-    known = moving and all(isinstance(a, tir.Var) for a, _ in moving)
-    return gcd(*(c for _, c in moving)) if known else 1
+    loop_terms = [
+        (a, c) for a, c in tir.split_terms(i)[0] if any(id(v) in mine for v in _variables(a))
+    ]
+    known = loop_terms and all(isinstance(a, tir.Var) for a, _ in loop_terms)
+    return gcd(*(c for _, c in loop_terms)) if known else 1
 
 
 def _variables(e: tir.Index) -> list[tir.Var]:
@@ -186,9 +188,9 @@ def _check_order(copy: Copy, to: Box, source: Box) -> None:
     """Check that the loops visit both boxes in the same order, row by row."""
     position = _position(copy.to.indices, to)
     if not tir.prove_equal(position, _position(copy.source.indices, source)):
-        goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
-        moved = f"{tir.text(copy.source)} to {tir.text(goes)}"
-        why = f"it changes the order of dimensions, {moved}, but a transfer keeps the order"
+        stored = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
+        from_to = f"{tir.text(copy.source)} to {tir.text(stored)}"
+        why = f"it changes the order of dimensions, {from_to}, but a transfer keeps the order"
         raise LoweringError(copy.what, why, "transpose the array when it is packed, in numpy")
 
 
@@ -263,8 +265,8 @@ def _learn(copy: Copy, c: tir.Compare, lows: dict[int, int], ends: dict[int, int
         big, small, least = more[c.op]
         rest = tir.sub(tir.sub(big, small), least)  # >= 0
         for d, i in enumerate(copy.source.indices):
-            if isinstance(over := tir.sub(rest, i), int):  # i + over >= 0
-                lows[d] = max(-over, lows.get(d, -over))
+            if isinstance(excess := tir.sub(rest, i), int):  # i + excess >= 0
+                lows[d] = max(-excess, lows.get(d, -excess))
                 return
             if isinstance(last := tir.add(rest, i), int):  # last - i >= 0
                 ends[d] = min(last + 1, ends.get(d, last + 1))

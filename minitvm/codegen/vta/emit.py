@@ -96,8 +96,8 @@ class _Emitter:
 
     def instruction(self, call: tir.Call) -> None:
         """Emit a token, a transfer or a nop."""
-        who, _, what = call.name.partition(".")
-        unit = lowering.UNITS.get(who)
+        prefix, _, what = call.name.partition(".")
+        unit = lowering.UNITS.get(prefix)
         if unit is None:
             raise BuildError(
                 f"{call.name}(...)",

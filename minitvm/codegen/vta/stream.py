@@ -56,21 +56,21 @@ class Stream:
 
     def pop(self, source: accel.Unit, to: accel.Unit) -> None:
         """Make `to` wait for a token of `source` before its next instruction."""
-        side = f"pop_{_side(to, source)}"
-        if getattr(self.waiting[to], side):
+        flag = f"pop_{_side(to, source)}"
+        if getattr(self.waiting[to], flag):
             self._commit(to)
-        self.waiting[to] = replace(self.waiting[to], **{side: True})
+        self.waiting[to] = replace(self.waiting[to], **{flag: True})
 
     def push(self, source: accel.Unit, to: accel.Unit) -> None:
         """Make `source` push a token to `to` after all instructions of `source` so far."""
         self._commit(source)
-        side = f"push_{_side(source, to)}"
+        flag = f"push_{_side(source, to)}"
         last = self.instructions[-1] if self.instructions else None
-        if last is not None and _carrier(last) is source and not getattr(last.flags, side):
-            flags = replace(last.flags, **{side: True})
+        if last is not None and _carrier(last) is source and not getattr(last.flags, flag):
+            flags = replace(last.flags, **{flag: True})
             self.instructions[-1] = replace(last, flags=flags)
         else:
-            self.instructions.append(accel.nop(source, accel.Flags(**{side: True})))
+            self.instructions.append(accel.nop(source, accel.Flags(**{flag: True})))
 
     def finish(self) -> None:
         """End the program after all units have finished."""
@@ -142,9 +142,9 @@ class UopCache:
         begin = 0 if self.end + n > self.depth else self.end
         self.end = begin + n
         self.resident = {
-            other: at
-            for other, at in self.resident.items()
-            if at + len(other.uops) <= begin or at >= self.end
+            buffer: at
+            for buffer, at in self.resident.items()
+            if at + len(buffer.uops) <= begin or at >= self.end
         }
         self.resident[kernel] = begin
         return accel.Load(memory=accel.Memory.UOP, sram=begin, dram=self.stored[kernel], x=n)

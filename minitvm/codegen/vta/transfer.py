@@ -81,8 +81,8 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
 
     For size 16, the dims (n, stride) = (16, 16), (16, 1) become (16, 1).
     """
-    left, inside = list(dims), 1
-    while inside < size:
+    left, elements_inside = list(dims), 1
+    while elements_inside < size:
         last = left.pop() if left else Dim(1, 0)
         if last.padded:
             why = "it pads inside an element, and a transfer moves whole elements"
@@ -90,8 +90,8 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
             raise BuildError(what, why, fix)
         if last.n == 1 and left:
             continue
-        reach = last.n * inside
-        if last.stride != inside or max(reach, size) % min(reach, size):
+        reach = last.n * elements_inside
+        if last.stride != elements_inside or max(reach, size) % min(reach, size):
             raise BuildError(
                 what,
                 f"the {size} numbers of an element are not contiguous in main memory: a dimension "
@@ -101,7 +101,7 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
             )
         if reach > size:
             left.append(Dim(reach // size, size))
-        inside = min(reach, size)
+        elements_inside = min(reach, size)
     uneven = [d for d in left if d.stride % size and d.n > 1]
     if uneven:
         why = f"its rows are {uneven[0].stride} numbers apart, and an element has {size}"

@@ -66,6 +66,7 @@ def _refuse_pointers(s: tir.Stmt, args: tuple[tir.Expr, ...]) -> None:
 
 
 def _single(s: tir.Store) -> LoweringError:
+    """Return the error for a store of one number, for which the accelerator has no instruction."""
     return LoweringError(
         tir.text(s),
         "the accelerator has no instruction that stores a single number",

@@ -77,8 +77,8 @@ def _lstm_cell(
     n = h.type.shape[1]
     gates = b.dense(b.concatenate(x, h, axis=1), *weights)
     i, f, g, o = (b.strided_slice(gates, (0, k * n), (1, (k + 1) * n)) for k in range(4))
-    remembered = b.multiply(b.sigmoid(f), c)
-    cell = b.add(remembered, b.multiply(b.sigmoid(i), b.tanh(g)))
+    kept_state = b.multiply(b.sigmoid(f), c)
+    cell = b.add(kept_state, b.multiply(b.sigmoid(i), b.tanh(g)))
     return b.multiply(b.sigmoid(o), b.tanh(cell)), cell
 
 
@@ -105,8 +105,8 @@ def _encoder(net: Layers, x: Node, name: str, heads: int) -> Node:
     query, value = split("query", (1, 0, 2)), split("value", (1, 0, 2))
     scores = b.batch_matmul(query, split("key", (1, 2, 0)))
     shares = b.softmax(b.multiply(scores, size**-0.5))
-    mixed = b.transpose(b.batch_matmul(shares, value), (1, 0, 2))
-    y = net.dense(b.reshape(mixed, (length, hidden)), f"{name}.output", hidden)
+    attended = b.transpose(b.batch_matmul(shares, value), (1, 0, 2))
+    y = net.dense(b.reshape(attended, (length, hidden)), f"{name}.output", hidden)
     x = net.layer_norm(b.add(y, x), f"{name}.norm1")
     y = b.gelu(net.dense(x, f"{name}.intermediate", 4 * hidden))
     y = net.dense(y, f"{name}.final", hidden)

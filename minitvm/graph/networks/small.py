@@ -95,8 +95,8 @@ def squeezenet(*, size: int = 224, classes: int = 1000, seed: int = 0) -> Graph:
             continue
         squeezed, expanded = fire
         x = net.b.relu(net.conv(x, f"fire{k}.squeeze", squeezed, 1, bias=True))
-        one = net.b.relu(net.conv(x, f"fire{k}.expand1x1", expanded, 1, bias=True))
+        expand1 = net.b.relu(net.conv(x, f"fire{k}.expand1x1", expanded, 1, bias=True))
         three = net.conv(x, f"fire{k}.expand3x3", expanded, 3, bias=True, padding=1)
-        x = net.b.concatenate(one, net.b.relu(three), axis=1)
+        x = net.b.concatenate(expand1, net.b.relu(three), axis=1)
     x = net.b.relu(net.conv(x, "classifier.1", classes, 1, bias=True))
     return net.b.graph(net.flat_mean(x))

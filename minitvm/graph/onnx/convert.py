@@ -76,10 +76,10 @@ def _inputs(model: Model, shapes: Mapping[str, Sequence[int]]) -> Iterator[Decla
             yield each
             continue
         sizes = as_tuple(shapes[each.name])
-        declared = each.sizes if each.sizes is not None else ("",) * len(sizes)
-        pairs = zip(declared, sizes, strict=False)
-        if len(declared) != len(sizes) or any(isinstance(a, int) and a != b for a, b in pairs):
-            why = f"shapes gives it {list(sizes)}, but the model {_shown(declared)}"
+        model_sizes = each.sizes if each.sizes is not None else ("",) * len(sizes)
+        pairs = zip(model_sizes, sizes, strict=False)
+        if len(model_sizes) != len(sizes) or any(isinstance(a, int) and a != b for a, b in pairs):
+            why = f"shapes gives it {list(sizes)}, but the model {_shown(model_sizes)}"
             raise GraphError(f"input {each.name!r}", why)
         yield replace(each, sizes=sizes)
 
@@ -100,8 +100,8 @@ def _fixed(declared: Declared) -> tuple[int, ...]:
     sizes: list[int] = []
     for k, n in enumerate(declared.sizes):
         if isinstance(n, str):
-            named = f" ({n!r})" if n else ""
-            why = f"its dimension {k}{named} is dynamic: its shape is {_shown(declared.sizes)}"
+            size_name = f" ({n!r})" if n else ""
+            why = f"its dimension {k}{size_name} is dynamic: its shape is {_shown(declared.sizes)}"
             raise GraphError(what, why, fix)
         if n < 1:
             raise GraphError(what, f"its dimension {k} has {n} elements; no tensor may be empty")

@@ -136,9 +136,9 @@ def prelu(at: Place, x: Value, slope: Value) -> Value:
 
 def softplus(at: Place, x: Value) -> Value:
     """Return log(1 + exp(x)) as max(x, 0) + log(1 + exp(-abs(x))), which cannot overflow."""
-    one = np.asarray(1, dtype_of(x).numpy)
+    constant_one = np.asarray(1, dtype_of(x).numpy)
     tail = at.make("exp", at.make("negative", at.make("abs", x)))
-    return at.make("add", at.make("relu", x), at.make("log", pair(at, "add", tail, one)))
+    return at.make("add", at.make("relu", x), at.make("log", pair(at, "add", tail, constant_one)))
 
 
 def gelu(at: Place, x: Value) -> Value:

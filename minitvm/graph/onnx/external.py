@@ -46,9 +46,9 @@ def external_bytes(
 def _inside(what: str, folder: Path, location: str) -> Path:
     """Return the path of an ordinary file below `folder`."""
     parts = PurePosixPath(location).parts
-    other = PureWindowsPath(location)
+    windows_path = PureWindowsPath(location)
     unsafe = not parts or ".." in parts or "\\" in location or "\0" in location
-    if unsafe or PurePosixPath(location).is_absolute() or other.drive or other.root:
+    if unsafe or PurePosixPath(location).is_absolute() or windows_path.drive or windows_path.root:
         raise GraphError(what, f"its file {location!r} is not a path below the model's folder")
     path = folder
     for part in parts:

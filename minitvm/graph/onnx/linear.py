@@ -37,11 +37,11 @@ def _product(at: Place, a: Value, b: Value) -> Value:
             y = at.make("matmul", rows, b)
         return at.reshape(y, (*batch, m, n))
     try:
-        both = np.broadcast_shapes(tuple(batch), tuple(others))
+        common_batch = np.broadcast_shapes(tuple(batch), tuple(others))
     except ValueError as e:
         raise at.refusal(f"batches {batch} and {others} do not fit each other") from e
-    x, y = _batched(at, a, both, (m, k)), _batched(at, b, both, (k, n))
-    return at.reshape(at.make("batch_matmul", x, y), (*both, m, n))
+    x, y = _batched(at, a, common_batch, (m, k)), _batched(at, b, common_batch, (k, n))
+    return at.reshape(at.make("batch_matmul", x, y), (*common_batch, m, n))
 
 
 def _batched(at: Place, x: Value, both: tuple[int, ...], matrix: tuple[int, int]) -> Value:
@@ -56,12 +56,12 @@ def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:
     """Gemm: alpha * a @ b + beta * c, with a and b transposed if its attributes say so."""
     if len(shape_of(a)) != 2 or len(shape_of(b)) != 2:
         raise at.refusal(f"{list(shape_of(a))} and {list(shape_of(b))} are not matrices")
-    turned = [at.flag(key) for key in ("transA", "transB")]
+    transposes = [at.flag(key) for key in ("transA", "transB")]
     kind = dtype_of(a).numpy
     scale, weight = (np.asarray(at.attrs.get(key, 1.0), kind) for key in ("alpha", "beta"))
-    x = at.make("transpose", a, axes=(1, 0)) if turned[0] else a
-    if isinstance(b, np.ndarray) or turned[1]:
-        w = b if turned[1] else at.make("transpose", b, axes=(1, 0))
+    x = at.make("transpose", a, axes=(1, 0)) if transposes[0] else a
+    if isinstance(b, np.ndarray) or transposes[1]:
+        w = b if transposes[1] else at.make("transpose", b, axes=(1, 0))
         simple = c is not None and scale == 1 == weight and shape_of(c) == shape_of(w)[:1]
         y = at.make("dense", x, w, *([c] if simple and c is not None else []))
         c = None if simple else c

@@ -97,7 +97,7 @@ class Place:
             self.limit([max(1, n) for x in arrays for n in x.shape])  # no result is larger
             return np.asarray(OPERATORS[op].reference(*arrays, **attrs))
         types = [tensor_type(x.shape, x.dtype.name) for x in arrays]
-        leaves = [Node(PARAM, (), each, name="constant") for each in types]
+        leaves = [Node(PARAM, (), leaf_type, name="constant") for leaf_type in types]
         node = call(op, *leaves, **attrs)
         self.limit(node.type.shape, node.type.dtype.bytes)
         value = value_of(node, arrays)
@@ -115,8 +115,10 @@ class Place:
         if not isinstance(value, np.ndarray):
             if value is None:
                 raise self.refusal(f"it has no {what}")
-            named = [repr(n.name) for n in ordered((value,)) if n.op == INPUT]
-            why = f"its {what} must be constant, but depends on the input {' and '.join(named)}"
+            input_names = [repr(n.name) for n in ordered((value,)) if n.op == INPUT]
+            why = (
+                f"its {what} must be constant, but depends on the input {' and '.join(input_names)}"
+            )
             raise self.refusal(why, f"export the model with a constant {what}")
         return value
 

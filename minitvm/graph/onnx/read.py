@@ -92,12 +92,12 @@ def _model(onnx: Any, what: str, model: Any, source: Source) -> Model:
     if graph.sparse_initializer:
         raise GraphError(what, "it has sparse constants, which cannot be read")
     constants: dict[str, Array] = {}
-    for each in graph.initializer:
-        key = _text(each.name)
-        named = f"constant {key!r}"
+    for initializer in graph.initializer:
+        key = _text(initializer.name)
+        constant_name = f"constant {key!r}"
         if not key or key in constants:
-            raise GraphError(named, "constants must have names, and no two the same one")
-        constants[key] = _array(onnx, named, each, source)
+            raise GraphError(constant_name, "constants must have names, and no two the same one")
+        constants[key] = _array(onnx, constant_name, initializer, source)
     return Model(
         _text(graph.name),
         tuple(_declared("input", v) for v in graph.input if v.name not in constants),

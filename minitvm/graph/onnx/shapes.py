@@ -39,10 +39,12 @@ def squeeze(at: Place, x: Value, axes: Value | None = None) -> Value:
     shape = shape_of(x)
     if axes is None:
         return at.reshape(x, tuple(n for n in shape if n != 1))
-    gone = {at.axis(d, len(shape)) for d in at.ints(axes, "axes")}
-    if any(shape[d] != 1 for d in gone):
-        raise at.refusal(f"dimensions {sorted(gone)} of {list(shape)} are not all of size 1")
-    return at.reshape(x, tuple(n for d, n in enumerate(shape) if d not in gone))
+    squeezed_axes = {at.axis(d, len(shape)) for d in at.ints(axes, "axes")}
+    if any(shape[d] != 1 for d in squeezed_axes):
+        raise at.refusal(
+            f"dimensions {sorted(squeezed_axes)} of {list(shape)} are not all of size 1"
+        )
+    return at.reshape(x, tuple(n for d, n in enumerate(shape) if d not in squeezed_axes))
 
 
 def unsqueeze(at: Place, x: Value, axes: Value) -> Value:
@@ -74,7 +76,7 @@ def cut(at: Place, x: Value, cuts: dict[int, tuple[int, int, int]]) -> Value:
     """Slice dimensions by (begin, end, step), where the end may be -1 for negative steps."""
     shape = shape_of(x)
     whole = [cuts.get(d, (0, n, 1)) for d, n in enumerate(shape)]
-    left = [len(range(*each)) for each in whole]
+    left = [len(range(*bounds)) for bounds in whole]
     if 0 in left:
         if isinstance(x, np.ndarray):  # the empty part of a shape
             return np.empty(left, x.dtype)
@@ -180,13 +182,13 @@ def size(at: Place, x: Value) -> Value:
 
 def constant(at: Place) -> Value:
     """Return the value of a Constant, which is in one of several attributes."""
-    kinds = {"value_float": "float32", "value_floats": "float32"}
-    kinds |= {"value_int": "int64", "value_ints": "int64"}
+    attr_dtypes = {"value_float": "float32", "value_floats": "float32"}
+    attr_dtypes |= {"value_int": "int64", "value_ints": "int64"}
     match list(at.attrs.items()):
         case [("value", value)]:
             return value
-        case [(key, value)] if key in kinds:
-            return np.asarray(value, kinds[key])
+        case [(key, value)] if key in attr_dtypes:
+            return np.asarray(value, attr_dtypes[key])
         case _:
             raise at.refusal("it needs exactly one attribute that gives its value, as numbers")
 

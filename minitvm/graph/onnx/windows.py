@@ -87,6 +87,7 @@ def _images(at: Place, x: Value) -> Value:
 
 
 def _rank(at: Place, x: Value, allowed: str, highest: int) -> int:
+    """Return how many dimensions an image has; refuse 0, and more than `highest`."""
     rank = len(shape_of(x)) - 2
     if not 1 <= rank <= highest:
         why = f"its input has shape {list(shape_of(x))}; images have {allowed} dimensions"
@@ -118,8 +119,8 @@ def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
 def _padding(w: Window) -> dict[str, Any]:
     """Return the attribute `padding` of images; no attribute if nothing is padded."""
     if any(w.edges):
-        same = w.before == w.after
-        return {"padding": short(w.before) if same else w.edges}
+        is_symmetric = w.before == w.after
+        return {"padding": short(w.before) if is_symmetric else w.edges}
     return {}
 
 
@@ -188,9 +189,9 @@ def pool(at: Place, x: Value, op: str) -> Value:
     at.only(dilations=(1,) * rank)
     kernel = at.attrs["kernel_shape"]
     window = window_of(at, shape_of(x), kernel)
-    ceil, counted = at.flag("ceil_mode"), at.flag("count_include_pad")
+    ceil, counts_padding = at.flag("ceil_mode"), at.flag("count_include_pad")
     outer = _ceiled(window, shape_of(x)[2:]) if ceil else window
-    if op == "avg_pool2d" and ceil and counted and any(window.edges):
+    if op == "avg_pool2d" and ceil and counts_padding and any(window.edges):
         # means count this padding, but not what a last step reads after it
         after = tuple(map(min, window.after, outer.after))
         x = at.make("pad", x, pad_before=(0, 0, *window.before), pad_after=(0, 0, *after))
@@ -217,8 +218,8 @@ def _ceiled(w: Window, sizes: Sizes) -> Window:
 
 def _pool2d(at: Place, x: Value, window: Window, op: str) -> Value:
     attrs: dict[str, Any] = {"kernel": short(window.kernel), "strides": short(window.strides)}
-    counted = at.flag("count_include_pad") and not at.flag("ceil_mode")
-    if op == "avg_pool2d" and any(window.edges) and not counted:
+    counts_padding = at.flag("count_include_pad") and not at.flag("ceil_mode")
+    if op == "avg_pool2d" and any(window.edges) and not counts_padding:
         attrs["count_include_pad"] = False
     return at.make(op, x, **attrs, **_padding(window))
 

@@ -53,7 +53,7 @@ class Operator:
 def frozen(value: Any) -> Any:
     """Return an attribute as an immutable value: lists to tuples, numpy numbers to Python's."""
     if isinstance(value, list | tuple):
-        return tuple(frozen(each) for each in value)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(frozen(part) for part in value)  # pyright: ignore[reportUnknownVariableType]
     return value.item() if hasattr(value, "item") else value
 
 

@@ -98,11 +98,11 @@ def conv(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], gr
     rank = x.ndim - 2
     parts = [
         np.tensordot(
-            windows(each, w.shape[2:], strides, dilation),
+            windows(group, w.shape[2:], strides, dilation),
             kernel,
             axes=((1, *range(2 + rank, 2 + 2 * rank)), tuple(range(1, 2 + rank))),
         )
-        for each, kernel in zip(np.split(x, groups, 1), np.split(w, groups, 0), strict=True)
+        for group, kernel in zip(np.split(x, groups, 1), np.split(w, groups, 0), strict=True)
     ]
     return np.moveaxis(np.concatenate(parts, -1), -1, 1)
 
@@ -132,10 +132,10 @@ def conv2d_transpose(x: Array, w: Array, strides: Any = 1, padding: Any = 0) -> 
     sy, sx = sizes(strides)
     kh, kw = w.shape[2:]
     _, _, (top, bottom), (left, right) = edges(padding)
-    stretched = np.zeros((n, c, (h - 1) * sy + 1, (wide - 1) * sx + 1), x.dtype)
-    stretched[:, :, ::sy, ::sx] = x
-    flipped = w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
-    whole = conv(np.pad(stretched, edges((kh - 1, kw - 1))), flipped, (1, 1), (1, 1), 1)
+    spread_input = np.zeros((n, c, (h - 1) * sy + 1, (wide - 1) * sx + 1), x.dtype)
+    spread_input[:, :, ::sy, ::sx] = x
+    flipped_weights = w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
+    whole = conv(np.pad(spread_input, edges((kh - 1, kw - 1))), flipped_weights, (1, 1), (1, 1), 1)
     return whole[:, :, top : whole.shape[2] - bottom, left : whole.shape[3] - right]
 
 
@@ -146,9 +146,9 @@ def pooled(
     size = sizes(kernel)
     steps = size if strides is None else sizes(strides)
     x, rim = channels_first(x, layout), edges(padding)
-    inside = np.pad(np.ones_like(x, np.bool_), rim)
+    is_inside = np.pad(np.ones_like(x, np.bool_), rim)
     x = np.pad(x, rim, constant_values=outside)
-    return windows(x, size, steps, (1, 1)), windows(inside, size, steps, (1, 1))
+    return windows(x, size, steps, (1, 1)), windows(is_inside, size, steps, (1, 1))
 
 
 def max_pool2d(
@@ -169,8 +169,8 @@ def avg_pool2d(
     layout: str = "NCHW",
 ) -> Array:
     """Do what topi.avg_pool2d does."""
-    patches, inside = pooled(x, kernel, strides, padding, layout, 0)
-    count = math.prod(sizes(kernel)) if count_include_pad else inside.sum((-2, -1))
+    patches, is_inside = pooled(x, kernel, strides, padding, layout, 0)
+    count = math.prod(sizes(kernel)) if count_include_pad else is_inside.sum((-2, -1))
     return from_channels_first(patches.sum((-2, -1)) / count, layout).astype(x.dtype)
 
 
@@ -206,7 +206,7 @@ def along(vector: Array, rank: int, axis: int) -> Array:
 
 def batch_norm(x: Array, *vectors: Array, axis: int = 1, epsilon: float = 1e-5) -> Array:
     """Do what topi.batch_norm does; `vectors` are gamma, beta, mean and variance."""
-    g, b, m, v = (along(each, x.ndim, axis) for each in vectors)
+    g, b, m, v = (along(vector, x.ndim, axis) for vector in vectors)
     return ((x - m) / np.sqrt(v + epsilon) * g + b).astype(x.dtype)
 
 

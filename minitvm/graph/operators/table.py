@@ -73,10 +73,10 @@ def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference)
     names        operators whose references have these names in `reference` or in numpy
     references   operators with their references
     """
-    named = {n: getattr(reference, n, None) or getattr(np, n) for n in names}
+    functions = {n: getattr(reference, n, None) or getattr(np, n) for n in names}
     return [
         Operator(n, FORMULAS.get(n) or getattr(topi, n), f, fusion, axes)
-        for n, f in (named | references).items()
+        for n, f in (functions | references).items()
     ]
 
 
@@ -121,5 +121,5 @@ def operator(name: str) -> Operator:
 
 def call(op: str, *inputs: Node, name: str = "", **attrs: Any) -> Node:
     """Return a node that applies the operator `op`; GraphError if its arguments do not fit."""
-    settled = {key: frozen(value) for key, value in attrs.items()}
-    return Node(op, inputs, type_of(operator(op), inputs, settled), settled, name)
+    frozen_attrs = {key: frozen(value) for key, value in attrs.items()}
+    return Node(op, inputs, type_of(operator(op), inputs, frozen_attrs), frozen_attrs, name)

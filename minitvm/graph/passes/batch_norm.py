@@ -35,13 +35,13 @@ def fold_batch_norm(graph: Graph) -> Graph:
         scale, shift = _line(node, [params[n.name] for n in vectors])
         broadcast = (scale.size, *([1] * (len(node.type.shape) - axis - 1)))
         name = vectors[0].name
-        alone = len(readers[old.inputs[0]]) == 1 and old.inputs[0] not in graph.outputs
-        if alone and axis == 1 and x.op in CHANNEL and are_known(x.inputs[1:], params):
+        has_one_reader = len(readers[old.inputs[0]]) == 1 and old.inputs[0] not in graph.outputs
+        if has_one_reader and axis == 1 and x.op in CHANNEL and are_known(x.inputs[1:], params):
             weights = params[x.inputs[1].name]
             shape = [1] * weights.ndim
             shape[CHANNEL[x.op]] = -1
-            scaled = add_param(params, x.inputs[1].name, weights * scale.reshape(shape))
-            x = replace(x, inputs=(x.inputs[0], scaled, *x.inputs[2:]))
+            scaled_weights = add_param(params, x.inputs[1].name, weights * scale.reshape(shape))
+            x = replace(x, inputs=(x.inputs[0], scaled_weights, *x.inputs[2:]))
             if x.inputs[2:]:  # the bias of a dense layer
                 bias = add_param(params, x.inputs[2].name, params[x.inputs[2].name] * scale)
                 x = replace(x, inputs=(*x.inputs[:2], bias))
@@ -54,7 +54,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
 def _line(node: Node, vectors: Sequence[Array]) -> tuple[Array, Array]:
     """Return the scale and the shift of a batch normalisation, computed in float64."""
-    gamma, beta, mean, variance = (each.astype(np.float64) for each in vectors)
+    gamma, beta, mean, variance = (vector.astype(np.float64) for vector in vectors)
     scale = gamma / np.sqrt(variance + node.attrs.get("epsilon", 1e-5))
     kind = node.type.dtype.numpy
     return scale.astype(kind), (beta - mean * scale).astype(kind)

@@ -46,8 +46,8 @@ def other_formulas(graph: Graph) -> list[Graph]:
     if "rows" in names:  # of those with the same multiplications, only the default
         default = topi.best_formula(_tensor(conv), methods=("rows", "blocks")).name
         names = [default, *(n for n in names if n not in ("direct", "rows", "blocks"))]
-    now = conv.attrs.get("method") or default
-    others = ("" if name == default else name for name in names if name != now)
+    current = conv.attrs.get("method") or default
+    others = ("" if name == default else name for name in names if name != current)
     return [_with_formula(graph, conv, method) for method in others]
 
 

@@ -35,15 +35,15 @@ def fuse(graph: Graph, level: int = 1, depth: int = DEPTH) -> Graph:
     dominators = post_dominators(graph) if level else {}
     for phase in range(PHASES if level else 0):
         for node in nodes:
-            by = dominators[node]
-            if by.node is None or not _allowed(node, by, groups, phase):
+            dominator = dominators[node]
+            if dominator.node is None or not _allowed(node, dominator, groups, phase):
                 continue
-            path = _path(node, by.node, readers)
-            merged = {groups[n].whole for n in (node, *path, by.node)}
+            path = _path(node, dominator.node, readers)
+            merged = {groups[n].whole for n in (node, *path, dominator.node)}
             fits = sum(group.size for group in merged) <= depth
-            if fits and _may_merge(node, path, by.node, groups, phase):
-                for each in (node, *path):
-                    groups[each].merge_into(groups[by.node])
+            if fits and _may_merge(node, path, dominator.node, groups, phase):
+                for member in (node, *path):
+                    groups[member].merge_into(groups[dominator.node])
     members: dict[Node, list[Node]] = {}
     for node in nodes:
         members.setdefault(groups[node].whole.sink, []).append(node)
@@ -223,5 +223,5 @@ def _kernel(members: list[Node], new: Mapping[Node, Node]) -> Node:
     if len(name) > NAME:
         name = f"{name[:NAME]}_{len(members)}"
     body = Graph(name, tuple(outside.values()), (inner[members[-1]],))
-    named = (node.name for node in members if node.name)
-    return kernel(body, tuple(new.get(n, n) for n in outside), next(named, ""))
+    names = (node.name for node in members if node.name)
+    return kernel(body, tuple(new.get(n, n) for n in outside), next(names, ""))

@@ -47,15 +47,15 @@ def assign_layouts(graph: Graph, target: Target) -> Graph:
     Inputs and outputs of the network stay as they are.
     """
     last = _cheapest(graph, target)
-    other: dict[Node, Node] = {}  # a new node -> the same images in the other layout
+    image_of: dict[Node, Node] = {}  # a new node -> the same images in the other layout
 
     def change(node: Node, old: Node) -> Node:
         inputs = list(node.inputs)
         for k, before in enumerate(old.inputs):
             if _is_image(old, k) and (before in last) != (old in last):
                 x, axes = inputs[k], NCHW if before in last else NHWC
-                inputs[k] = other[x] if x in other else call("transpose", x, axes=axes)
-                other[x] = inputs[k]
+                inputs[k] = image_of[x] if x in image_of else call("transpose", x, axes=axes)
+                image_of[x] = inputs[k]
         if old in last:
             return _moved(node, inputs)
         return node if inputs == list(node.inputs) else replace(node, inputs=tuple(inputs))
@@ -91,15 +91,15 @@ def _cheapest(graph: Graph, target: Target) -> set[Node]:
         ]
         if node.op == PARAM or not images:
             continue
-        moved = 2 * node.type.bytes / BYTES_PER_CYCLE
-        edge(me, free, moved)  # cut if the node is first in NCHW and a reader in NHWC,
-        edge(free + 1, me, moved)  # or the other way round
+        move_cycles = 2 * node.type.bytes / BYTES_PER_CYCLE
+        edge(me, free, move_cycles)  # cut if the node is first in NCHW and a reader in NHWC,
+        edge(free + 1, me, move_cycles)  # or the other way round
         for reader in images:
             edge(free, number[reader], NEVER * SCALE)
             edge(number[reader], free + 1, NEVER * SCALE)
         free += 2
-    side = _sink_side(edges, free)
-    return {node for node in nodes if number[node] in side and _can_move(node)}
+    nhwc_side = _sink_side(edges, free)
+    return {node for node in nodes if number[node] in nhwc_side and _can_move(node)}
 
 
 def _sink_side(edges: Mapping[tuple[int, int], int], size: int) -> set[int]:
@@ -136,8 +136,8 @@ def _can_move(node: Node) -> bool:
     if axes == "images":
         return attrs["layout"] == "NCHW"
     if axes == "axis" and len(node.type.shape) < 4:
-        gone = {d % 4 for d in _tuple(attrs["axis"])}
-        axes_left = [NCHW[d] for d in range(4) if d not in gone]
+        reduced_axes = {d % 4 for d in _tuple(attrs["axis"])}
+        axes_left = [NCHW[d] for d in range(4) if d not in reduced_axes]
         return axes_left == sorted(axes_left)  # otherwise the result would be permuted
     return axes in ("any", "axis") and len(node.type.shape) == 4
 

@@ -28,19 +28,19 @@ def merge_parallel(graph: Graph) -> Graph:
     for first in _groups(graph, params):
         chains = _extended([[node] for node in first], graph, readers, params)
         branch |= {chain[-1]: (chains, k) for k, chain in enumerate(chains)}
-    joined: dict[Node, Node] = {}
+    replacement: dict[Node, Node] = {}
 
     def change(node: Node, old: Node) -> Node:
         if old not in branch:
             return node
         chains, k = branch[old]
         first = chains[0][0]
-        if first not in joined:
+        if first not in replacement:
             x = node
             for _ in chains[0]:
                 x = x.inputs[0]
-            joined[first] = _joined(chains, x, params)
-        return _slice(joined[first], chains, k)
+            replacement[first] = _joined(chains, x, params)
+        return _slice(replacement[first], chains, k)
 
     return pruned(rewritten(graph, change).with_params(params))
 
@@ -96,8 +96,12 @@ def _joined(chains: Sequence[Chain], x: Node, params: dict[str, Array]) -> Node:
     """Return the node that computes all chains of the input `x`."""
     for nodes in zip(*chains, strict=True):
         others = [
-            add_param(params, same[0].name, np.concatenate([params[n.name] for n in same]))
-            for same in zip(*(node.inputs[1:] for node in nodes), strict=True)
+            add_param(
+                params,
+                operands[0].name,
+                np.concatenate([params[n.name] for n in operands]),
+            )
+            for operands in zip(*(node.inputs[1:] for node in nodes), strict=True)
         ]
         x = call(nodes[0].op, x, *others, name=nodes[0].name, **nodes[0].attrs)
     return x

@@ -49,6 +49,7 @@ def _simpler(node: Node, _: Node) -> Node:
 
 
 def _transposed(node: Node, x: Node) -> Node:
+    """Return `node`, a transpose of `x`, or a simpler node with the same result."""
     axes = permutation(node)
     if axes == tuple(range(len(axes))):
         return x

@@ -25,12 +25,12 @@ def split_concatenate(graph: Graph) -> Graph:
     A convolution is split if its partial results are smaller than the concatenated tensor.
     """
     readers, outputs = graph.readers(), set(graph.outputs)
-    joined = set[Node]()  # new concatenates with one reader
+    new_concatenates = set[Node]()  # new concatenates with one reader
 
     def change(node: Node, old: Node) -> Node:
-        new = _split(node, joined)
+        new = _split(node, new_concatenates)
         if new.op == "concatenate" and len(readers[old]) == 1 and old not in outputs:
-            joined.add(new)
+            new_concatenates.add(new)
         return new
 
     return rewritten(graph, change)
@@ -63,8 +63,8 @@ def _sum_of_convolutions(node: Node, whole: Node, layout: str) -> Node:
     for part, end in zip(whole.inputs, ends, strict=True):
         first = end - part.type.shape[at]
         begin = tuple(first if d == ins else 0 for d in range(len(shape)))
-        until = tuple(end if d == ins else n for d, n in enumerate(shape))
-        weights = call("strided_slice", kernel, begin=begin, end=until)
+        stops = tuple(end if d == ins else n for d, n in enumerate(shape))
+        weights = call("strided_slice", kernel, begin=begin, end=stops)
         product = call("conv2d", part, weights, name=node.name, **node.attrs)
         total = product if total is None else call("add", product, total, name=node.name)
     assert total is not None  # a concatenate has parts

@@ -26,11 +26,15 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
             extents[r.fused] = tir.mul(extents[r.outer], extents[r.inner])
             continue
         n, size = extents[r.parent], r.size
-        sized = r.outer if r.factor is None else r.inner
-        if isinstance(n, int) and isinstance(size, int) and not any(sized is a for a in threads):
+        sized_axis = r.outer if r.factor is None else r.inner
+        if (
+            isinstance(n, int)
+            and isinstance(size, int)
+            and not any(sized_axis is a for a in threads)
+        ):
             size = max(1, min(size, n))  # a loop shorter than the factor: one part
         extents[r.outer] = extents[r.inner] = tir.ceildiv(n, size)
-        extents[sized] = size
+        extents[sized_axis] = size
 
 
 def _thread_axes(stage: schedule.Stage) -> list[tensor.Axis]:

@@ -67,8 +67,8 @@ class _Inference:
     def compute(self, stage: schedule.Stage, op: tensor.ComputeOp) -> Domain:
         """Return the domain of a stage that computes formulas."""
         shared = shared_loops(self.state, stage, {s: d.loops for s, d in self.domains.items()})
-        around = self.around(stage)
-        fixed = set(around) - set(shared)
+        outer_vars = self.around(stage)
+        fixed = set(outer_vars) - set(shared)
         start: Values = {a: a.start for a in op.reduce_axis}
         extents: Values = {a: a.extent for a in op.reduce_axis}
         required = self.required(stage, op, shared, fixed)
@@ -81,7 +81,7 @@ class _Inference:
             scan = self.state.stage(name).op
             assert isinstance(scan, tensor.ScanOp)
             start[time], extents[time] = self.domains[name].values[scan.scan_axis], 1
-        stored, moved, no_reuse = self.stored(stage, op, start, extents, fixed)
+        stored, window_axis, no_reuse = self.stored(stage, op, start, extents, fixed)
         extend_extents(stage, extents)
         loops = _loops(stage.leaves, extents)
         check_scope(self.state, stage, loops)
@@ -92,10 +92,12 @@ class _Inference:
         for a in (*op.axis, *op.reduce_axis):
             values[a] = tir.add(start[a], values[a])
         guards = guards_of(stage, op, start, extents, values)
-        if moved is not None:  # the whole window is in the tensor, so its axis needs no guard
-            moving = (loops[moved],)
-            guards = tuple(g for g in guards if g.cause is None or tir.free_of(g.condition, moving))
-        return Domain(start, extents, values, loops, around, guards, required, stored, no_reuse)
+        if window_axis is not None:  # the whole window is in the tensor, so its axis needs no guard
+            window_vars = (loops[window_axis],)
+            guards = tuple(
+                g for g in guards if g.cause is None or tir.free_of(g.condition, window_vars)
+            )
+        return Domain(start, extents, values, loops, outer_vars, guards, required, stored, no_reuse)
 
     def around(
         self, stage: schedule.Stage, until: schedule.At | None = None
@@ -124,15 +126,15 @@ class _Inference:
         if stage.is_output:  # computed as a whole, even if other stages read it
             return RequiredRegion(shared=shared)
         reads = tuple(reads_of(self.state, op, fixed, self.domains))
-        touched: list[Interval | None] = [None] * len(op.shape)
+        spans: list[Interval | None] = [None] * len(op.shape)
         for read in reads:
             for d, (lo, hi) in enumerate(read.spans):
-                old = touched[d]
+                old = spans[d]
                 if old is not None:
                     lo, hi = tir.minimum(old[0], lo), tir.maximum(old[1], hi)  # noqa: PLW2901
-                touched[d] = lo, hi
+                spans[d] = lo, hi
         whole_readers = tuple(s.name for s in self.state.stages if needs_whole(s, op))
-        return RequiredRegion(reads, whole_readers, tuple(touched), shared)
+        return RequiredRegion(reads, whole_readers, tuple(spans), shared)
 
     def region(
         self, op: tensor.ComputeOp, required: RequiredRegion, fixed: set[tir.Var]
@@ -141,9 +143,9 @@ class _Inference:
         whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
         if not required.touched or required.whole_readers:
             return whole
-        varying = self.varying(fixed)
+        varying_vars = self.varying(fixed)
         ends = zip(required.touched, whole, strict=True)
-        return [_computable(t, w, fixed, varying) for t, w in ends]
+        return [_computable(t, w, fixed, varying_vars) for t, w in ends]
 
     def stored(
         self,
@@ -162,13 +164,13 @@ class _Inference:
             return {}, None, ""
         outer = self.around(stage, stage.store)
         outside = fixed & set(outer)
-        varying = self.varying(outside)
+        varying_vars = self.varying(outside)
         windows = {a: (start[a], extents[a]) for a in op.axis}
         stored: dict[tensor.Axis, StoredDimension] = {}
         for a, n in zip(op.axis, op.shape, strict=True):
             ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
             swept = sweep(ends[0], outside)[0], sweep(ends[1], outside)[1]
-            lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, varying)
+            lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, varying_vars)
             hull = lo, tir.add(tir.sub(hi, lo), 1)
             stored[a] = storage_for(windows[a], hull, may_fold(self.state))
         inner = self.around(stage)[len(outer) :]  # the loops between storing and computing
@@ -179,10 +181,10 @@ class _Inference:
         start[a], extents[a] = new[1:]
         lo, n = windows[a]
         last = tir.add(lo, tir.sub(n, 1))
-        inside = (
+        is_inside = (
             tir.compare("<=", 0, lo) is tir.TRUE and tir.compare("<", last, a.extent) is tir.TRUE
         )
-        return stored, a if inside else None, ""
+        return stored, a if is_inside else None, ""
 
 
 def _loops(axes: tuple[tensor.Axis, ...], extents: Values) -> dict[tensor.Axis, tir.Var]:
@@ -259,12 +261,12 @@ def init_domain(
             parts = [r.parent if a is r.outer else a for a in parts if a is not r.inner]
         elif isinstance(r, schedule.FuseRelation) and r.fused.kind == "reduce":
             parts = [b for a in parts for b in ((r.outer, r.inner) if a is r.fused else (a,))]
-    data, gone = tuple(a for a in parts if a.kind == "data"), set(inner)
-    outer = {a: v for a, v in domain.loops.items() if a not in gone}
+    data, inner_axes = tuple(a for a in parts if a.kind == "data"), set(inner)
+    outer = {a: v for a, v in domain.loops.items() if a not in inner_axes}
     loops = {**outer, **_loops(data, domain.extents)}
-    stays = tuple(a for a in stage.leaves if a not in gone)
+    outer_leaves = tuple(a for a in stage.leaves if a not in inner_axes)
     relations = tuple(r for r in stage.relations if made_axis(r).kind == "data")
-    begin = stage.change(leaves=(*stays, *data), relations=relations)
+    begin = stage.change(leaves=(*outer_leaves, *data), relations=relations)
     values = axis_values(begin, domain.extents, loops)
     for a in op.axis:
         values[a] = tir.add(domain.start[a], values[a])

@@ -83,8 +83,8 @@ def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
     results: dict[tensor.Tensor, tensor.Tensor] = {}
     for stage in state.stages:
         if isinstance(stage.op, tensor.ScanOp):
-            for i, both in enumerate(zip(stage.op.updates, stage.op.states, strict=True)):
-                results |= dict.fromkeys(both, tensor.tensor_of(stage.op, i))
+            for i, pair in enumerate(zip(stage.op.updates, stage.op.states, strict=True)):
+                results |= dict.fromkeys(pair, tensor.tensor_of(stage.op, i))
     return results
 
 

@@ -24,8 +24,8 @@ def guards_of(
     """
     candidates = _candidates(stage, op, start, extents, values)
     uncertain = [g for g in candidates if g.condition is not tir.TRUE]
-    requested = (Guard(c, None) for c in schedule.store_conditions(stage, values))
-    return (*_needed(uncertain), *requested)
+    requested_guards = (Guard(c, None) for c in schedule.store_conditions(stage, values))
+    return (*_needed(uncertain), *requested_guards)
 
 
 def _candidates(
@@ -77,19 +77,19 @@ def _needed(guards: list[Guard]) -> Iterator[Guard]:
 
     If a split and an axis cause equal guards, the later guard stays, with the split as its cause.
     """
-    accepted: list[tir.Expr] = []
+    accepted_conds: list[tir.Expr] = []
     for n, g in enumerate(guards):
-        others = [*accepted, *(later.condition for later in guards[n + 1 :])]
+        others = [*accepted_conds, *(later.condition for later in guards[n + 1 :])]
         if isinstance(g.condition, tir.Compare) and any(_implies(o, g.condition) for o in others):
             continue
-        accepted.append(g.condition)
-        same = (
+        accepted_conds.append(g.condition)
+        equal_guards = (
             split
             for split in guards[:n]
             if isinstance(split.cause, schedule.SplitRelation)
             if _implies(g.condition, split.condition) and _implies(split.condition, g.condition)
         )
-        yield Guard(g.condition, next(same, g).cause)
+        yield Guard(g.condition, next(equal_guards, g).cause)
 
 
 def _implies(a: tir.Expr, b: tir.Expr) -> bool:

@@ -22,6 +22,7 @@ def sweep(e: tir.Index, fixed: Iterable[tir.Var]) -> Interval:
 
 
 def _sweep(e: tir.Index, fixed: set[int]) -> Interval:
+    """Return sweep(e, fixed); `fixed` has the ids of the variables."""
     terms, const = tir.split_terms(e)
     if any(isinstance(a, tir.Product) for a, _ in terms):
         bounds = _remainder(e, fixed)
@@ -60,6 +61,7 @@ def _remainder(e: tir.Index, fixed: set[int]) -> Interval | None:
 
 
 def _sweep_atom(a: tir.Expr, fixed: set[int]) -> Interval:
+    """Return a lower and an upper bound of an atom, as _sweep does for an index."""
     match a:
         case tir.Var(low=lo, high=hi, top=top):
             if id(a) in fixed or isinstance(lo, float):  # -inf: a size that is not known

@@ -65,6 +65,6 @@ def _rows(
     """For each update of the scan that `op` computes, yield the scan's read of its current row."""
     for t in scan.updates:
         if t.op is op:
-            now = sweep(domains[reader.name].values[scan.scan_axis], fixed)
+            time_range = sweep(domains[reader.name].values[scan.scan_axis], fixed)
             row = tir.Load(t, (scan.scan_axis, *op.axis[1:]), t.dtype)
-            yield Read(reader.name, row, (now, *((0, tir.sub(n, 1)) for n in op.shape[1:])))
+            yield Read(reader.name, row, (time_range, *((0, tir.sub(n, 1)) for n in op.shape[1:])))

@@ -31,25 +31,27 @@ def _time_axes_of_one(state: schedule.State, scan: tensor.ScanOp) -> dict[str, t
         if not isinstance(s.op, tensor.ComputeOp):
             continue
         time = s.op.axis[0] if s.op in updates else None
-        copied = False
+        has_copy = False
         for e in tensor.loads(s.op):
             if isinstance(e.buffer, tensor.Tensor) and e.buffer in rows:
                 time = _axis(s.op, e.indices[rows[e.buffer]], scan.states[0].shape[0])
-                copied |= e.buffer in copies and _is_now(time, e.indices[rows[e.buffer]])
+                has_copy |= e.buffer in copies and _is_now(time, e.indices[rows[e.buffer]])
         if time is None:
             continue
         results = [s.op.output(i) for i in range(len(s.op.body))]
         rows |= dict.fromkeys(results, next(d for d, a in enumerate(s.op.axis) if a is time))
-        copies |= set(results) if copied else set()
-        if not copied:
+        copies |= set(results) if has_copy else set()
+        if not has_copy:
             axes[s.name] = time
     return axes
 
 
 def _axis(op: tensor.ComputeOp, i: tir.Index, steps: tir.Index) -> tensor.Axis:
     """Return the data axis in a row index that spans all time steps; raise if there are several."""
-    inside = tir.variables(i)
-    axes = [a for a in op.axis if any(a is v for v in inside) and tir.prove_equal(a.extent, steps)]
+    index_vars = tir.variables(i)
+    axes = [
+        a for a in op.axis if any(a is v for v in index_vars) and tir.prove_equal(a.extent, steps)
+    ]
     if len(axes) != 1:
         raise LoweringError(
             f"the row {tir.text(i)} in {op.name}",

@@ -63,7 +63,7 @@ def check_scope(
     that the loops inside read. loops: the stage's loops with more than one iteration; only these
     distribute its work.
     """
-    scope, around = memory_scope(state, stage), list(enclosing_loops(state, stage.name))
+    scope, outer_loops = memory_scope(state, stage), list(enclosing_loops(state, stage.name))
     if schedule.scope_rank(scope) == 0:  # visible to all threads
         return
     for a in stage.leaves:
@@ -74,7 +74,7 @@ def check_scope(
                 f"{stage.name} is in {scope!r} memory, and each {tag} has memory of its own",
                 "set_scope('shared' or 'global'), or do not bind it",
             )
-    if any(schedule.is_hardware(host.note(a).thread) for host, a in around):
+    if any(schedule.is_hardware(host.note(a).thread) for host, a in outer_loops):
         return
     for name in schedule.readers(state)[stage.name]:
         reader = state.stage(name)

@@ -67,13 +67,13 @@ def slide(
     part begins at i + 2*min(i, 1) and has 3 - 2*min(i, 1) elements. If nothing can be kept, return
     the reason as a string.
     """
-    moving = [a for a, (lo, _) in windows.items() if not tir.free_of(lo, (loop,))]
+    moving_axes = [a for a, (lo, _) in windows.items() if not tir.free_of(lo, (loop,))]
     if any(n.intrin is not None for n in stage.notes.values()):
         return "a tensor intrinsic computes equally many elements in each iteration of"
-    if len(moving) != 1:
-        names = " and ".join(a.name for a in moving)
-        return f"{names} move together with" if moving else "its part is the same in all of"
-    (a,) = moving
+    if len(moving_axes) != 1:
+        names = " and ".join(a.name for a in moving_axes)
+        return f"{names} move together with" if moving_axes else "its part is the same in all of"
+    (a,) = moving_axes
     start, size = windows[a]
     terms, const = tir.split_terms(start)
     step = sum(c for t, c in terms if t is loop)
