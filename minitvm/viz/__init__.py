@@ -20,6 +20,7 @@
     viz.TaskAllocation(scheduler)     which task of several gets the rounds, and what that gains
     viz.GraphStepper(net)             a network before and after each pass, and what it saves
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
+    viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -59,6 +60,9 @@ without the kernel), links (keys that light up together), panels of code, and th
 selected and dragged. A TVMError raised in `on` is shown as a message. Any thread may call
 `refresh()` to redraw after a change made outside `on`; a test calls `event(name, value)` to
 simulate a click. `picture()` is the scene for SVG, PNG and saved notebooks, without controls.
+
+is_live() says whether widgets are live here. show_live_or_stored(model_id, stored, about) shows a
+live view and what a saved notebook shows instead; live_only and stored_only choose among outputs.
 """
 # pyright: reportUnusedImport=false
 
@@ -126,10 +130,12 @@ from .scene import (
     text_width,
     wrapped,
 )
+from .score_bars import ScoreBars
 from .shares_scene import shares_scene
 from .sketch_tree import SketchTree
 from .space_map import SpaceMap
 from .stall_waterfall import StallWaterfall
+from .stored import is_live, live_only, live_view, show_live_or_stored, stored_only
 from .svg import svg
 from .task_allocation import TaskAllocation
 from .timing_lab import TimingLab

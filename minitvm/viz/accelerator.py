@@ -87,8 +87,8 @@ class AcceleratorView(Figure):
         strips = [line for memory in MEMORIES for line in self._strip(memory, owner, step)]
         written = np.unique(np.concatenate([*owner.values()])).tolist()
         letters = {written_by(self._run, s)[1] for s in written if s >= 0}
-        named = sorted((letter, name) for name, (_, letter) in LOOKS.items() if letter in letters)
-        keys = "  ".join(f"{letter} {name}" for letter, name in named)
+        pairs = sorted((letter, name) for name, (_, letter) in LOOKS.items() if letter in letters)
+        keys = "  ".join(f"{letter} {name}" for letter, name in pairs)
         return "\n".join([*caption, "", *strips, "", f"written by: {keys}"])
 
     def _strip(self, memory: accel.Memory, owner: dict[accel.Memory, Ints], step: int) -> list[str]:

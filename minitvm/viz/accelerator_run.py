@@ -64,20 +64,24 @@ class Occupancy:
     def text(self, step: int) -> str:
         """Name what a step wrote: "A[0:16]" for a load or store, "gemm 7" for a computation."""
         n = self.order[step]
-        moved = piece(self.program, self.config, n)
+        piece_moved = piece(self.program, self.config, n)
         name = accel.mnemonic(self.program.instructions[n])
-        return f"{moved.area}[{span(moved.elements)}]" if moved.area else f"{name} {n}"
+        return (
+            f"{piece_moved.area}[{span(piece_moved.elements)}]"
+            if piece_moved.area
+            else f"{name} {n}"
+        )
 
     def caption(self, step: int) -> str:
         """Describe a step: its instruction, what it reads and what it writes."""
         n = self.order[step]
-        instruction, moved = self.program.instructions[n], piece(self.program, self.config, n)
+        instruction, piece_moved = self.program.instructions[n], piece(self.program, self.config, n)
         reads, writes = (
             [f"{m.name}[{span(used[m])}]" for m in MEMORIES if m in used] for used in self.uses[n]
         )
-        if moved.area:
+        if piece_moved.area:
             to = writes if isinstance(instruction, accel.Store) else reads
-            to.append(f"{moved.area}[{span(moved.elements)}]")
+            to.append(f"{piece_moved.area}[{span(piece_moved.elements)}]")
         name = accel.mnemonic(instruction)
         lines = [f"step {step + 1} of {len(self.order)}: instruction {n} ({name})"]
         lines += [f"reads   {', '.join(reads)}"] if reads else []

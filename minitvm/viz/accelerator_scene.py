@@ -72,8 +72,8 @@ Point = tuple[float, float]
 
 def title(o: Occupancy) -> str:
     """Return the name of the accelerator, and how many instructions run."""
-    count, ran = len(o.program.instructions), len(o.order)
-    end = f", deadlock after {ran}" if ran < count else ""
+    count, run_count = len(o.program.instructions), len(o.order)
+    end = f", deadlock after {run_count}" if run_count < count else ""
     return f"{o.config.name}: {count} instructions{end}"
 
 
@@ -123,9 +123,9 @@ def _memories(o: Occupancy) -> Iterator[Shape]:
     """Draw the name, size and outline of each on-chip memory, without its contents."""
     for memory, strip in memory_strips(o).items():
         shape = "×".join(map(str, o.config.element_shape(memory)))
-        each = f"{shape} {o.config.dtype(memory)}".strip()
+        element_text = f"{shape} {o.config.dtype(memory)}".strip()
         drawn = f"0..{strip.count - 1} of" if memory in o.used else "unused:"
-        note = f"{drawn} {o.config.depth(memory)} elements of {each}"
+        note = f"{drawn} {o.config.depth(memory)} elements of {element_text}"
         if memory is accel.Memory.OUT:
             note += ": ACC, narrowed"
         yield Text(CHIP, strip.y - 13, memory.name, bold=True)
@@ -135,15 +135,15 @@ def _memories(o: Occupancy) -> Iterator[Shape]:
 
 def _wires(o: Occupancy) -> Iterator[Shape]:
     """Draw an arrow for each path that data take between DRAM, memories and units."""
-    inside, outside, units = memory_strips(o), area_strips(o), _unit_boxes()
+    strips, areas, units = memory_strips(o), area_strips(o), _unit_boxes()
     for key in dict.fromkeys(key for n in o.order for key in wires(o, n)):
         kind, name, memory = key.split(":")
-        strip = inside[accel.Memory[memory]]
+        strip = strips[accel.Memory[memory]]
         middle = strip.y + STRIP / 2
         if kind in ("load", "store"):
-            if name not in outside:
+            if name not in areas:
                 continue
-            ends = (DRAM + DRAM_WIDE, outside[name].y + STRIP / 2), (CHIP, middle)
+            ends = (DRAM + DRAM_WIDE, areas[name].y + STRIP / 2), (CHIP, middle)
         else:
             box = units[name]
             dy = 6 if kind == "write" else -6
@@ -219,16 +219,16 @@ def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
 
 def _used(o: Occupancy, start: int) -> Iterator[Shape]:
     """Draw marks for each step: above the elements it writes, below the elements it reads."""
-    inside, outside = memory_strips(o), area_strips(o)
+    strips, areas = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
         n = o.order[step]
-        use, moved = o.uses[n], piece(o.program, o.config, n)
+        use, piece_moved = o.uses[n], piece(o.program, o.config, n)
         for verb, used in (("read", use.reads), ("write", use.writes)):
             for memory, elements in used.items():
-                yield _marks(inside[memory], elements, verb, step)
-        if moved.area in outside:
+                yield _marks(strips[memory], elements, verb, step)
+        if piece_moved.area in areas:
             verb = "read" if use.writes else "write"
-            yield _marks(outside[moved.area], moved.elements, verb, step)
+            yield _marks(areas[piece_moved.area], piece_moved.elements, verb, step)
 
 
 def _marks(strip: Strip, elements: Ints, verb: str, step: int) -> Group:

@@ -33,19 +33,19 @@ def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
     Raises ArgumentError for addresses that do not exist.
     """
     known: dict[tuple[int, str, bool], Use] = {}  # equal loops share their indices
-    each = list[Use]()
+    use_list = list[Use]()
     for instruction, indices in zip(
         program.instructions, accel.resolve(program, config), strict=True
     ):
         if indices is None:
-            each.append(_use(instruction, None))
+            use_list.append(_use(instruction, None))
             continue
         two = isinstance(instruction, accel.Alu) and instruction.imm is None
         key = id(indices), accel.mnemonic(instruction), two
         if key not in known:
             known[key] = _use(instruction, indices)
-        each.append(known[key])
-    return tuple(each)
+        use_list.append(known[key])
+    return tuple(use_list)
 
 
 def _use(instruction: accel.Instruction, indices: accel.Indices | None) -> Use:
@@ -63,8 +63,8 @@ def _use(instruction: accel.Instruction, indices: accel.Indices | None) -> Use:
             used = (indices.dst, indices.src, indices.wgt)
             dst, src, wgt = (np.unique(i).astype(np.int64) for i in used)
             if isinstance(instruction, accel.Alu):
-                alone = instruction.imm is not None
-                reads[accel.Memory.ACC] = dst if alone else np.union1d(dst, src)
+                has_immediate = instruction.imm is not None
+                reads[accel.Memory.ACC] = dst if has_immediate else np.union1d(dst, src)
             elif not instruction.reset:
                 reads |= {accel.Memory.INP: src, accel.Memory.WGT: wgt, accel.Memory.ACC: dst}
             reads[accel.Memory.UOP] = np.arange(loops.begin, loops.end)

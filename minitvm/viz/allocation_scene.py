@@ -66,22 +66,22 @@ class Progress:
         """The range of trials of each round; the first begins after `earlier` trials."""
         slots, start = list[Slot](), self.earlier
         latencies = dict[int, float]()
-        for each in self.rounds:
-            end = sum(each.trials)
-            slots.append(Slot(each, start, end, latencies.get(each.task, math.inf)))
-            latencies[each.task], start = each.latencies[each.task], end
+        for round_ in self.rounds:
+            end = sum(round_.trials)
+            slots.append(Slot(round_, start, end, latencies.get(round_.task, math.inf)))
+            latencies[round_.task], start = round_.latencies[round_.task], end
         return slots
 
     def gains(self) -> list[float]:
         """Return the gain expected from another round of each task, as a share of the largest."""
-        now = self.rounds[-1].gradients if self.rounds else ()
-        most = -min(now, default=0.0)
-        return [max(0.0, -g / most) for g in now] if most > 0 else [0.0] * len(self.lanes)
+        gradients = self.rounds[-1].gradients if self.rounds else ()
+        most = -min(gradients, default=0.0)
+        return [max(0.0, -g / most) for g in gradients] if most > 0 else [0.0] * len(self.lanes)
 
     def slowest(self) -> list[int]:
         """Return, in increasing order, the numbers of the MAX_LANES tasks that take most time."""
-        now = self.rounds[-1].latencies if self.rounds else (0.0,) * len(self.lanes)
-        times = [lane.calls * each for lane, each in zip(self.lanes, now, strict=True)]
+        latencies = self.rounds[-1].latencies if self.rounds else (0.0,) * len(self.lanes)
+        times = [lane.calls * latency for lane, latency in zip(self.lanes, latencies, strict=True)]
         return sorted(sorted(range(len(times)), key=lambda n: -times[n])[:MAX_LANES])
 
     # --- as a picture ---
@@ -128,24 +128,24 @@ class Progress:
 
     def _columns(self) -> Iterator[Box]:
         """Yield the names, the rounds and the numbers of the tasks."""
-        order, now = self.slowest(), self.rounds[-1] if self.rounds else None
+        order, last_round = self.slowest(), self.rounds[-1] if self.rounds else None
         names = (clipped(self.lanes[n].name, NAME - 70, SIZE) for n in order)
         words = [f"{name} x {self.lanes[n].calls:g}" for name, n in zip(names, order, strict=True)]
         tips = [self.lanes[n].name for n in order]
         yield _texts("task, calls", words, NAME, tips=tips)
         marks = [mark for at, n in enumerate(order) for mark in self._lane(n, at)]
         yield _plot("rounds", self._trials(), len(order), marks, ROUNDS)
-        if now is None:
+        if last_round is None:
             return
-        yield _texts("trials", [f"{now.trials[n]}" for n in order], NUMBER, "end")
-        latencies = [now.latencies[n] for n in order]
+        yield _texts("trials", [f"{last_round.trials[n]}" for n in order], NUMBER, "end")
+        latencies = [last_round.latencies[n] for n in order]
         words = [seconds_text(t) if math.isfinite(t) else "" for t in latencies]
         yield _texts("latency", words, NUMBER, "end")
         bars = list[Mark]()
-        for at, n in enumerate(order) if now.gradients else ():
-            share, change = self.gains()[n], f"{now.gradients[n]:.3g}"
+        for at, n in enumerate(order) if last_round.gradients else ():
+            share, change = self.gains()[n], f"{last_round.gradients[n]:.3g}"
             expected = f"a round was expected to change the objective by {change}"
-            tip = f"before round {now.number}, {expected}"
+            tip = f"before round {last_round.number}, {expected}"
             kind = "serial" if share > LAST else "grey"
             bars.append(Bar(0, at, share, at + 1, kind, f"gradient:{n}", tip, inset=2 * INSET))
         yield indented(_plot("gradient", Axis(hidden=True), len(order), bars, GRADIENT), 10)
@@ -180,7 +180,7 @@ class Progress:
         lines.append(f"{'task':30} {columns}")
         order = self.slowest()[: most - 3]
         for n in order:
-            count = sum(each.task == n for each in self.rounds)
+            count = sum(round_.task == n for round_ in self.rounds)
             bar = "#" * round(10 * shares[n])
             lines.append(
                 f"{self.lanes[n].name[:30]:30} {self.lanes[n].calls:5g} {last.trials[n]:6} "
@@ -199,12 +199,12 @@ def why(each: auto_scheduler.TaskRound) -> str:
 
 def _tip(slot: Slot) -> str:
     """Describe what a round did, and why its task was chosen."""
-    each = slot.round
-    changed = seconds_text(each.latencies[each.task], 4)
+    round_ = slot.round
+    changed = seconds_text(round_.latencies[round_.task], 4)
     if math.isfinite(slot.before):
         changed = f"{seconds_text(slot.before, 4)} -> {changed}"
-    reason = REASONS[why(each)]
-    return f"round {each.number}, {slot.end - slot.start} trials: {changed}; {reason}"
+    reason = REASONS[why(round_)]
+    return f"round {round_.number}, {slot.end - slot.start} trials: {changed}; {reason}"
 
 
 def _texts(
@@ -216,8 +216,8 @@ def _texts(
 ) -> Box:
     """Return a column with its head and a line of text for each lane."""
     lines = (
-        text(each, width=width, anchor=anchor, tip=tip)
-        for each, tip in zip_longest(words, tips, fillvalue="")
+        text(word, width=width, anchor=anchor, tip=tip)
+        for word, tip in zip_longest(words, tips, fillvalue="")
     )
     lanes = (sized(line, width, LANE, down=0.5) for line in lines)
     return column(text(head, "soft", width=width, anchor=anchor), *lanes, gap=0)

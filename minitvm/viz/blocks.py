@@ -80,8 +80,8 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
     context = loops.context
     axes: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}  # stage, name in the schedule, axis
     for name, domain in context.domains.items():
-        named = context.state.stage(name).names
-        axes |= {v: (name, named[a], a) for a, v in domain.loops.items()}
+        axis_names = context.state.stage(name).names
+        axes |= {v: (name, axis_names[a], a) for a, v in domain.loops.items()}
     owners_of = context.buffers.items()
     prepacked = frozenset(b for t, b in owners_of if context.state.owner(t).name in loops.prepacked)
     blocks = tuple(_BlockMaker(loops.printer, axes, prepacked).blocks(loops.body, 0))
@@ -124,9 +124,11 @@ class _BlockMaker:
                 bar = Block("store", f"pragma {key}", str(value), f"line:{line}", line, line, (), s)
                 return [bar, *self.blocks(body, line + 1)]
             case tir.If(cond, body, orelse):
-                then = self.arm(f"if {self.printer.expr(cond)}", body, line)
-                other = [] if orelse is None else [self.arm("else", orelse, then.last + 1)]
-                return [then, *other]
+                then_block = self.arm(f"if {self.printer.expr(cond)}", body, line)
+                else_blocks = (
+                    [] if orelse is None else [self.arm("else", orelse, then_block.last + 1)]
+                )
+                return [then_block, *else_blocks]
             case tir.Store() | tir.Evaluate():
                 (text,) = self.printer.lines(s)
                 short = re.sub(r"\[[^\[\]]*\]", "[…]", text)
@@ -135,20 +137,20 @@ class _BlockMaker:
                 assert_never(s)
 
     def loop(self, s: tir.For, line: int) -> Block:
-        name, inside = self.printer.name(s.var), tuple(self.blocks(s.body, line + 1))
+        name, inner_blocks = self.printer.name(s.var), tuple(self.blocks(s.body, line + 1))
         axis = self.axes[s.var][2] if s.var in self.axes else None
         reduces = s.kind == "serial" and axis is not None and axis.kind == "reduce"
         kind = "reduce" if reduces else s.kind
         how = {"serial": "", "bind": s.thread}.get(kind, kind)
         note = f"{how} × {self.printer.expr(s.extent)}".strip()
-        last = inside[-1].last if inside else line + 1
+        last = inner_blocks[-1].last if inner_blocks else line + 1
         key = f"init:{name}" if axis is None and self.axes else f"loop:{name}"
-        return Block(kind, name, note, key, line, last, inside, s)
+        return Block(kind, name, note, key, line, last, inner_blocks, s)
 
     def arm(self, label: str, body: tir.Stmt, line: int) -> Block:
-        inside = tuple(self.blocks(body, line + 1))
-        last = inside[-1].last if inside else line + 1
-        return Block("guard", label, "", f"line:{line}", line, last, inside)
+        inner_blocks = tuple(self.blocks(body, line + 1))
+        last = inner_blocks[-1].last if inner_blocks else line + 1
+        return Block("guard", label, "", f"line:{line}", line, last, inner_blocks)
 
 
 # --- the text beside the picture ---------------------------------------------------------------

@@ -138,13 +138,13 @@ def framed(
     width: float = 0,
 ) -> Box:
     """Return a box on a rectangle of `kind` that is at least `width` wide."""
-    inside = padded(sized(box, width - 2 * inset), inset)
+    content = padded(sized(box, width - 2 * inset), inset)
 
     def draw(x: float, y: float) -> Iterator[Shape]:
-        ground = Rect(x, y, inside.width, inside.height, kind, radius=radius)
-        yield Group((ground, *inside.draw(x, y)), key, tip)
+        ground = Rect(x, y, content.width, content.height, kind, radius=radius)
+        yield Group((ground, *content.draw(x, y)), key, tip)
 
-    return replace(inside, draw=draw)
+    return replace(content, draw=draw)
 
 
 @dataclass(frozen=True, slots=True)

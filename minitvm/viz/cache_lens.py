@@ -111,8 +111,8 @@ class CacheLens(Figure):
     def _controls(self) -> list[Control]:
         controls = list[Control]()
         for name, choices in self._choices().items():
-            now = getattr(self.cache, name)
-            shown = next(text for text, value in choices.items() if value == now)
+            current = getattr(self.cache, name)
+            shown = next(text for text, value in choices.items() if value == current)
             label = "cache" if name == "bytes" else name
             controls.append(Select(name, label, tuple(choices), shown))
         return controls

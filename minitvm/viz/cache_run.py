@@ -117,9 +117,9 @@ def totals(run: CacheRun) -> dict[str, cachesim.Counts]:
 
 def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
     """Map each set to its lines after `upto` accesses; the first line is evicted next."""
-    many = LOOK_BACK
+    look_back = LOOK_BACK
     while True:  # look back until the cache is full
-        begin = max(0, upto - many)
+        begin = max(0, upto - look_back)
         lines = run.lines[begin:upto]
         if run.cache.policy == "fifo":
             lines = lines[run.replay.outcome[begin:upto] != cachesim.HIT]
@@ -131,7 +131,7 @@ def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
                 cached.insert(0, line)
         if not begin or sum(map(len, sets.values())) == run.cache.lines:
             return sets
-        many *= 8
+        look_back *= 8
 
 
 def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]:
@@ -142,11 +142,11 @@ def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]
     past: list[CachedLine] = []
     queues = contents(run, start)  # set -> its lines; the first is evicted next
     ways = {x: w for row in queues.values() for w, x in enumerate(row)}
-    since = dict.fromkeys(ways, start)
+    start_of = dict.fromkeys(ways, start)
 
     def leave(line: int, now: int) -> int:
         way = ways.pop(line)
-        span = since.pop(line), now
+        span = start_of.pop(line), now
         past.append(CachedLine(line % run.cache.sets, way, line, *span, *run.own(line)))
         return way
 
@@ -156,7 +156,7 @@ def cached_lines(run: CacheRun, start: int, stop: int) -> tuple[CachedLine, ...]
         if run.replay.outcome[n] != cachesim.HIT:
             full = len(queue) == run.ways
             way = leave(queue.pop(0), n) if full else len(queue)
-            ways[line], since[line] = way, n
+            ways[line], start_of[line] = way, n
             queue.append(line)
         elif run.cache.policy == "lru":
             queue.remove(line)
@@ -214,17 +214,19 @@ def _total_row(name: str, t: cachesim.Counts) -> str:
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
     """Return a table of the cache lines that an iteration accesses, for at most `most` loops."""
-    named = [b.name for b in run.trace.buffers][:3]
-    more = len(run.trace.buffers) > len(named)
+    buffer_names = [b.name for b in run.trace.buffers][:3]
+    more = len(run.trace.buffers) > len(buffer_names)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]
     head = "".join(f"{short(name, 6):>7}" for name in heads)
     rows = [USED, f"{'loop':18}{'iterations':>10}{head}{'all':>7}  fit?"]
     for f in run.footprints[:most]:
         name = "  " * len(f.around) + (f.loop or "the program")
-        each = [f.lines.get(b, 0) for b in named]
+        line_counts = [f.lines.get(b, 0) for b in buffer_names]
         total = sum(f.lines.values())
-        each += [total - sum(each), total] if more else [total]
-        counts = "".join(f"{lines:>7.3g}" if lines < 10 else f"{lines:>7.0f}" for lines in each)
+        line_counts += [total - sum(line_counts), total] if more else [total]
+        counts = "".join(
+            f"{lines:>7.3g}" if lines < 10 else f"{lines:>7.0f}" for lines in line_counts
+        )
         fits = "yes" if total <= run.cache.lines else "no"
         rows.append(f"{short(name, 17):18}{f.iterations:>10}{counts}  {fits}")
     if len(run.footprints) > most:

@@ -122,19 +122,19 @@ def _cache(w: AccessRange) -> Box:
     sets = (sized(text(f"set {s}", "soft"), SETS, rows * SET) for s in w.sets)
 
     def place(n: int, way: int) -> tuple[int, int]:
-        down, across = divmod(way, MAX_COLUMNS)
-        return n * rows + down, across
+        row_number, column_number = divmod(way, MAX_COLUMNS)
+        return n * rows + row_number, column_number
 
     ways = range(min(run.ways, rows * MAX_COLUMNS))
     grid = cells(((*place(n, k), "", "") for n in range(len(w.sets)) for k in ways), WAY, SET)
     lines = list[tuple[Box, float, float]]()
     for k, t in enumerate(w.cached_lines):
         label = text(f"{labels(trace)[t.buffer]} {t.number}", "hidden", width=WAY, anchor="middle")
-        inside = sized(label, WAY, SET, down=0.5)
+        label_box = sized(label, WAY, SET, down=0.5)
         tip = f"line {t.number} of {trace.buffers[t.buffer].name}"
-        line = framed(inside, "hidden", f"t{k}", tip, inset=0, radius=0)
-        down, across = place(w.sets.index(t.set), t.way)
-        lines.append((line, across * WAY, down * SET))
+        line = framed(label_box, "hidden", f"t{k}", tip, inset=0, radius=0)
+        row_number, column_number = place(w.sets.index(t.set), t.way)
+        lines.append((line, column_number * WAY, row_number * SET))
     return column(
         row(text("the cache", bold=True), text(_cache_note(w), "soft"), gap=12),
         row(column(*sets, gap=0), over((grid, 0, 0), *lines), gap=0),
@@ -161,9 +161,9 @@ def _tensors(w: AccessRange, width: float) -> Box:
 
 
 def _tensor(w: AccessRange, n: int) -> Box:
-    across = _columns(w, n)
+    column_count = _columns(w, n)
     cell_specs = (
-        (*divmod(k, across), f"{n}/{line}", _elements(w.run, n, line))
+        (*divmod(k, column_count), f"{n}/{line}", _elements(w.run, n, line))
         for k, line in enumerate(w.shown[n])
     )
     head = row(block(kind_of(n), 12, 12), text(_tensor_title(w, n)), gap=6)
@@ -175,8 +175,8 @@ def _tensor_title(w: AccessRange, n: int) -> str:
     b, name = w.run.trace.buffers[n], labels(w.run.trace)[n]
     count, shown = lines_of(w.run, n), len(w.shown[n])
     lead = name if name == b.name else f"{name} = {clipped(b.name, 160, 12)}"
-    some = f"{shown} of {count} lines, used here" if shown < count else f"{count} lines"
-    return f"{lead}: {some}" if count > 1 else f"{lead}: 1 line"
+    lines_text = f"{shown} of {count} lines, used here" if shown < count else f"{count} lines"
+    return f"{lead}: {lines_text}" if count > 1 else f"{lead}: 1 line"
 
 
 def _columns(w: AccessRange, n: int) -> int:
@@ -185,18 +185,18 @@ def _columns(w: AccessRange, n: int) -> int:
     count = len(w.shown[n])
     row = b.shape[-1] * b.itemsize if b.shape else 0
     if count == lines_of(w.run, n) and row and row % line == 0:
-        each = row // line
-        if each <= ACROSS and count // each <= MAX_ROWS:
-            return each
+        lines_per_row = row // line
+        if lines_per_row <= ACROSS and count // lines_per_row <= MAX_ROWS:
+            return lines_per_row
     return min(ACROSS, max(1, count))
 
 
 def _elements(run: CacheRun, n: int, line: int) -> str:
     """Describe the elements of a line, such as "line 3 of A: elements 48 .. 63"."""
     b = run.trace.buffers[n]
-    each = run.cache.line // b.itemsize
-    last = min((line + 1) * each, int(np.prod(b.shape))) - 1
-    return f"line {line} of {b.name}: elements {line * each} .. {last}"
+    per_line = run.cache.line // b.itemsize
+    last = min((line + 1) * per_line, int(np.prod(b.shape))) - 1
+    return f"line {line} of {b.name}: elements {line * per_line} .. {last}"
 
 
 def _rows(trace: AccessTrace) -> Axis:
@@ -246,11 +246,11 @@ def _overview(w: AccessRange) -> Box:
     marks += _base_lines(rows)
     for lane, k, accesses, misses in shares:
         tip = f"{trace.buffers[lane].name}: {sum(misses)} of {accesses} accesses miss"
-        base, each = lane + 1 - UNDER, TALLEST / highest / accesses
-        each *= max(1, 2 / (each * sum(misses))) / STRIP  # at least two pixels
+        base, scale = lane + 1 - UNDER, TALLEST / highest / accesses
+        scale *= max(1, 2 / (scale * sum(misses))) / STRIP  # at least two pixels
         for misses_of_kind, (kind, _) in zip(misses, LOOKS[1:], strict=True):
             if misses_of_kind:
-                top = base - misses_of_kind * each
+                top = base - misses_of_kind * scale
                 marks.append(Bar(k, top, k + 1, base, kind, f"bin:{k}", tip))
                 base = top
     low, high = BINS * w.start / count, BINS * w.stop / count
@@ -320,16 +320,16 @@ def cache_frames(w: AccessRange) -> tuple[Frame, ...]:
 
 
 def _frame(w: AccessRange, n: int) -> Frame:
-    run, trace, names, now = w.run, w.run.trace, labels(w.run.trace), int(w.run.lines[n])
+    run, trace, names, line = w.run, w.run.trace, labels(w.run.trace), int(w.run.lines[n])
     code, site = int(run.replay.outcome[n]), trace.sites[int(trace.site[n])]
     marks: dict[str, str] = {}
     out = ""
     for k, t in enumerate(w.cached_lines):
         if t.first <= n < t.last:
-            marks[f"t{k}"] = marks[t.key] = LOOKS[code][0] if t.line == now else kind_of(t.buffer)
-        elif t.last == n and t.set == now % run.cache.sets:
+            marks[f"t{k}"] = marks[t.key] = LOOKS[code][0] if t.line == line else kind_of(t.buffer)
+        elif t.last == n and t.set == line % run.cache.sets:
             out = f", drives out {names[t.buffer]} {t.number}"
-    buffer, number = run.own(now)
+    buffer, number = run.own(line)
     marks |= {f"{buffer}/{number}": LOOKS[code][0], f"a{n - w.start}": "now"}
     marks[f"line:{site.line}"] = "now"
     counters = ", ".join(f"{name}={value}" for name, value in trace.counters(n).items())

@@ -124,7 +124,7 @@ class Labels:
 
     def cost(self, box: Area) -> float:
         """Return the total cost of the boxes that a label in `box` would overlap."""
-        return sum(cost for other, cost in self.taken if overlap(box, other))
+        return sum(cost for taken_box, cost in self.taken if overlap(box, taken_box))
 
     def best(self, spots: Iterable[tuple[Area, float]]) -> Area:
         """Return the box with the lowest cost plus penalty; each spot is (box, penalty)."""

@@ -101,8 +101,8 @@ class ComputeAtSlider(Figure):
         heads = [("computed at", NAME), *((name, COST) for name, _ in COLUMNS)]
         head = row(*(sized(text(name, bold=True), wide) for name, wide in heads), gap=0)
         misses = text("misses", bold=True, width=TABLE - 12 - head.width, anchor="end")
-        refused = (f"not {r.name}: {r.reason}" for r in self.refusals)
-        notes = [*refused, ABOUT, "bars grow with the square root"]
+        refusal_lines = (f"not {r.name}: {r.reason}" for r in self.refusals)
+        notes = [*refusal_lines, ABOUT, "bars grow with the square root"]
         table = column(
             indented(row(head, misses, gap=0), 8),
             column(*(self._row(n) for n in range(len(self.places))), gap=2),
@@ -113,8 +113,8 @@ class ComputeAtSlider(Figure):
 
     def _row(self, n: int) -> Box:
         """Draw one place: its name, three bars with numbers, its misses."""
-        place, now, indent = self.places[n], n == self._now, 8 * min(self.places[n].depth, 4)
-        name = text(place.name, mono=True, bold=now, width=NAME - 4 - indent)
+        place, is_current, indent = self.places[n], n == self._now, 8 * min(self.places[n].depth, 4)
+        name = text(place.name, mono=True, bold=is_current, width=NAME - 4 - indent)
         most = [max(costs) for costs in zip(*map(_costs_of, self.places), strict=True)]
         size = str(place.bytes) if place.bytes < 10_000 else f"{place.bytes / 1024:.3g}k"
         words = size, f"{float(place.recompute):.3g}×", few_digits(place.distance)
@@ -127,7 +127,7 @@ class ComputeAtSlider(Figure):
         costs = row(sized(indented(name, indent), NAME), *(sized(b, COST) for b in bars), gap=0)
         misses = text(str(place.misses), width=TABLE - 12 - costs.width, anchor="end")
         parts = indented(row(costs, misses, gap=0), 4)
-        return framed(parts, "line" if now else "paper", f"place:{n}", width=TABLE)
+        return framed(parts, "line" if is_current else "paper", f"place:{n}", width=TABLE)
 
     def ascii(self) -> str:
         """Return one line of text per place; * marks the chosen place."""
@@ -140,8 +140,8 @@ class ComputeAtSlider(Figure):
                 f"{mark} {name:18}{p.bytes:>9}{float(p.recompute):>10.3g}"
                 f"{few_digits(p.distance):>10}{p.misses:>9}"
             )
-        refused = [f"not {r.name}: {r.reason}" for r in self.refusals]
-        return "\n".join([*lines, *refused[:6]])
+        refusal_lines = [f"not {r.name}: {r.reason}" for r in self.refusals]
+        return "\n".join([*lines, *refusal_lines[:6]])
 
     def layout(self) -> Layout:
         nest = nest_of(self.schedule)
@@ -217,7 +217,7 @@ def places(
     stage = s.state.stage(consumer)
     names = list(stage.loops)
     legal: list[PlaceCosts] = []
-    refused: list[Refusal] = []
+    refusals: list[Refusal] = []
     uses = Fraction(0)
     for name, depth in [("root", 0), *zip(names, range(len(names)), strict=True), ("inline", 0)]:
         try:
@@ -226,13 +226,13 @@ def places(
         except TVMError as e:
             if name == "root":
                 raise
-            refused.append(Refusal(name, depth, str(e.args[1] or e.args[0])))
+            refusals.append(Refusal(name, depth, str(e.args[1] or e.args[0])))
             continue
         if name == "root":
             loads = trace.index[_uses(trace, producer)]
             uses = Fraction(len(loads), max(1, len(np.unique(loads))))
         legal.append(_costs(name, depth, new, trace, producer, cache, uses))
-    return tuple(legal), tuple(refused)
+    return tuple(legal), tuple(refusals)
 
 
 def placed(s: te.Schedule, producer: str, consumer: str, place: str) -> te.Schedule:

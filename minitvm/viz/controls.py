@@ -165,8 +165,8 @@ def frames_data(frames: Iterable[Frame]) -> list[dict[str, Any]]:
     for frame in frames:
         changes = {k: frame.marks.get(k) for k in {**before, **frame.marks}}
         changes = {k: kind for k, kind in changes.items() if before.get(k) != kind}
-        few = len(changes) < len(frame.marks)
-        marks = {"changes": changes} if few else {"marks": dict(frame.marks)}
+        is_short = len(changes) < len(frame.marks)
+        marks = {"changes": changes} if is_short else {"marks": dict(frame.marks)}
         data.append({**marks, "caption": frame.caption, **({"at": frame.at} if frame.at else {})})
         before = frame.marks
     return data

@@ -45,11 +45,11 @@ def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
     At most `most` entries are returned; if there are more, the last one counts the omitted rows.
     """
     changed = [n for n, (a, b) in enumerate(rows) if a != b]
-    near = {m for n in changed for m in range(n - CONTEXT, n + CONTEXT + 1)}
+    shown_lines = {m for n in changed for m in range(n - CONTEXT, n + CONTEXT + 1)}
     entries: list[Row | int] = []
     for n, row in enumerate(rows):
         last = entries[-1] if entries else None
-        if len(rows) <= LONG or n in near:
+        if len(rows) <= LONG or n in shown_lines:
             entries.append(row)
         elif isinstance(last, int):
             entries[-1] = last + 1

@@ -100,8 +100,8 @@ class EvolutionView(Figure):
         half = CHILDREN // 2
         children = [*born[:half], *_evenly(born[half:], CHILDREN - half)]
         parents = [p for n in children if (p := self.members[n].parent) is not None]
-        tried = [n for n in (*earlier, *born) if self.members[n].candidate in self._tried]
-        others = {*_evenly(earlier, EARLIER), *parents, *tried} - {*children}
+        tried_members = [n for n in (*earlier, *born) if self.members[n].candidate in self._tried]
+        others = {*_evenly(earlier, EARLIER), *parents, *tried_members} - {*children}
         return sorted(others), children
 
     def _marks(self, others: Sequence[int], children: Sequence[int]) -> Iterator[Mark]:
@@ -234,10 +234,10 @@ def components(table: tune.Floats, count: int) -> tuple[tune.Floats, list[float]
     spread = table.std(axis=0, dtype=np.float64)
     varies = spread > 1e-6
     table, spread = table[:, varies], spread[varies]
-    scaled = (table - table.mean(axis=0, dtype=np.float64)) / spread
-    scaled = np.pad(scaled, ((0, 0), (0, max(0, count - scaled.shape[1]))))
-    variances, vectors = np.linalg.eigh(scaled.T @ scaled / len(scaled))
+    normalized = (table - table.mean(axis=0, dtype=np.float64)) / spread
+    normalized = np.pad(normalized, ((0, 0), (0, max(0, count - normalized.shape[1]))))
+    variances, vectors = np.linalg.eigh(normalized.T @ normalized / len(normalized))
     best = vectors[:, ::-1][:, :count]
     best = best * np.where(best.sum(axis=0) < 0, -1, 1)
     shares = variances[::-1][:count] / max(float(variances.sum()), 1e-12)
-    return (scaled @ best).astype(np.float32), shares.tolist()
+    return (normalized @ best).astype(np.float32), shares.tolist()

@@ -112,7 +112,7 @@ def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index,
         for e in as_tuple(formula(*axes))
         for source in (e.sources if isinstance(e, tensor.Reduce) else (e,))
     ]
-    for e, conditions in (read for source in sources for read in tensor.guarded_loads(source)):
+    for e, conditions in (load for source in sources for load in tensor.guarded_loads(source)):
         for i, size in zip(e.indices, e.buffer.shape, strict=True):
             terms, const = tir.split_terms(i)
             of_axes = [(a, c) for a, c in terms if any(a is x for x in axes)]

@@ -106,19 +106,21 @@ class TokenGantt(Visual):
 
     def _note(self) -> str:
         """Return the line below the title: the cycles with and without latency hiding."""
-        ours, slow = self._edited.run, self._serial.run
+        edited_run, serial_run = self._edited.run, self._serial.run
         if not self._hiding:
             return (
                 "the same instructions one unit at a time"
-                if ours.blocked
+                if edited_run.blocked
                 else f"the same instructions one unit at a time; with its own tokens "
-                f"{ours.cycles:,} cycles, "
-                f"the matrix unit used {ours.utilisation:.1%}"
+                f"{edited_run.cycles:,} cycles, "
+                f"the matrix unit used {edited_run.utilisation:.1%}"
             )
-        alone = f"the same instructions one unit at a time: {slow.cycles:,} cycles"
-        if ours.blocked or not ours.cycles:
-            return alone
-        return f"{alone}; as it runs {slow.cycles / ours.cycles:.2f} times as fast"
+        serial_text = f"the same instructions one unit at a time: {serial_run.cycles:,} cycles"
+        if edited_run.blocked or not edited_run.cycles:
+            return serial_text
+        return (
+            f"{serial_text}; as it runs {serial_run.cycles / edited_run.cycles:.2f} times as fast"
+        )
 
     def scene(self) -> Scene:
         """Draw the lanes, queues and legend of the shown part of the run, and the verdict."""
@@ -162,10 +164,10 @@ class TokenGantt(Visual):
         for flag, name in FLAGS.items():
             tip = f"drop or add {flag} of the selected instruction"
             controls.append(Button(flag, name, self._hiding, tip))
-        edited = self.program != self._original.program
+        is_edited = self.program != self._original.program
         return [
             *controls,
-            Button("restore", "restore all", edited, "the tokens as they were given"),
+            Button("restore", "restore all", is_edited, "the tokens as they were given"),
         ]
 
     def _shown(self, view: ProgramWindow) -> list[int]:

@@ -32,9 +32,9 @@ LETTER = 13  # pixels that a letter needs in both directions
 def zoomed_out_note(view: ProgramWindow) -> str:
     """Explain what a column is, and how to zoom in."""
     c = view.columns
-    many = round(float(c.started.mean()))
+    per_column = round(float(c.started.mean()))
     return (
-        f"zoomed out: a column is {c.edges[1] - c.edges[0]:,.0f} cycles with about {many:,} "
+        f"zoomed out: a column is {c.edges[1] - c.edges[0]:,.0f} cycles with about {per_column:,} "
         "instructions; heights are shares of its time, in queues the most; click it to see them"
     )
 
@@ -115,8 +115,8 @@ def _hatched(
     """Draw a rectangle from `low` to `high` for each run of columns of equal height in pixels."""
     tops, bases = ((bottom - LANE * share).round().tolist() for share in (high, low))
     at = first
-    for (top, base), alike in groupby(zip(tops, bases, strict=True)):
-        after = at + len(list(alike))
+    for (top, base), runs in groupby(zip(tops, bases, strict=True)):
+        after = at + len(list(runs))
         left, right = (view.x(float(view.columns.edges[n])) for n in (at, after))
         if top < base:
             yield Rect(left, top, right - left, base - top, kind)

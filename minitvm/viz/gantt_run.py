@@ -168,8 +168,8 @@ class SimulatedRun:
         for q, queue in enumerate(QUEUES):
             pushes = [n for n, wire in enumerate(wires) if q in wire.pushes]
             pops = [n for n, wire in enumerate(wires) if q in wire.pops]
-            both = np.array([*zip_longest(pushes, pops, fillvalue=-1)], np.int64).reshape(-1, 2)
-            push, pop = both.T
+            pairs = np.array([*zip_longest(pushes, pops, fillvalue=-1)], np.int64).reshape(-1, 2)
+            push, pop = pairs.T
             queues[queue] = Tokens(queue, push, pop, times[0, push], times[1, pop])
         return queues
 
@@ -177,13 +177,13 @@ class SimulatedRun:
         """Return the periods of work and waiting that a window shows, in program order."""
         t = self.table
         since, until = t["start"] - t["fetch"] - t["tokens"] - t["channel"], t["end"] + t["room"]
-        near = [self.run.trace[at] for at in span.meets(since, until)]
-        segments = [s for event in near for s in _segments(event)]
+        rows = [self.run.trace[at] for at in span.meets(since, until)]
+        segments = [s for event in rows for s in _segments(event)]
         segments += [
             Segment(b.unit, self.done(b.unit), self.run.cycles, b.index, b.waits_for)
             for b in self.run.blocked
         ]
-        ends = (np.array([getattr(s, side) for s in segments]) for side in ("begin", "end"))
+        ends = (np.array([getattr(s, field) for s in segments]) for field in ("begin", "end"))
         return [segments[at] for at in span.meets(*ends)]
 
     def done(self, unit: accel.Unit) -> int:
@@ -236,23 +236,23 @@ def virtual_threads(each: Sequence[Use]) -> tuple[int, ...]:
     to a thread if only GEMMs of the thread access its OUT elements, or its WGT elements. The result
     is -1 for all instructions if there is only one thread, or more than MAX_THREADS.
     """
-    linked = _linked([use.elements(accel.Memory.INP) for use in each])
-    names = {group: k for k, group in enumerate(dict.fromkeys(g for g in linked if g >= 0))}
+    groups = _linked([use.elements(accel.Memory.INP) for use in each])
+    names = {group: k for k, group in enumerate(dict.fromkeys(g for g in groups if g >= 0))}
     if not 1 < len(names) <= MAX_THREADS:
         return (-1,) * len(each)
-    first = threads = [names.get(group, -1) for group in linked]
+    first = threads = [names.get(group, -1) for group in groups]
     for memory in (accel.Memory.OUT, accel.Memory.WGT):
         sets = [use.elements(memory) for use in each]
         keys, owner = [elements.tobytes() for elements in sets], _unowned(sets)
         for key, t in dict.fromkeys((key, t) for key, t in zip(keys, first, strict=True) if t >= 0):
             elements = np.frombuffer(key, np.int64)
-            other = (owner[elements] >= 0) & (owner[elements] != t)
-            owner[elements] = np.where(other, SEVERAL, t)
-        only: dict[bytes, int] = {}
+            is_shared = (owner[elements] >= 0) & (owner[elements] != t)
+            owner[elements] = np.where(is_shared, SEVERAL, t)
+        thread_of: dict[bytes, int] = {}
         for key in dict.fromkeys(keys):
             owners = np.unique(owner[np.frombuffer(key, np.int64)]).tolist()
-            only[key] = owners[0] if len(owners) == 1 and owners[0] != SEVERAL else -1
-        threads = [only[key] if t < 0 else t for key, t in zip(keys, threads, strict=True)]
+            thread_of[key] = owners[0] if len(owners) == 1 and owners[0] != SEVERAL else -1
+        threads = [thread_of[key] if t < 0 else t for key, t in zip(keys, threads, strict=True)]
     return tuple(threads)
 
 
@@ -303,7 +303,7 @@ def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[
 
 def removed_tokens(original: SimulatedRun, edited: accel.Program) -> list[Token]:
     """Return the tokens of the given program whose push or pop was dropped."""
-    dropped = {
+    dropped_flags = {
         (n, flag)
         for n, flags in changed(edited, original.program).items()
         for flag in flags
@@ -311,7 +311,7 @@ def removed_tokens(original: SimulatedRun, edited: accel.Program) -> list[Token]
     }
     removed: list[Token] = []
     for queue, tokens in original.tokens.items():
-        pushed, popped = ([n for n, flag in dropped if flag == end] for end in ENDS[queue])
-        gone = np.isin(tokens.push, pushed) | np.isin(tokens.pop, popped)
-        removed += [tokens.token(number) for number in np.flatnonzero(gone).tolist()]
+        pushers, poppers = ([n for n, flag in dropped_flags if flag == end] for end in ENDS[queue])
+        is_removed = np.isin(tokens.push, pushers) | np.isin(tokens.pop, poppers)
+        removed += [tokens.token(number) for number in np.flatnonzero(is_removed).tolist()]
     return removed

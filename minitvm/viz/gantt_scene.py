@@ -153,8 +153,8 @@ def _group(view: ProgramWindow, event: accel.Event, box: tuple[float, float]) ->
     for n, part in enumerate(lines):
         at = (left + right) / 2, first + NUMBER * n
         shapes.append(Text(*at, part, ink(kind), 12, "middle"))
-    of = f", virtual thread {thread}" if thread >= 0 else ""
-    tip = f"{number} ({event.name}{of}): cycles {event.start:,} to {event.end:,}"
+    thread_text = f", virtual thread {thread}" if thread >= 0 else ""
+    tip = f"{number} ({event.name}{thread_text}): cycles {event.start:,} to {event.end:,}"
     return Group(tuple(shapes), f"i:{number}", tip)
 
 
@@ -210,8 +210,8 @@ def _queues(view: ProgramWindow) -> Box:
     for n, queue in enumerate(QUEUES):
         steps = queue_depth(view, queue)
         if not view.exact:
-            alike = groupby(most_within(steps, view.columns.edges), key=itemgetter(1))
-            steps = [next(group) for _, group in alike]
+            groups = groupby(most_within(steps, view.columns.edges), key=itemgetter(1))
+            steps = [next(group) for _, group in groups]
         highest = max((count for _, count in steps), default=0)
         most.append(str(highest or ""))
         for (t, count), (after, _) in pairwise([*steps, (view.span.end, 0)]):
@@ -245,8 +245,8 @@ def _entries(view: ProgramWindow) -> Iterator[tuple[Box, str]]:
         yield icon("arrow", "arrow"), "the data is there"
         yield icon("dashed", "arrow"), "the place is free"
     if view.removed:
-        crossed = drawn(cross(11, 8), 26, 15)
-        yield over((icon("removed", "arrow"), 0, 0), (crossed, 0, 0)), "removed"
+        cross_entry = drawn(cross(11, 8), 26, 15)
+        yield over((icon("removed", "arrow"), 0, 0), (cross_entry, 0, 0)), "removed"
     instructions = view.simulated.program.instructions
     if any(getattr(instructions[n].flags, f) for n, edit in view.changed.items() for f in edit):
         yield drawn(disc(5, 8, "push", "added"), 10, 15), "added"

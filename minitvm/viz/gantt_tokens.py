@@ -42,9 +42,9 @@ def arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
         ).tolist()
     ]
     for t in visible:
-        pushed, popped = ENDS[t.queue]
-        start, end = corner(view, t.push, pushed, boxes), corner(view, t.pop, popped, boxes)
-        kind = "arrow" if pushed == "push_next" else "dashed"
+        push_end, pop_end = ENDS[t.queue]
+        start, end = corner(view, t.push, push_end, boxes), corner(view, t.pop, pop_end, boxes)
+        kind = "arrow" if push_end == "push_next" else "dashed"
         key, tip = f"k:{t.queue.value}:{t.number}", _described(t)
         yield Line((start, end), "reach", key, tip)
         yield Line((start, _before(start, end)), kind, key, tip, True)
@@ -58,22 +58,24 @@ def _before(start: Point, end: Point) -> Point:
 
 
 def _described(t: Token) -> str:
-    popped = f"popped by {t.pop} in cycle {t.taken:,}" if t.taken >= 0 else "never popped"
-    return f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {popped}"
+    pop_text = f"popped by {t.pop} in cycle {t.taken:,}" if t.taken >= 0 else "never popped"
+    return (
+        f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {pop_text}"
+    )
 
 
 def removed_arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     """Draw removed tokens as crossed-out arrows; an arrow with only one end shown is vertical."""
     for t in view.removed:
-        pushed, popped = ENDS[t.queue]
-        across = GAP if pushed == "push_next" else -GAP
+        push_end, pop_end = ENDS[t.queue]
+        offset = GAP if push_end == "push_next" else -GAP
         if t.push in boxes:
-            start = corner(view, t.push, pushed, boxes)
+            start = corner(view, t.push, push_end, boxes)
             has_pop = t.pop in boxes
-            end = corner(view, t.pop, popped, boxes) if has_pop else (start[0], start[1] + across)
+            end = corner(view, t.pop, pop_end, boxes) if has_pop else (start[0], start[1] + offset)
         elif t.pop in boxes:
-            end = corner(view, t.pop, popped, boxes)
-            start = end[0], end[1] - across
+            end = corner(view, t.pop, pop_end, boxes)
+            start = end[0], end[1] - offset
         else:
             continue
         yield _removed(start, end, t)
@@ -82,12 +84,12 @@ def removed_arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
 def _removed(start: Point, end: Point, t: Token) -> Group:
     """Draw a removed token: a dashed arrow with a cross in its middle."""
     x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-    near = Rect(x - CROSS - 2, y - CROSS - 2, 2 * CROSS + 4, 2 * CROSS + 4, "touch")
+    touch_area = Rect(x - CROSS - 2, y - CROSS - 2, 2 * CROSS + 4, 2 * CROSS + 4, "touch")
     arrow = Line((start, _before(start, end)), "removed", arrow=True)
     tip = (
         f"token {t.number} of {t.queue.value}, from {t.push} to {t.pop}, removed: click to restore"
     )
-    return Group((arrow, *cross(x, y), near), f"x:{t.queue.value}:{t.number}", tip)
+    return Group((arrow, *cross(x, y), touch_area), f"x:{t.queue.value}:{t.number}", tip)
 
 
 def cross(x: float, y: float, size: float = CROSS, kind: str = "red") -> tuple[Shape, ...]:

@@ -100,10 +100,10 @@ class ProgramWindow:
         """The window divided into columns of a few pixels, each at least one cycle long."""
         cycles = max(1, self.span.end - self.span.begin)
         count = min(cycles, int(self.right - LEFT) // COLUMN)
-        counted = [operation(name) for name in self.simulated.names]
+        operations = [operation(name) for name in self.simulated.names]
         if self.by_thread:
-            counted = [str(t) if t >= 0 else "" for t in self.threads]
-        return columns_of(self.simulated, self.span, count, counted)
+            operations = [str(t) if t >= 0 else "" for t in self.threads]
+        return columns_of(self.simulated, self.span, count, operations)
 
     @property
     def right(self) -> float:
@@ -134,11 +134,11 @@ def appearance(name: str) -> tuple[str, str]:
 def names_of(view: ProgramWindow) -> list[tuple[str, str, str]]:
     """Return the legend of the boxes in the window: (kind, letter, text) for each colour."""
     table = view.simulated.table
-    ran: list[int] = table["index"][view.span.meets(table["start"], table["end"])].tolist()
+    indices: list[int] = table["index"][view.span.meets(table["start"], table["end"])].tolist()
     if view.by_thread:
-        used = sorted({view.threads[n] for n in ran})
+        used = sorted({view.threads[n] for n in indices})
         return [(THREADS[t], str(t), f"virtual thread {t}") for t in used if t >= 0]
-    present = {operation(view.simulated.names[n]) for n in ran}
+    present = {operation(view.simulated.names[n]) for n in indices}
     return [(*LOOKS[name], name) for name in LOOKS if name in present]
 
 
@@ -169,8 +169,8 @@ def queue_depth(view: ProgramWindow, queue: accel.Queue) -> list[tuple[int, int]
     change = np.repeat([1, -1], [len(sent), len(taken)])
     times, at = np.unique(np.maximum(begin, np.concatenate([sent, taken])), return_inverse=True)
     counts = np.cumsum(np.bincount(at, change, len(times))).astype(int)
-    inside = times < end
-    return list(zip(times[inside].tolist(), counts[inside].tolist(), strict=True))
+    is_before_end = times < end
+    return list(zip(times[is_before_end].tolist(), counts[is_before_end].tolist(), strict=True))
 
 
 def moments(view: ProgramWindow) -> list[int]:
@@ -203,8 +203,8 @@ def gantt_frames(view: ProgramWindow) -> tuple[Frame, ...]:
 def _doing(view: ProgramWindow, unit: accel.Unit, t: int) -> Segment | None:
     """Return the segment of a unit that contains cycle `t`, or begins and ends at it, or None."""
     segments = [s for s in view.segments if s.unit is unit]
-    running = (s for s in segments if s.begin <= t < s.end)
-    return next(running, next((s for s in segments if s.begin == s.end == t), None))
+    segments_at_t = (s for s in segments if s.begin <= t < s.end)
+    return next(segments_at_t, next((s for s in segments if s.begin == s.end == t), None))
 
 
 def _doing_text(view: ProgramWindow, s: Segment | None) -> str:

@@ -119,10 +119,10 @@ def change(before: Drawn, after: Drawn) -> Change:
             removed.append(next(old))
         else:
             added.append(next(new))
-    moved = _moved(removed, added)
-    gone = frozenset(n for n in removed if n not in moved)
-    come = frozenset(added) - set(moved.values())
-    return Change(tuple(rows), gone, come, same | moved)
+    moves = _moved(removed, added)
+    removed_nodes = frozenset(n for n in removed if n not in moves)
+    come = frozenset(added) - set(moves.values())
+    return Change(tuple(rows), removed_nodes, come, same | moves)
 
 
 def _moved(
@@ -152,7 +152,9 @@ def words(node: graph.Node) -> list[str]:
     if node.is_leaf:
         return [f"input {node.name}", shape]
     inner = graph.operators_of(node)
-    named = [" ".join([n.op, *(str(n.attrs[k]) for k in SHOWN if k in n.attrs)]) for n in inner]
-    if len(named) > SEVERAL:
-        named = [*named[: SEVERAL - 1], f"… {len(named) - SEVERAL + 1} more"]
-    return [*named, shape]
+    node_texts = [
+        " ".join([n.op, *(str(n.attrs[k]) for k in SHOWN if k in n.attrs)]) for n in inner
+    ]
+    if len(node_texts) > SEVERAL:
+        node_texts = [*node_texts[: SEVERAL - 1], f"… {len(node_texts) - SEVERAL + 1} more"]
+    return [*node_texts, shape]

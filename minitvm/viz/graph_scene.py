@@ -98,20 +98,20 @@ def _box(
     several = len(graph.operators_of(node)) > 1
     shapes: list[Shape] = [Rect(x, y, wide, tall, kind, radius=0 if several else 4)]
     for n, text in enumerate(lines):
-        inside = several and n < len(lines) - 1
-        if inside:
+        is_inner = several and n < len(lines) - 1
+        if is_inner:
             area = x + EDGE, y + EDGE + n * LINE + 1, wide - 2 * EDGE, LINE - 2
             shapes.append(Rect(*area, "paper", radius=3))
-        bold = n < len(lines) - 1 and not inside
+        bold = n < len(lines) - 1 and not is_inner
         free = wide - 2 * EDGE if not bold else (wide - 2 * EDGE) / BOLD
         shown = clipped((sign if n == 0 else "") + text, free, SIZE)
-        look = "text" if inside else ink(kind)
+        look = "text" if is_inner else ink(kind)
         at = y + EDGE + n * LINE + 12
         shapes.append(Text(x + wide / 2, at, shown, look, SIZE, "middle", bold=bold))
     if is_output:
         shapes.append(Line(((x, y + tall + 3), (x + wide, y + tall + 3)), "line"))
-    moved = f"{graph.bytes_moved(node) / 1e3:,.1f} kB moved" if not node.is_leaf else ""
-    tip = "\n".join(filter(None, [node.name, label(node), moved, "output" * is_output]))
+    traffic_text = f"{graph.bytes_moved(node) / 1e3:,.1f} kB moved" if not node.is_leaf else ""
+    tip = "\n".join(filter(None, [node.name, label(node), traffic_text, "output" * is_output]))
     return Group(tuple(shapes), key, tip)
 
 

@@ -48,9 +48,9 @@ class GraphPass:
     def saved(self) -> list[tuple[str, str, str]]:
         """Return (value before, value after, unit) of each cost, as strings."""
         savings: list[tuple[str, str, str]] = []
-        for each in fields(graph.Counts):
-            old, new = (getattr(cost, each.name) for cost in self.costs)
-            scale, unit = UNITS.get(each.name, (1, each.name))
+        for field in fields(graph.Counts):
+            old, new = (getattr(cost, field.name) for cost in self.costs)
+            scale, unit = UNITS.get(field.name, (1, field.name))
             texts = [f"{n / scale:,.2f}" if scale > 1 else f"{n:,}" for n in (old, new)]
             savings.append((texts[0], texts[1], unit))
         return savings
@@ -119,10 +119,10 @@ class GraphStepper(Stepper[GraphPass]):
             "pale_green box +": "added",
             "pale_sky": "as before",
         }
-        saved = self.now.saved()
-        wide = (WIDTH - 8 * (len(saved) - 1)) / len(saved)
+        savings = self.now.saved()
+        wide = (WIDTH - 8 * (len(savings) - 1)) / len(savings)
         return column(
-            row(*(_cell(old, new, unit, wide) for old, new, unit in saved)),
+            row(*(_cell(old, new, unit, wide) for old, new, unit in savings)),
             legend(samples, WIDTH),
             row(self._side("before"), self._side("after"), gap=GAP),
         )
@@ -139,8 +139,8 @@ class GraphStepper(Stepper[GraphPass]):
             first = min((before.row[back[n]] for n in below), default=len(before.rows) - 1)
             net, version, kind, changed = before, self.now.before, "pale_red", diff.removed
         rows = part(net, first, HEIGHT)
-        of = f": rows {rows.start + 1} to {rows.stop} of {len(net.rows)}"
-        head = f"{side} {self.now.name}{of if len(rows) < len(net.rows) else ''}"
+        rows_text = f": rows {rows.start + 1} to {rows.stop} of {len(net.rows)}"
+        head = f"{side} {self.now.name}{rows_text if len(rows) < len(net.rows) else ''}"
         marks, outputs = dict.fromkeys(changed, kind), frozenset(version.outputs)
         wide = (WIDTH - GAP) / 2
         boxes = network(net, rows, wide, marks, side, outputs)
@@ -171,7 +171,7 @@ class GraphStepper(Stepper[GraphPass]):
 def _cell(old: str, new: str, unit: str, width: float) -> Box:
     """Draw a cost before and after a pass."""
     words, kind = (old, "panel") if old == new else (f"{old} → {new}", "now")
-    inside = width - 8
-    number = text(words, ink(kind), bold=old != new, width=inside, anchor="middle")
-    name = text(unit, ink(kind), width=inside, anchor="middle")
+    inner_width = width - 8
+    number = text(words, ink(kind), bold=old != new, width=inner_width, anchor="middle")
+    name = text(unit, ink(kind), width=inner_width, anchor="middle")
     return framed(column(number, name, gap=1), kind, width=width)

@@ -118,11 +118,11 @@ def grid_run(
 
     kernel, block   None for those of the first fault, or else the first ones
     """
-    everything: dict[tuple[str, int], dict[int, set[int]]] = {}
+    all_accesses: dict[tuple[str, int], dict[int, set[int]]] = {}
 
     def keep(e: simt.Executed) -> None:
         blocks = e.threads // e.kernel.launch.threads
-        of_blocks = everything.setdefault((e.kernel.name, e.number), {})
+        of_blocks = all_accesses.setdefault((e.kernel.name, e.number), {})
         for n in np.unique(blocks).tolist():
             of_blocks.setdefault(n, set()).update(np.unique(e.index[blocks == n]).tolist())
 
@@ -148,14 +148,14 @@ def grid_run(
             steps.append(Step(e.number, e.node, lanes, e.width, int(e.passed[in_block].max())))
 
     f.check(*_copies(args), watch=follow)
-    touched = tuple(
-        {n: frozenset(s) for n, s in everything.get((report.name, k), {}).items()}
+    touched_elements = tuple(
+        {n: frozenset(s) for n, s in all_accesses.get((report.name, k), {}).items()}
         for k in range(len(report.accesses))
     )
     clashes = (_clash(report, x, steps, block) for x in races)
     clash = next((c for c in clashes if c and c.second < MAX_STEPS), None)
     shown = tuple(steps[:MAX_STEPS])
-    return GridRun(kernel, len(kernels), report, block, shown, len(steps), touched, clash)
+    return GridRun(kernel, len(kernels), report, block, shown, len(steps), touched_elements, clash)
 
 
 def _copies(args: Sequence[Any]) -> list[Any]:
@@ -170,10 +170,10 @@ def _clash(
     for n, step in enumerate(steps):
         if step.buffer is not fault.buffer:
             continue
-        who, text = step.who(fault.element), report.accesses[step.access].access
-        if text == fault.access and thread in who and earlier:
+        threads, text = step.who(fault.element), report.accesses[step.access].access
+        if text == fault.access and thread in threads and earlier:
             return Clash(earlier[-1][0], n, (earlier[-1][1], thread), fault.element)
-        if text == fault.other and (others := [t for t in who if t != thread]):
+        if text == fault.other and (others := [t for t in threads if t != thread]):
             earlier.append((n, others[0]))
     return None
 
@@ -189,10 +189,10 @@ def warp_lanes(step: Step, warp: int) -> dict[int, int]:
 
 def sectors_of(step: Step, warp: int) -> dict[int, set[int]]:
     """Return sector -> the elements in it that a warp accesses, for global memory."""
-    each, sectors = max(1, simt.SECTOR // step.buffer.dtype.bytes), dict[int, set[int]]()
+    per_sector, sectors = max(1, simt.SECTOR // step.buffer.dtype.bytes), dict[int, set[int]]()
     for first in warp_lanes(step, warp).values():
         for i in range(first, first + step.width):
-            sectors.setdefault(i // each, set()).add(i)
+            sectors.setdefault(i // per_sector, set()).add(i)
     return dict(sorted(sectors.items()))
 
 

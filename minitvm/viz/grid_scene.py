@@ -87,10 +87,12 @@ def _blocks(run: GridRun, access: int) -> Box:
     """Draw the grid of blocks; those that share elements of an access with the block are pale."""
     x, y, z = run.report.launch.grid
     wide = x if y * z > 1 else min(x, MAX_CELLS)
-    touched = run.touched[access] if run.report.accesses[access].space == "global" else {}
+    touched_blocks = run.touched[access] if run.report.accesses[access].space == "global" else {}
     side, boxes = max(5.0, min(CELL, SIDE / max(wide, y * z))), list[Box]()
     for n in range(min(x * y * z, MAX_BLOCKS)):
-        common = len(touched.get(run.block, frozenset()) & touched.get(n, frozenset()))
+        common = len(
+            touched_blocks.get(run.block, frozenset()) & touched_blocks.get(n, frozenset())
+        )
         kind = "now" if n == run.block else "seen" if common else "cell"
         tip = f"{block_name(run, n)}: {common} elements of the chosen access in common"
         boxes.append(
@@ -122,8 +124,8 @@ def _memories(run: GridRun) -> Iterator[Box]:
         rows, columns, down, right = _shape(b)
         side = max(5.0, min(12, SIDE // -(-rows // down), 1.6 * SIDE // -(-columns // right)))
         drawn = {_cell(b, i): None for i in range(rows * columns)}
-        each = f", {down} x {right} a cell" if down * right > 1 else ""
-        name = f"{printed(b)}: {schedule.scope_kind(b.scope)} {rows} x {columns}{each}"
+        cell_text = f", {down} x {right} a cell" if down * right > 1 else ""
+        name = f"{printed(b)}: {schedule.scope_kind(b.scope)} {rows} x {columns}{cell_text}"
         yield _titled(name, cells(((*at, _key(b, at), "") for at in drawn), side, side))
 
 
@@ -179,7 +181,7 @@ def _frame(run: GridRun, n: int, lines: dict[int, str]) -> Frame:
     marks = {f"thread:{t}": kind if t in step.lanes else "faint" for t in range(threads)}
     elements = sorted({i + k for i in step.lanes.values() for k in reach})
     marks |= {_key(step.buffer, _cell(step.buffer, i)): kind for i in elements}
-    now = [lines[k] for k in (step.access,) if k in lines]
+    current_line = [lines[k] for k in (step.access,) if k in lines]
     caption = (
         f"step {n + 1} of {run.total}, after {step.phase} barrier{simt.plural(step.phase)}: "
         f"{len(step.lanes)} threads {kind} {len(elements)} elements of {printed(step.buffer)}"
@@ -187,10 +189,12 @@ def _frame(run: GridRun, n: int, lines: dict[int, str]) -> Frame:
     if clash and n == clash.second:
         marks |= {f"thread:{t}": "race" for t in clash.threads}
         marks[_key(step.buffer, _cell(step.buffer, clash.element))] = "race"
-        now += [lines[k] for k in (run.steps[clash.first].access,) if k in lines]
+        current_line += [lines[k] for k in (run.steps[clash.first].access,) if k in lines]
         marks[f"step:{clash.first}"] = "race"
         caption += f"\n{race_text(run)}"
-    return Frame({**marks, **dict.fromkeys([f"step:{n}", *now], "now")}, caption, f"step:{n}")
+    return Frame(
+        {**marks, **dict.fromkeys([f"step:{n}", *current_line], "now")}, caption, f"step:{n}"
+    )
 
 
 # --- one access, and what it costs ----------------------------------------------------------------
@@ -199,11 +203,11 @@ def _frame(run: GridRun, n: int, lines: dict[int, str]) -> Frame:
 def cost_text(counts: simt.AccessCounts) -> str:
     """Return what an access cost in the whole run."""
     if counts.space == "global":
-        each = f"{counts.sectors:,} sectors ({counts.sectors_per_request:.3g} a request)"
-        cost = f"{each}, {100 * counts.useful:.3g} % of their bytes useful"
+        request_text = f"{counts.sectors:,} sectors ({counts.sectors_per_request:.3g} a request)"
+        cost = f"{request_text}, {100 * counts.useful:.3g} % of their bytes useful"
     else:
-        each = counts.wavefronts_per_request
-        cost = f"{counts.wavefronts:,} wavefronts ({each:.3g} a request)"
+        per_request = counts.wavefronts_per_request
+        cost = f"{counts.wavefronts:,} wavefronts ({per_request:.3g} a request)"
     return f"{counts.space} memory, {counts.requests:,} requests of warps, {cost}"
 
 
@@ -211,10 +215,11 @@ def access_box(run: GridRun, step: Step, warp: int) -> Box:
     """Draw the threads by what they access in a step, and the lanes of a warp."""
     counts, wide = run.report.accesses[step.access], across(run)
     is_global, threads = counts.space == "global", run.report.launch.threads
-    each = max(1, simt.SECTOR // step.buffer.dtype.bytes) if is_global else 1
-    groups = {n: k for k, n in enumerate(dict.fromkeys(i // each for i in step.lanes.values()))}
+    per_cell = max(1, simt.SECTOR // step.buffer.dtype.bytes) if is_global else 1
+    groups = {n: k for k, n in enumerate(dict.fromkeys(i // per_cell for i in step.lanes.values()))}
     letters = (
-        _letter(groups[step.lanes[t] // each] if t in step.lanes else None) for t in range(threads)
+        _letter(groups[step.lanes[t] // per_cell] if t in step.lanes else None)
+        for t in range(threads)
     )
     boxes = list(letters)
     rows = (row(*boxes[n : n + wide], gap=0) for n in range(0, min(threads, 16 * wide), wide))
@@ -236,28 +241,29 @@ def _letter(number: int | None, tip: str = "") -> Box:
 
 
 def _number(words: str, kind: str, tip: str) -> Box:
-    inside = sized(text(words, ink(kind), width=CELL, anchor="middle"), CELL, CELL, down=0.5)
-    return framed(inside, kind, tip=tip, inset=0, radius=0)
+    label = sized(text(words, ink(kind), width=CELL, anchor="middle"), CELL, CELL, down=0.5)
+    return framed(label, kind, tip=tip, inset=0, radius=0)
 
 
 def _sectors(step: Step, warp: int) -> Box:
     """Draw the sectors of global memory that the lanes of a warp access."""
     sectors, lanes = sectors_of(step, warp), warp_lanes(step, warp)
-    each, name = max(1, simt.SECTOR // step.buffer.dtype.bytes), printed(step.buffer)
+    per_sector, name = max(1, simt.SECTOR // step.buffer.dtype.bytes), printed(step.buffer)
     names = {s: n for n, s in enumerate(sectors)}
     boxes = list[Box]()
     for s, used in list(sectors.items())[:MAX_SECTORS]:
-        kinds = ("read" if s * each + k in used else "cell" for k in range(each))
-        words = text(f"{LETTERS[names[s] % len(LETTERS)]}  {name}[{s * each}:{s * each + each}]")
+        kinds = ("read" if s * per_sector + k in used else "cell" for k in range(per_sector))
+        begin, letter = s * per_sector, LETTERS[names[s] % len(LETTERS)]
+        words = text(f"{letter}  {name}[{begin}:{begin + per_sector}]")
         strip = row(*(block(kind, 9, 9) for kind in kinds), gap=3)
-        inside = column(words, strip, gap=3)
-        boxes.append(framed(inside, "", tip=f"{len(used)} of {each} used", width=SECTOR))
-    group = {n: names[element // each] for n, element in lanes.items()}
+        content = column(words, strip, gap=3)
+        boxes.append(framed(content, "", tip=f"{len(used)} of {per_sector} used", width=SECTOR))
+    group = {n: names[element // per_sector] for n, element in lanes.items()}
     heads = (
         _letter(group.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(schedule.WARP)
     )
-    used, size = sum(map(len, sectors.values())), simt.SECTOR
-    note = f"{len(sectors)} sectors of {size} bytes; {used} of {each * len(sectors)} elements used"
+    used, loaded = sum(map(len, sectors.values())), per_sector * len(sectors)
+    note = f"{len(sectors)} sectors of {simt.SECTOR} bytes; {used} of {loaded} elements used"
     return column(
         text(f"lanes 0 to 31 of warp {warp}, by sector", "soft"),
         row(*heads, gap=0),
@@ -271,8 +277,10 @@ def _banks(step: Step, warp: int) -> Box:
     """Draw the passes over the 32 banks of shared memory that a warp needs."""
     passes, lanes = passes_of(step, warp), warp_lanes(step, warp)
     first = dict[int, int]()
-    for k, served in ((k, lane) for k, p in enumerate(passes) for s in p.values() for lane in s):
-        first.setdefault(served, k)
+    for k, pass_lanes in (
+        (k, lane) for k, p in enumerate(passes) for s in p.values() for lane in s
+    ):
+        first.setdefault(pass_lanes, k)
     heads = (
         _letter(first.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(schedule.WARP)
     )

@@ -150,7 +150,7 @@ class GridView(Figure):
             "access": (most, self.access),
             "warp": (launch.warps - 1, self.warp),
         }
-        sliders = [Slider(name, name, 0, *of) for name, of in ranges.items() if of[0]]
+        sliders = [Slider(name, name, 0, *limits) for name, limits in ranges.items() if limits[0]]
         buttons = [
             Button(f"barrier_{n}", f"remove barrier {n}", n != self._removed, "and look for races")
             for n in range(1, self._barriers + 1)

@@ -79,7 +79,7 @@ def grids_box(grids: Sequence[Grid], order: Order) -> Box:
     """Draw the grids in two columns, with the path of the stores through the first one."""
     boxes = [_one(g, _path(g, order) if n == 0 else ()) for n, g in enumerate(grids)]
     rows = (boxes[n : n + 2] for n in range(0, len(boxes), 2))
-    return column(*(row(*each, gap=BETWEEN) for each in rows), gap=BETWEEN)
+    return column(*(row(*row_boxes, gap=BETWEEN) for row_boxes in rows), gap=BETWEEN)
 
 
 def _one(g: Grid, path: Sequence[Mark]) -> Box:
@@ -101,8 +101,8 @@ def _path(g: Grid, order: Order) -> Sequence[Mark]:
     """Return a line through a tensor's cells in the order in which its last store writes them."""
     ticks = [t for t in order.ticks if t.stmt.buffer is g.buffer]
     last = [t for t in ticks if t.stmt is ticks[-1].stmt]  # skips the initialisation of a reduction
-    visited = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
-    points = [(c + 0.5, r + 0.5) for r, c in visited]
+    path_cells = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
+    points = [(c + 0.5, r + 0.5) for r, c in path_cells]
     return (Path(points, "way"), Dot(*points[0], "start", radius=3)) if len(points) > 1 else ()
 
 
@@ -128,14 +128,14 @@ def order_frames(nest: Nest, order: Order, grids: list[Grid]) -> tuple[Frame, ..
 
 def _elements(places: Iterable[Element]) -> str:
     """Describe the accessed elements of each buffer, such as "A[0, 3], B[3, 0 .. 7]"."""
-    by_buffer: dict[tir.Buffer, list[tuple[int, ...]]] = {}
+    indices_of: dict[tir.Buffer, list[tuple[int, ...]]] = {}
     for b, at in places:
-        by_buffer.setdefault(b, []).append(at)
+        indices_of.setdefault(b, []).append(at)
     words: list[str] = []
-    for b, box in by_buffer.items():
+    for b, box in indices_of.items():
         spans = [(min(axis), max(axis)) for axis in zip(*box, strict=True)]
-        inside = (str(low) if low == high else f"{low} .. {high}" for low, high in spans)
-        words.append(f"{b.name}[{', '.join(inside)}]")
+        span_texts = (str(low) if low == high else f"{low} .. {high}" for low, high in spans)
+        words.append(f"{b.name}[{', '.join(span_texts)}]")
     return ", ".join(words)
 
 

@@ -119,8 +119,8 @@ class IndexLens(Figure):
         return f"what the elements of {self._panes[0].name} read"
 
     def body(self) -> Box:
-        across = min(3, len(self._panes))
-        width = (WIDTH - BETWEEN * (across - 1)) / across
+        column_count = min(3, len(self._panes))
+        width = (WIDTH - BETWEEN * (column_count - 1)) / column_count
         notes = max(len(pane.notes()) for pane in self._panes)
         panes = (pane_box(pane, width, notes) for pane in self._panes)
         source = f"{self._panes[0].name} = {self._source}"
@@ -142,13 +142,13 @@ class IndexLens(Figure):
     def layout(self) -> Layout:
         out = self._panes[0]
         axes = cast("tensor.ComputeOp", self.tensor.op).axis
-        moving = zip(axes, out.low, out.cells, out.shape, strict=True)
+        rows = zip(axes, out.low, out.cells, out.shape, strict=True)
         controls: list[Control] = [
             TextInput("formula", f"{out.name} =", self._source, 64),
             TextInput("shape", "shape", ", ".join(map(str, out.shape)), 10),
             *(
                 Slider(f"from {d}", f"{a.name} from", 0, n - shown, low)
-                for d, (a, low, shown, n) in enumerate(moving)
+                for d, (a, low, shown, n) in enumerate(rows)
                 if shown < n
             ),
         ]
@@ -214,8 +214,8 @@ def _lens(
         lit = sum(len(pairs) // max(1, prod(pane.each)) for pane, pairs in each_read)  # estimated
         if lit <= MAX_MARKS or prod(shown) == 1:
             names = tuple(a.name for a in cast("tensor.ComputeOp", t.op).axis)
-            each = (1,) * len(sizes)
-            out = Pane(p.name(t), sizes, tuple(low), tuple(shown), each, names)
+            cell_sizes = (1,) * len(sizes)
+            out = Pane(p.name(t), sizes, tuple(low), tuple(shown), cell_sizes, names)
             return reads, [out, *inputs]
         _halve(shown)
 
@@ -260,10 +260,10 @@ def region(name: str, t: tensor.Tensor, offsets: Array) -> str:
     whole = prod(map(len, axes)) == len(offsets) and all(len(s) < 2 for s in steps)
     parts: list[str] = []
     for axis, step in zip(axes, steps, strict=True):
-        by = f" by {max(step)}" if whole and step and max(step) > 1 else ""
-        parts.append(str(axis[0]) if len(axis) == 1 else f"{axis[0]}..{axis[-1]}{by}")
-    inside = f"{name}[{', '.join(parts) or '()'}]"
-    return f"{inside} ({len(offsets)})" if whole else f"{len(offsets)} of {inside}"
+        step_text = f" by {max(step)}" if whole and step and max(step) > 1 else ""
+        parts.append(str(axis[0]) if len(axis) == 1 else f"{axis[0]}..{axis[-1]}{step_text}")
+    region_text = f"{name}[{', '.join(parts) or '()'}]"
+    return f"{region_text} ({len(offsets)})" if whole else f"{len(offsets)} of {region_text}"
 
 
 # --- text --------------------------------------------------------------------------------------
@@ -287,11 +287,12 @@ def _beside(blocks: list[list[str]], most: int, room: int = 120) -> list[str]:
             if fits and width > room:
                 break
             fits += 1
-        now, blocks = blocks[:fits], blocks[fits:]
-        widths = [max(map(len, b)) for b in now]
-        for n in range(max(map(len, now))):
+        row_blocks, blocks = blocks[:fits], blocks[fits:]
+        widths = [max(map(len, b)) for b in row_blocks]
+        for n in range(max(map(len, row_blocks))):
             parts = [
-                (b[n] if n < len(b) else "").ljust(w) for b, w in zip(now, widths, strict=True)
+                (b[n] if n < len(b) else "").ljust(w)
+                for b, w in zip(row_blocks, widths, strict=True)
             ]
             lines.append("   ".join(parts).rstrip())
     return lines if len(lines) <= most else [*lines[: most - 1], "…"]

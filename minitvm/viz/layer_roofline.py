@@ -56,8 +56,8 @@ class LayerRoofline(Figure):
     def body(self) -> Box:
         """Draw each layer as an arrow from the baseline's utilisation to the program's."""
         corner = ridge(self.config)
-        both = [i for r in self.rows for i in (r.intensity, r.baseline_intensity)]
-        low, high = min(corner / 2, *both) / 1.5, max(corner * 2, *both) * 1.6
+        intensities = [i for r in self.rows for i in (r.intensity, r.baseline_intensity)]
+        low, high = min(corner / 2, *intensities) / 1.5, max(corner * 2, *intensities) * 1.6
         x = Axis(low, high, "operations for each byte moved", log=True, power=2)
         y = Axis(0, 1, "matrix unit used", ticks=TENTHS, label="{:.0%}".format)
         peak = Axis(0, 1, "GOP/s", ticks=TENTHS, label=lambda v: f"{self._peak * v:.3g}")
@@ -103,8 +103,8 @@ class LayerRoofline(Figure):
         yield Name(r.intensity, r.roof, r.name, bold=False, aside=14, optional=True)
 
     def ascii(self) -> str:
-        both = f"{'op/byte':>9}{'baseline':>10}{'op/byte':>9}{'as it runs':>12}"
-        head = f"{'':14}{both}{'DRAM roof':>11}{'own roof':>10}"
+        headings = f"{'op/byte':>9}{'baseline':>10}{'op/byte':>9}{'as it runs':>12}"
+        head = f"{'':14}{headings}{'DRAM roof':>11}{'own roof':>10}"
         against = f"baseline: {named_baseline(self.rows)}"
         operations, peak = sum(r.operations for r in self.rows), 2 * self.config.macs_per_cycle
         means = list[str]()
@@ -123,14 +123,14 @@ class LayerRoofline(Figure):
 
     def layout(self) -> Layout:
         head, *rows, mean, against = self.ascii().split("\n")
-        listed = (CodeLine(head), *numbered(rows, "row"), CodeLine(mean), CodeLine(against))
+        code_lines = (CodeLine(head), *numbered(rows, "row"), CodeLine(mean), CodeLine(against))
         return Layout(
             frames=tuple(
                 Frame({f"layer:{n}": "now", f"row:{n}": "now"}, self._describe(r))
                 for n, r in enumerate(self.rows)
             ),
             links=both_ways((f"layer:{n}", f"row:{n}") for n in range(len(rows))),
-            panels=(Panel("layers", listed),),
+            panels=(Panel("layers", code_lines),),
             selectable="layer:",
         )
 

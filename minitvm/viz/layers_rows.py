@@ -89,13 +89,13 @@ class LayerRow:
 
 def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
     """Return `rows` as a tuple; raise ArgumentError unless 1 to MAX_ROWS of `kind`."""
-    each = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
-    if not each or not all(isinstance(row, kind) for row in each):
+    row_list = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
+    if not row_list or not all(isinstance(row, kind) for row in row_list):
         raise ArgumentError(f"{who}({rows!r:.60})", f"not a list of {kind.__name__}", example)
-    if len(each) > MAX_ROWS:
+    if len(row_list) > MAX_ROWS:
         why = f"at most {MAX_ROWS} can be told apart"
-        raise ArgumentError(f"{who} of {len(each)} rows", why, "fewer rows")
-    return each
+        raise ArgumentError(f"{who} of {len(row_list)} rows", why, "fewer rows")
+    return row_list
 
 
 def ridge(config: accel.Config) -> float:
@@ -123,13 +123,13 @@ def layer_row(
     counters = run.counters
     pairs = zip(program.instructions, accel.durations(program, config), strict=True)
     compute = sum(cycles for i, cycles in pairs if isinstance(i, accel.Gemm | accel.Alu))
-    moved = _busier_bytes(run)
-    if not counters.gemm_counter or not moved:
+    bytes_moved = _busier_bytes(run)
+    if not counters.gemm_counter or not bytes_moved:
         raise ArgumentError(f"layer {name!r}", "the program has no GEMM or moves no data", "a GEMM")
     return LayerRow(
         name=name,
         operations=2 * config.macs_per_cycle * counters.gemm_counter,
-        bytes_moved=moved,
+        bytes_moved=bytes_moved,
         baseline_cycles=slow.cycles,
         cycles=run.cycles,
         roof=counters.gemm_counter / compute,
@@ -246,5 +246,5 @@ def amdahl(works: tuple[NetworkPart, ...], cpu: Cpu) -> Amdahl:
     Source: Amdahl 1967.
     """
     rest = sum(cpu.seconds(w) for w in works if w.seconds is None)
-    offloaded = sum(w.seconds for w in works if w.seconds is not None)
-    return Amdahl(sum(map(cpu.seconds, works)), rest + offloaded, rest)
+    offloaded_seconds = sum(w.seconds for w in works if w.seconds is not None)
+    return Amdahl(sum(map(cpu.seconds, works)), rest + offloaded_seconds, rest)

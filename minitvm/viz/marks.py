@@ -113,11 +113,11 @@ class Bar(Mark):
         tall = max(1, bottom - top - 2 * self.inset)
         middle = left + wide / 2
         if self.text:
-            inside: list[Shape] = [Rect(left, y, wide, tall, self.kind)]
+            shapes: list[Shape] = [Rect(left, y, wide, tall, self.kind)]
             if text_width(self.text, SIZE) < wide - 4 and tall > SIZE:
                 look = ink(self.kind), SIZE, "middle"
-                inside.append(Text(middle, y + tall / 2 + 4, self.text, *look))
-            yield Group(tuple(inside), self.key, self.tip)
+                shapes.append(Text(middle, y + tall / 2 + 4, self.text, *look))
+            yield Group(tuple(shapes), self.key, self.tip)
         else:
             yield Rect(left, y, wide, tall, self.kind, self.key, self.tip)
         if self.above:

@@ -100,10 +100,10 @@ class MemoryPlan(Figure):
     # --- what is shown ---
 
     def title(self) -> str:
-        each = ", ".join(
+        plan_sizes = ", ".join(
             f"{name} {size_text(p.bytes)}" for name, p in zip(self.names, self.plans, strict=True)
         )
-        return f"{len(self.tensors)} tensors: {each}; in use at once {size_text(self.bound)}"
+        return f"{len(self.tensors)} tensors: {plan_sizes}; in use at once {size_text(self.bound)}"
 
     def body(self) -> Box:
         """Draw the tensors at their offsets in the chosen plans, all plans to the same scale."""
@@ -192,12 +192,12 @@ class MemoryPlan(Figure):
         for number, tensor in enumerate(self.tensors):
             if tensor.first <= n <= tensor.last:
                 used += tensor.node.type.bytes
-                read = tensor.node in node.inputs
-                kind = "now" if tensor.node is node else "read" if read else "done"
+                is_read = tensor.node in node.inputs
+                kind = "now" if tensor.node is node else "read" if is_read else "done"
                 marks[f"tensor:{number}"] = kind
-        waiting = sum(kind == "done" for kind in marks.values())
+        freed_count = sum(kind == "done" for kind in marks.values())
         text = f"call {n}: {called(node)} (blue: read, yellow: written, orange: kept)"
-        return Frame(marks, f"{text}; {len(marks)} tensors, {waiting} kept, {size_text(used)}")
+        return Frame(marks, f"{text}; {len(marks)} tensors, {freed_count} kept, {size_text(used)}")
 
     def on(self, name: str, value: Any) -> str | None:
         message = super().on(name, value)

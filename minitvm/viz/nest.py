@@ -56,11 +56,11 @@ def _bar(b: Block, lines: tuple[str, ...], width: float) -> Box:
     if b.note:
         parts.append((text(b.note, ink(fill), width=width - 8, anchor="end"), 0, EDGE))
     top = words.height + 2 * EDGE
-    inside = _column(b.inside, lines, width - STEP - GAP)
-    tall = top + inside.height + GAP * bool(b.inside)
+    inner_box = _column(b.inside, lines, width - STEP - GAP)
+    tall = top + inner_box.height + GAP * bool(b.inside)
     ground = sized(over(*parts), width, tall)
     outline = framed(ground, fill, b.key, lines[b.first].strip(), inset=0)
-    return over((outline, 0, 0), (inside, STEP, top))
+    return over((outline, 0, 0), (inner_box, STEP, top))
 
 
 def _before(b: Block) -> float:

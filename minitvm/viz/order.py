@@ -99,16 +99,16 @@ def _shorten(body: tir.Stmt, loops: list[tir.For], limits: dict[tir.Var, int], m
 
     A loop i and the loop i.init that initialises the same elements are halved together.
     """
-    alike: dict[tuple[str, int], list[tir.Var]] = {}
+    same_limits: dict[tuple[str, int], list[tir.Var]] = {}
     for f in loops:
-        alike.setdefault((f.var.name.removesuffix(".init"), limits[f.var]), []).append(f.var)
+        same_limits.setdefault((f.var.name.removesuffix(".init"), limits[f.var]), []).append(f.var)
     while _count(body, limits) > most:
-        together = max(alike.values(), key=lambda vs: limits[vs[0]])
-        now = limits[together[0]]
-        if now <= 2:
+        largest_group = max(same_limits.values(), key=lambda vs: limits[vs[0]])
+        limit = limits[largest_group[0]]
+        if limit <= 2:
             return
-        for v in together:
-            limits[v] = (now + 1) // 2
+        for v in largest_group:
+            limits[v] = (limit + 1) // 2
 
 
 # --- running -------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _vector(
     var: tir.Var, body: tir.Stmt, values: dict[tir.Var, int], limits: Mapping[tir.Var, int]
 ) -> Iterator[Tick]:
     """Yield one tick per store, for all lanes of a vectorized loop."""
-    around = tuple(values.items())
+    outer_values = tuple(values.items())
     lanes: list[list[Tick]] = []
     for i in range(limits[var]):
         values[var] = i
@@ -154,7 +154,7 @@ def _vector(
         ticks = [t for lane in lanes for t in lane if t.stmt is stmt]
         writes = tuple(dict.fromkeys(p for t in ticks for p in t.writes))
         reads = tuple(dict.fromkeys(p for t in ticks for p in t.reads))
-        yield Tick(stmt, around, writes, reads)
+        yield Tick(stmt, outer_values, writes, reads)
 
 
 def _place(s: tir.Store | tir.Load, values: Values) -> Element:

@@ -47,7 +47,10 @@ class Pane:
         if not self.shape:
             return [self.name]
         index = np.unravel_index(offsets, self.shape)
-        axes = [(p - low) // each for p, low, each in zip(index, self.low, self.each, strict=True)]
+        axes = [
+            (p - low) // per_cell
+            for p, low, per_cell in zip(index, self.low, self.each, strict=True)
+        ]
         flat = distinct(np.ravel_multi_index(axes, self.cells))
         cells = zip(*(a.tolist() for a in np.unravel_index(flat, self.cells)), strict=True)
         return [self.key(c) for c in cells]
@@ -84,8 +87,8 @@ class Pane:
     def notes(self) -> list[str]:
         """Return notes: which part is shown (if not all), and the elements per cell (if not 1)."""
         spans = [*zip(self.low, self.cells, self.each, self.shape, strict=True)]
-        ends = (f"{low}..{min(size, low + n * each) - 1}" for low, n, each, size in spans)
-        whole = all(low == 0 and n * each >= size for low, n, each, size in spans)
+        ends = (f"{low}..{min(size, low + n * per_cell) - 1}" for low, n, per_cell, size in spans)
+        whole = all(low == 0 and n * per_cell >= size for low, n, per_cell, size in spans)
         notes = [] if whole else [f"shown: {', '.join(ends)}"]
         if prod(self.each) > 1:
             notes.append(f"a cell: {' × '.join(map(str, self.each))}")
@@ -101,11 +104,11 @@ def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
     most = [*(1,) * (len(shape) - 4), *MAX_SIDES[-len(shape) :]] if shape else []
     if len(shape) == 1:
         most = [2 * MAX_SIDES[-1]]
-    each = [-(-(high - low) // m) for (low, high), m in zip(box, most, strict=True)]
+    cell_sizes = [-(-(high - low) // m) for (low, high), m in zip(box, most, strict=True)]
     sizes = [high - low for low, high in box]
-    while prod(cells := [-(-n // e) for n, e in zip(sizes, each, strict=True)]) > MAX_CELLS:
-        each[cells.index(max(cells))] *= 2
-    return Pane(name, shape, tuple(low for low, _ in box), tuple(cells), tuple(each))
+    while prod(cells := [-(-n // e) for n, e in zip(sizes, cell_sizes, strict=True)]) > MAX_CELLS:
+        cell_sizes[cells.index(max(cells))] *= 2
+    return Pane(name, shape, tuple(low for low, _ in box), tuple(cells), tuple(cell_sizes))
 
 
 # --- drawing -----------------------------------------------------------------------------------
@@ -113,9 +116,9 @@ def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
 
 def cell_size(pane: Pane, width: float) -> float:
     """Return the side of a cell in pixels, for a pane at most `width` wide."""
-    down = len(pane.slices) // pane.across
+    pane_rows = len(pane.slices) // pane.across
     wide = (width - GUTTER - GAP * (pane.across - 1)) / (pane.across * pane.columns)
-    high = (HEIGHT - down * (_above(pane) + GAP)) / (down * pane.rows)
+    high = (HEIGHT - pane_rows * (_above(pane) + GAP)) / (pane_rows * pane.rows)
     return float(max(SMALLEST, min(LARGEST, wide // 1, high // 1)))
 
 
@@ -127,7 +130,7 @@ def pane_box(pane: Pane, width: float, notes: int) -> Box:
     )
     parts = [_slice(pane, part, size, n % pane.across == 0) for n, part in enumerate(pane.slices)]
     rows = (parts[n : n + pane.across] for n in range(0, len(parts), pane.across))
-    slices = column(*(row(*each, gap=GAP) for each in rows), gap=GAP)
+    slices = column(*(row(*boxes, gap=GAP) for boxes in rows), gap=GAP)
     return column(sized(words, 0, LINE * (1 + notes)), slices, gap=4)
 
 
@@ -171,8 +174,8 @@ def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
     """Return the elements that a cell shows, such as "A[3, 0..3]"."""
     spans = zip(cell, pane.low, pane.each, pane.shape, strict=True)
     parts = [(low + c * each, min(size, low + (c + 1) * each) - 1) for c, low, each, size in spans]
-    inside = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in parts)
-    return f"{pane.name}[{inside or '()'}]"
+    index_text = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in parts)
+    return f"{pane.name}[{index_text or '()'}]"
 
 
 # --- as text -----------------------------------------------------------------------------------
@@ -200,4 +203,4 @@ def pane_lines(pane: Pane, marks: Mapping[str, str]) -> list[str]:
 def _start(pane: Pane, part: tuple[int, ...]) -> str:
     """Return the coordinates of a slice, such as "[0, 3]"; "" if the tensor is one slice."""
     starts = zip(part, pane.low, pane.each, strict=False)
-    return f"[{', '.join(str(low + c * each) for c, low, each in starts)}]" if part else ""
+    return f"[{', '.join(str(low + c * per_cell) for c, low, per_cell in starts)}]" if part else ""

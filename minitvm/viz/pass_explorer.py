@@ -57,8 +57,10 @@ def stages_of(
     """Lower a schedule and return the effect of each pass; errors of lowering are not caught."""
     log: list[tuple[str, tir.PrimFunc]] = []
     spent: list[float] = []
-    timed = tuple(_timed(p, spent) for p in passes)
-    driver.lower(s, args, target=target, passes=timed, watch=lambda name, f: log.append((name, f)))
+    timed_passes = tuple(_timed(p, spent) for p in passes)
+    driver.lower(
+        s, args, target=target, passes=timed_passes, watch=lambda name, f: log.append((name, f))
+    )
     lines = [tuple(str(func).rstrip("\n").split("\n")) for _, func in log]
     sizes = [count(func.body) for _, func in log]
     return tuple(

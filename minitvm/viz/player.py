@@ -114,8 +114,8 @@ class NestPlayer(Figure):
     def _show(self, s: te.Schedule, step: int) -> None:
         """Show the state of a schedule after its first `step` steps."""
         past = history(s)
-        now = moment(past[step][0])
-        self.schedule, self._past, self._step, self._now = s, past, step, now
+        current = moment(past[step][0])
+        self.schedule, self._past, self._step, self._now = s, past, step, current
 
     # --- what is shown ---
 
@@ -127,13 +127,13 @@ class NestPlayer(Figure):
 
     def body(self) -> Box:
         """Draw the nest on the left, the tensors on the right."""
-        now = self._now
+        shown_moment = self._now
         head = text(self.title(), size=13, mono=True, bold=True, width=WIDTH)
-        if now.nest is None:
-            return column(head, paragraph(now.error, WIDTH, "soft"))
-        note = paragraph(now.note, WIDTH - NEST - GAP, "soft")
-        tensors = column(grids_box(now.grids, now.order), note, gap=10)
-        return sized(column(head, row(nest_box(now.nest, NEST), tensors, gap=GAP)), WIDTH)
+        if shown_moment.nest is None:
+            return column(head, paragraph(shown_moment.error, WIDTH, "soft"))
+        note = paragraph(shown_moment.note, WIDTH - NEST - GAP, "soft")
+        tensors = column(grids_box(shown_moment.grids, shown_moment.order), note, gap=10)
+        return sized(column(head, row(nest_box(shown_moment.nest, NEST), tensors, gap=GAP)), WIDTH)
 
     def picture(self) -> Scene:
         """Draw the scene at a tick halfway through the run, with the accessed elements marked."""
@@ -144,19 +144,25 @@ class NestPlayer(Figure):
         return self.stopped(replace(frames[half], marks={**earlier, **frames[half].marks}))
 
     def ascii(self) -> str:
-        now = self._now
-        body = now.error if now.nest is None else nest_ascii(now.nest, 22)
-        return "\n".join(part for part in (self.title(), body, now.note) if part)
+        shown_moment = self._now
+        body = (
+            shown_moment.error if shown_moment.nest is None else nest_ascii(shown_moment.nest, 22)
+        )
+        return "\n".join(part for part in (self.title(), body, shown_moment.note) if part)
 
     def layout(self) -> Layout:
-        now = self._now
-        code = () if now.nest is None else (Panel("loops", numbered(now.nest.lines)),)
+        shown_moment = self._now
+        code = (
+            ()
+            if shown_moment.nest is None
+            else (Panel("loops", numbered(shown_moment.nest.lines)),)
+        )
         return Layout(
             controls=self._controls(len(self._past) - 1),
-            frames=now.frames,
+            frames=shown_moment.frames,
             trail="seen",
-            first=now.first,
-            links={} if now.nest is None else code_links(now.nest),
+            first=shown_moment.first,
+            links={} if shown_moment.nest is None else code_links(shown_moment.nest),
             panels=(*code, Panel("schedule", self._steps())),
             selectable="loop:",
             draggable=True,
@@ -176,9 +182,9 @@ class NestPlayer(Figure):
 
     def _steps(self) -> tuple[CodeLine, ...]:
         """Return the schedule as Python, with the line of the current step marked."""
-        now = self._past[self._step][1]
+        current = self._past[self._step][1]
         return tuple(
-            CodeLine(text, note="now" if n == now else "later" if n > now else "")
+            CodeLine(text, note="now" if n == current else "later" if n > current else "")
             for n, text in enumerate(self.schedule.python().split("\n"))
         )
 
@@ -261,12 +267,12 @@ class NestPlayer(Figure):
         return stage, axes_of(self.schedule[stage])[name]
 
     def _reorder(self, moved: str, to: str, s: te.Schedule) -> tensor.Axis:
-        (stage, name), (other, other_loop) = self._owner(moved), self._owner(to)
-        if stage != other:
+        (stage, name), (other_stage, other_loop) = self._owner(moved), self._owner(to)
+        if stage != other_stage:
             raise ScheduleError(
-                f"reorder {name} of {stage} and {other_loop} of {other}",
+                f"reorder {name} of {stage} and {other_loop} of {other_stage}",
                 "loops of different stages cannot change places",
-                f"compute_at moves a whole stage: s[{stage}].compute_at(s[{other}], ...)",
+                f"compute_at moves a whole stage: s[{stage}].compute_at(s[{other_stage}], ...)",
             )
         axes = axes_of(s[stage])
         names = {axis: name for name, axis in axes.items()}

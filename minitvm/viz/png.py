@@ -33,9 +33,9 @@ def png(scene: Scene) -> bytes:
     for s in shapes:  # text at its final size: equal letters are equal pixels, which compress well
         if isinstance(s, Text):
             _text(smooth, s)
-    few = smooth.quantize(palette=_palette(scene), dither=Image.Dither.NONE)
+    indexed_image = smooth.quantize(palette=_palette(scene), dither=Image.Dither.NONE)
     file = io.BytesIO()
-    few.save(file, "PNG", optimize=True)
+    indexed_image.save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
@@ -44,8 +44,9 @@ def _palette(scene: Scene) -> Image.Image:
     pairs = [("paper", "ink"), ("panel", "ink"), ("paper", "soft")]
     shapes = walk_shapes(scene.shapes)
     used = dict.fromkeys(s.kind for s in shapes if not isinstance(s, Group))  # in order
-    for k in map(KINDS.__getitem__, used):
-        pairs += [(k.fill, k.ink), (k.fill, k.stroke), ("paper", k.fill), ("paper", k.stroke)]
+    for kind in map(KINDS.__getitem__, used):
+        fill, stroke = kind.fill, kind.stroke
+        pairs += [(fill, kind.ink), (fill, stroke), ("paper", fill), ("paper", stroke)]
     mixes = [_mixed(b, a, s) for a, b in pairs for s in (*SHADES, 1.0) if "none" not in (a, b)]
     colours = list(dict.fromkeys(mixes))[:256]
     flat = [part for colour in colours for part in colour]
@@ -174,6 +175,6 @@ def _text(image: Image.Image, s: Text) -> None:
     base, width = round(s.size * SCALE), round(font.getlength(s.text))
     mask = Image.new("L", (width, round(1.4 * base)), 0)
     ImageDraw.Draw(mask).text((0, base), s.text, 255, font, "ls")
-    turned = mask.rotate(-s.turn, expand=True)  # reads upwards, its base line on the right
+    rotated_mask = mask.rotate(-s.turn, expand=True)  # reads upwards, its base line on the right
     before = {"start": width, "middle": width // 2, "end": 0}[s.anchor]
-    image.paste(Image.new("RGB", turned.size, colour), (x - base, y - before), turned)
+    image.paste(Image.new("RGB", rotated_mask.size, colour), (x - base, y - before), rotated_mask)

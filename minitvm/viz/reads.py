@@ -143,8 +143,8 @@ def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = 
             first, last = (np.searchsorted(more[:, 0], number, side) for side in ("left", "right"))
             count = last - first
             at = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - last, count)
-            joined = np.stack([np.repeat(pairs[:, 0], count), more[at, 1]], axis=1)
-            parts.setdefault(v, []).append(joined)
+            new_pairs = np.stack([np.repeat(pairs[:, 0], count), more[at, 1]], axis=1)
+            parts.setdefault(v, []).append(new_pairs)
     return Reads({u: _each_once(u, pairs) for u, pairs in parts.items()}, frozenset(unsure))
 
 
@@ -179,16 +179,16 @@ class _Walk:
 
     def reads(self) -> Reads:
         r = self.op.reduction
-        every = np.ones((self.count, 1), np.bool_)
+        all_true = np.ones((self.count, 1), np.bool_)
         if r is None:
-            self.visit(self.op.body[self.which], every, True)
+            self.visit(self.op.body[self.which], all_true, True)
         else:
             for e in r.init:
-                self.visit(e, every, True)
-            inside = self.enter()
-            self.visit(r.where, inside, True)
+                self.visit(e, all_true, True)
+            frame = self.enter()
+            self.visit(r.where, frame, True)
             for e in r.sources:
-                self.visit(e, *self.under(r.where, inside, True))
+                self.visit(e, *self.under(r.where, frame, True))
         pairs = {u: _each_once(u, parts) for u, parts in self.pairs.items()}
         return Reads(pairs, frozenset(self.unsure))
 
@@ -250,15 +250,15 @@ class _Walk:
             else:
                 sure = False
                 check_effort(t.name, active.size, offset.shape[-1] * n)
-                every = offset[..., None] * n + np.arange(n)
-                offset = every.reshape(*offset.shape[:2], -1)
+                lane_offsets = offset[..., None] * n + np.arange(n)
+                offset = lane_offsets.reshape(*offset.shape[:2], -1)
                 active = np.repeat(active, n, axis=-1) if active.shape[-1] > 1 else active
         shape = np.broadcast_shapes(active.shape, offset.shape)
         mask = np.broadcast_to(active, shape)
         points = np.broadcast_to(np.arange(self.count)[:, None, None], shape)[mask]
-        read = np.broadcast_to(offset, shape)[mask]
+        elements = np.broadcast_to(offset, shape)[mask]
         self.unsure |= set() if sure else {t}
-        self.pairs.setdefault(t, []).append(np.stack([points, read], axis=1))
+        self.pairs.setdefault(t, []).append(np.stack([points, elements], axis=1))
 
     def value(self, e: tir.Index) -> Any:
         """Return the value of an index or a condition at all points and terms."""

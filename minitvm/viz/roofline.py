@@ -195,8 +195,8 @@ def _verdict(d: Dot, m: Machine) -> str:
     if d.gflops is None:
         return words
     words += f"; it reaches {d.gflops / d.roof(m):.0%} of that"
-    over = "\nabove the roof: the real cache keeps more than the simulated one"
-    return words + over if d.gflops > d.roof(m) else words
+    above_text = "\nabove the roof: the real cache keeps more than the simulated one"
+    return words + above_text if d.gflops > d.roof(m) else words
 
 
 # --- what is given -------------------------------------------------------------------------------
@@ -249,15 +249,15 @@ def dots(
     traces: Mapping[str, accesses.AccessTrace], known: Mapping[str, float], cache: cachesim.Cache
 ) -> tuple[Dot, ...]:
     """Return the dot of each recorded run; raise ArgumentError for a run without operations."""
-    each: list[Dot] = []
+    dot_list: list[Dot] = []
     for name, trace in traces.items():
         intensity = accesses.arithmetic_intensity(trace, cache)
         if not intensity.flops or not intensity.bytes_moved:
             raise ArgumentError(
                 f"RooflineDot: {name}", "the program has no arithmetic on tensors, or moves no data"
             )
-        each.append(Dot(name, intensity, known.get(name)))
-    return tuple(each)
+        dot_list.append(Dot(name, intensity, known.get(name)))
+    return tuple(dot_list)
 
 
 def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int) -> float:

@@ -103,6 +103,8 @@ def touching(centres: Sequence[tuple[float, float]]) -> list[list[int]]:
     """Return groups of indices of dots: dots that overlap are in the same group."""
     groups: list[list[int]] = []
     for n, at in enumerate(centres):
-        near = [g for g in groups if any(math.dist(at, centres[m]) < 2 * RADIUS for m in g)]
-        groups = [g for g in groups if g not in near] + [[*(m for g in near for m in g), n]]
+        close_groups = [g for g in groups if any(math.dist(at, centres[m]) < 2 * RADIUS for m in g)]
+        groups = [g for g in groups if g not in close_groups] + [
+            [*(m for g in close_groups for m in g), n]
+        ]
     return groups

@@ -206,8 +206,8 @@ def folded_code(text: str, width: float, most: int, size: float = 12) -> list[st
     """
     room = max(4, int(width / text_width("m", size, mono=True)))
     mark = re.match(r"[-+]?\s*", text)
-    inside = mark.end() if mark else 0
-    indent = " " * min(inside + 4, room // 2)
+    mark_end = mark.end() if mark else 0
+    indent = " " * min(mark_end + 4, room // 2)
     return wrap(
         text,
         room,
@@ -225,7 +225,9 @@ def hatch_lines(
     if not hatch:
         return []
     if hatch == "x":
-        return [line for one in "/\\" for line in hatch_lines(x, y, width, height, one, gap)]
+        return [
+            line for direction in "/\\" for line in hatch_lines(x, y, width, height, direction, gap)
+        ]
     if hatch == "-":
         rows = range(1, int((height - 1) / gap) + 1)
         return [(x, y + r * gap, x + width, y + r * gap) for r in rows]

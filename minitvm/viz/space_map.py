@@ -57,19 +57,19 @@ class SpaceMap(Figure):
 
     def _tried(self) -> list[Tried]:
         """Return the trials whose sketches have both knobs."""
-        tried = list[Tried]()
+        trials = list[Tried]()
         for n, trial in enumerate(self._trials):
             knobs = self._task.sketches[trial.candidate.sketch].space.knobs
             values = {
-                name: int(by_option[option])
+                name: int(value_by_option[option])
                 for knob, option in zip(knobs, trial.candidate.row, strict=True)
-                for name, by_option in parts_of(knob)
+                for name, value_by_option in parts_of(knob)
             }
             if self.across in values and self.down in values:
                 speed = 0.0 if trial.result.error else tune.rate(self._task, trial.cost)
-                both = values[self.across], values[self.down]
-                tried.append(Tried(*both, speed, n // self._batch))
-        return tried
+                cell = values[self.across], values[self.down]
+                trials.append(Tried(*cell, speed, n // self._batch))
+        return trials
 
     def _labels(self) -> tuple[dict[int, str], dict[int, str]]:
         return self._knobs[self.across], self._knobs[self.down]
@@ -109,13 +109,13 @@ class SpaceMap(Figure):
         counts = Counter((t.across, t.down) for t in self._tried())
         across, down = self._labels()
         for c, value in enumerate(across):
-            for r, other in enumerate(down):
-                count, speed = counts[value, other], best.get((value, other), 0.0)
+            for r, row_value in enumerate(down):
+                count, speed = counts[value, row_value], best.get((value, row_value), 0.0)
                 outcome = (
                     f"best {speed:.4g} {tune.rate_unit(self._task)}" if speed else "all failed"
                 )
                 words = f"{count} trial{'s' * (count > 1)}, {outcome}" if count else "not tried"
-                tip = f"{self.across} {across[value]}, {self.down} {down[other]}: {words}"
+                tip = f"{self.across} {across[value]}, {self.down} {down[row_value]}: {words}"
                 yield Bar(c, r, c + 1, r + 1, "cell", f"cell:{c}:{r}", tip, inset=1, gap=2)
                 if speed:
                     kind = "orange" if speed == most else "blue"
@@ -132,9 +132,9 @@ class SpaceMap(Figure):
         head = max([len(self.down), *map(len, down.values())])
         lines = [f"{self.down:>{head}} | {self.across}: percent of the best speed"]
         lines.append(" " * head + " |" + "".join(f"{label:>{wide}}" for label in across.values()))
-        for other, label in down.items():
+        for row_value, label in down.items():
             cells = [
-                f"{100 * best[value, other] / most:.0f}" if (value, other) in best else "."
+                f"{100 * best[value, row_value] / most:.0f}" if (value, row_value) in best else "."
                 for value in across
             ]
             lines.append(f"{label:>{head}} |" + "".join(f"{c:>{wide}}" for c in cells))
@@ -184,9 +184,9 @@ def labels_of(task: tune.Task) -> dict[str, dict[int, str]]:
     """Return the knobs with 2 to MAX_VALUES values: the label of each value, in order."""
     labels: dict[str, dict[int, str]] = {}
     for knob in (knob for sketch in task.sketches for knob in sketch.space.knobs):
-        for name, by_option in parts_of(knob):
-            texts = map(str, knob.options if knob.kind == "choice" else by_option.tolist())
-            labels.setdefault(name, {}).update(zip(by_option.tolist(), texts, strict=True))
+        for name, values in parts_of(knob):
+            texts = map(str, knob.options if knob.kind == "choice" else values.tolist())
+            labels.setdefault(name, {}).update(zip(values.tolist(), texts, strict=True))
     fit = {n: dict(sorted(v.items())) for n, v in labels.items() if 2 <= len(v) <= MAX_VALUES}
     if not fit:
         why = f"no knob has 2 to {MAX_VALUES} values"

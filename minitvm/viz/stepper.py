@@ -100,7 +100,7 @@ class Stepper(Figure, Generic[S]):
         ]
         about = paragraph(self.now.about, WIDTH, size=13)
         return column(
-            connected(column(*(row(*each, gap=GAP) for each in rows)), edges),
+            connected(column(*(row(*row_boxes, gap=GAP) for row_boxes in rows)), edges),
             column(text(self.title(), size=13, bold=True), about, gap=3),
             self.details(),
         )

@@ -112,9 +112,9 @@ def _element(s: Rect | Circle | Line | Polygon | Text) -> str:
 
 def _rect(s: Rect, look: str) -> str:
     at = f'x="{num(s.x)}" y="{num(s.y)}" width="{num(s.width)}" height="{num(s.height)}"'
-    rounded = f' rx="{num(s.radius)}"' if s.radius else ""
+    radius_text = f' rx="{num(s.radius)}"' if s.radius else ""
     tip = _tip(s)
-    rect = f"<rect{look} {at}{rounded}" + (f">{tip}</rect>" if tip else "/>")
+    rect = f"<rect{look} {at}{radius_text}" + (f">{tip}</rect>" if tip else "/>")
     hatch = hatch_lines(s.x, s.y, s.width, s.height, KINDS[s.kind].hatch)
     strokes = "".join(f"M{num(a)} {num(b)}L{num(c)} {num(d)}" for a, b, c, d in hatch)
     return rect + (f'<path class="{class_of(s.kind)} stroke" d="{strokes}"/>' if hatch else "")

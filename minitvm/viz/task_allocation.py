@@ -67,8 +67,8 @@ class TaskAllocation(Live):
         _check_unit([o.task for o in outcome.outcomes])
         lanes = _lanes([o.task for o in outcome.outcomes], outcome.weights)
         trials = sum(len(o.trials) for o in outcome.outcomes)
-        ended = auto_scheduler.ENDS[outcome.ended]
-        status = f"{len(outcome.rounds)} rounds, {trials} trials: {ended}"
+        end_text = auto_scheduler.ENDS[outcome.ended]
+        status = f"{len(outcome.rounds)} rounds, {trials} trials: {end_text}"
         earlier = sum(o.earlier for o in outcome.outcomes)
         self._progress = Progress(lanes, outcome.rounds, status, earlier=earlier)
 

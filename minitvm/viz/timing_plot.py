@@ -25,8 +25,8 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 def axis_of(records: Sequence[TimedRun]) -> Axis:
     """Return a logarithmic axis that contains all runs except, perhaps, the slowest 4 %."""
-    counting = [r.seconds for r in records if not r.warmup] or [r.seconds for r in records]
-    low, high = min(counting), float(np.quantile(counting, 0.96))
+    counted_seconds = [r.seconds for r in records if not r.warmup] or [r.seconds for r in records]
+    low, high = min(counted_seconds), float(np.quantile(counted_seconds, 0.96))
     return Axis(low / 1.03, max(high * 1.1, low * 1.1), log=True, label=seconds_text, grid=True)
 
 
@@ -80,10 +80,10 @@ def _points(
     """Draw the runs of one function and their median; a run above the axis is an arrow up."""
     name, kind = names[series], SERIES[series]
     runs = [(n, r) for n, r in enumerate(records, 1) if r.name == name]
-    counting = [(n, r.seconds) for n, r in runs if not r.warmup]
-    if counting:
-        median = float(np.median([t for _, t in counting]))
-        ends = (counting[0][0], median), (len(records) + 1, median)
+    counted_runs = [(n, r.seconds) for n, r in runs if not r.warmup]
+    if counted_runs:
+        median = float(np.median([t for _, t in counted_runs]))
+        ends = (counted_runs[0][0], median), (len(records) + 1, median)
         yield Path(ends, "dashed", f"median:{name}")
     for n, r in runs:
         if (n - 1) % every(records) == 0:

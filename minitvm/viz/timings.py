@@ -58,14 +58,14 @@ class Speedup:
         return self.rounds >= MIN_ROUNDS and not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
-        both = f"{self.name} against {self.baseline}"
+        title = f"{self.name} against {self.baseline}"
         if self.rounds < MIN_ROUNDS:
-            return f"{both}: {self.rounds} rounds tell nothing, {MIN_ROUNDS} are the least"
+            return f"{title}: {self.rounds} rounds tell nothing, {MIN_ROUNDS} are the least"
         slower = self.shown and self.ratio < 1
         low, high = (1 / self.high, 1 / self.low) if slower else (self.low, self.high)
         where = f"{_ratio(low)} to {_ratio(high)} over {self.rounds} rounds"
         if not self.shown:
-            return f"{both}: no difference is shown (ratio {where})"
+            return f"{title}: no difference is shown (ratio {where})"
         if slower:
             times = f"takes {1 / self.ratio:.3g} times as long as"
         else:

@@ -120,7 +120,11 @@ class TripleView(Figure):
 def formula_lines(
     state: schedule.State, nest: Nest
 ) -> tuple[tuple[CodeLine, ...], dict[str, tuple[str, ...]]]:
-    """Return each stage as a formula with its axes, and for each axis the keys of its loops."""
+    """Return (lines, loops).
+
+    lines   each stage's formula, followed by a line for each axis
+    loops   {key of an axis line: keys of its loops}
+    """
     keys = {owner: key for key, owner in nest.owners.items()}
     lines: list[CodeLine] = []
     loops_of: dict[str, tuple[str, ...]] = {}
@@ -129,7 +133,7 @@ def formula_lines(
         if isinstance(op, tensor.PlaceholderOp):
             continue
         lines.append(CodeLine(formula(stage)))
-        named = stage.names
+        axis_names = stage.names
         for axis in (*op.axis, *op.reduce_axis) if isinstance(op, tensor.ComputeOp) else ():
             parts = [axis]  # with the axes that result from splitting and fusing it
             for r in stage.relations:
@@ -138,7 +142,7 @@ def formula_lines(
                 elif any(a is r.outer or a is r.inner for a in parts):
                     parts.append(r.fused)
             leaves = (a for a in stage.leaves if any(a is part for part in parts))
-            loops = [keys[o] for a in leaves if (o := (stage.name, named[a])) in keys]
+            loops = [keys[o] for a in leaves if (o := (stage.name, axis_names[a])) in keys]
             key = f"axis:{stage.name}/{axis.name}"
             loops_of[key] = tuple(loops)
             what = "summed over, " if axis.kind == "reduce" else ""
@@ -205,23 +209,25 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
     Returns {} if the loops found in the code do not match `names`.
     """
     spans: dict[str, list[int]] = {}
-    inside: list[tuple[int, str]] = []  # (indentation, loop); in LLVM labels open and close
-    coming = iter(names)
+    open_loops: list[tuple[int, str]] = []  # (indentation, loop); in LLVM labels open and close
+    remaining_names = iter(names)
     for n, line in enumerate(lines):
         header, label = HEADER.match(line), LABEL.fullmatch(line)
         if label and label[1] == "done":
-            inside.pop()
+            open_loops.pop()
         elif label:
-            inside.append((-1, next(coming, "")))
+            open_loops.append((-1, next(remaining_names, "")))
         elif line.strip():
             indent = len(line) - len(line.lstrip())
-            inside = [(at, name) for at, name in inside if at < indent]
+            open_loops = [(at, name) for at, name in open_loops if at < indent]
             if header:
-                inside.append((indent, next(coming, "")))
-        for name in dict.fromkeys(name for _, name in inside):
+                open_loops.append((indent, next(remaining_names, "")))
+        for name in dict.fromkeys(name for _, name in open_loops):
             spans.setdefault(name, []).append(n)
-    alike = "" not in spans and next(coming, None) is None
-    return spans if alike else {}  # if a loop is unknown, show no links: they could be wrong
+    has_all_names = "" not in spans and next(remaining_names, None) is None
+    return (
+        spans if has_all_names else {}
+    )  # if a loop is unknown, show no links: they could be wrong
 
 
 def _listing(title: str, lines: Sequence[str], width: float) -> Box:

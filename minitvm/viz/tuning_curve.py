@@ -79,10 +79,10 @@ class TuningCurve(Live):
         curve = cls.__new__(cls)
         curve._prepare(task, levels)
         curve.recorded = True
-        every = list(trials)
-        for n, trial in enumerate(trial for trial in every if not trial.final):
+        trial_list = list(trials)
+        for n, trial in enumerate(trial for trial in trial_list if not trial.final):
             curve._trials.append(_trial(task, trial, n // BATCH if batches is None else batches[n]))
-        best = tune.best_trial(every)
+        best = tune.best_trial(trial_list)
         speed = 0.0 if best is None else tune.rate(task, best.cost)
         curve._status = f"{len(curve._trials)} trials, best {speed:.4g} {tune.rate_unit(task)}"
         curve._judge(best)
@@ -143,8 +143,8 @@ class TuningCurve(Live):
     def _failures(self) -> str:
         """Return how many trials failed and why: "5 failed: 3 crash, 2 memory"; "" if none did."""
         kinds = Counter(t.error for t in self._trials if t.error)
-        each = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
-        return f"{kinds.total()} failed: {each}" if kinds else ""
+        kind_counts = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
+        return f"{kinds.total()} failed: {kind_counts}" if kinds else ""
 
     def title(self) -> str:
         return " ".join(["tuning of", self._task.name, *map(str, self._task.arguments)])

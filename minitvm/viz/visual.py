@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-import os
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 import anywidget
-import IPython.display
 import traitlets
 
 from minitvm.base import ArgumentError, TVMError, front_end
@@ -18,24 +15,10 @@ from minitvm.base import ArgumentError, TVMError, front_end
 from .controls import Control, Layout, as_data, frames_data
 from .png import png
 from .scene import Scene
+from .stored import is_live, live_view, show_live_or_stored
 from .svg import kinds_css, marks_css, svg
 
 STATIC = Path(__file__).parent / "static"
-LIVE = "application/vnd.jupyter.widget-view+json"
-# JupyterLab shows the live view of an output instead of its picture, even if the kernel is gone and
-# the view is only an error message. So the view and the picture are two outputs. A third output
-# between them, a style, hides the picture while the view is live, and otherwise the error message.
-ONE_OF_BOTH = """<style>
-.jp-OutputArea-child:has(.mtvm-visual) + :has(.mtvm-or) + .jp-OutputArea-child,
-.jp-OutputArea-child:has(+ .jp-OutputArea-child .mtvm-or):not(:has(.mtvm-visual)),
-.jp-OutputArea-child:has(.mtvm-or) { display: none; }
-</style><span class="mtvm-or"></span>"""
-show_in_notebook: Callable[..., Any] = vars(IPython.display)["display"]
-
-
-def live() -> bool:
-    """Return whether to show live widgets; False in a batch run or with MINITVM_WIDGETS=static."""
-    return os.environ.get("MINITVM_WIDGETS") != "static" and front_end() != "batch"
 
 
 class Visual(anywidget.AnyWidget):
@@ -102,9 +85,9 @@ class Visual(anywidget.AnyWidget):
         except Exception as e:  # bugs too: an exception in a widget's callback would be lost
             known = isinstance(e, TVMError)
             self.message, self.refused = str(e) if known else f"{type(e).__name__}: {e}", True
-            now = {"selected": self.selected, "message": self.message, "refused": True}
-            now["answered"] = self._answered
-            self.view = {**self.view, **now}
+            reply = {"selected": self.selected, "message": self.message, "refused": True}
+            reply["answered"] = self._answered
+            self.view = {**self.view, **reply}
 
     def _accepted(self, name: str, value: Any) -> Any:
         """Return an event's value, converted for `on`; raise ArgumentError to refuse the event."""
@@ -163,16 +146,18 @@ class Visual(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         """Show the live widget in a notebook, followed by the picture for the saved notebook."""
-        if front_end() != "notebook" or not live():
+        if front_end() != "notebook" or not is_live():
             raise NotImplementedError  # IPython then shows the bundle
-        data, about = self._repr_mimebundle_()
-        nothing = {"text/html": ""}  # what nbconvert shows in place of the live view
-        show_in_notebook({LIVE: data.pop(LIVE), **nothing}, raw=True)
-        show_in_notebook({"text/html": ONE_OF_BOTH}, raw=True)
-        show_in_notebook(data, metadata=about, raw=True)
+        show_live_or_stored(cast("str", self.model_id), *self._stored())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the widget as text, SVG and PNG, and as a live view if `live()` is true."""
+        """Return the widget as text, SVG and PNG, and as a live view if `is_live()` is true."""
+        data, about = self._stored()
+        if is_live():
+            data |= live_view(cast("str", self.model_id))
+        return data, about
+
+    def _stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
         scene = self.picture()
         data: dict[str, Any] = {
             "text/plain": self.ascii(),
@@ -180,7 +165,4 @@ class Visual(anywidget.AnyWidget):
             "image/png": base64.b64encode(png(scene)).decode("ascii"),
         }
         about = {"width": scene.width, "height": scene.height, "alt": scene.title}
-        if live():
-            model = cast("str", self.model_id)
-            data[LIVE] = {"version_major": 2, "version_minor": 0, "model_id": model}
         return data, {"image/png": about}

@@ -76,6 +76,7 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     folder = tmp_path_factory.mktemp("lab")
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
     own |= {"IPYTHONDIR": str(folder / "ipython"), "PYTHONPATH": str(ROOT), "MINITVM_WIDGETS": ""}
+    own["MINITVM_GUESSES"] = ""
     notebooks = folder / "notebooks"
     notebooks.mkdir()
     port = free_port()

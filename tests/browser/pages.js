@@ -72,7 +72,7 @@ function illegible() {
 
   // --- around the pictures, and feedback ---
 
-  for (const root of document.querySelectorAll(".mtvm-visual, .jp-RenderedHTMLCommon [role=note]"))
+  for (const root of document.querySelectorAll(".mtvm-visual, .mtvm-predict, .jp-RenderedHTMLCommon [role=note]"))
     for (const e of root.querySelectorAll("*")) {
       const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
       if (!own || e.closest("svg") || e.disabled || e.tagName === "OPTION") continue;

@@ -45,10 +45,16 @@ def shown(page) -> list[str]:
     """What one can see of the outputs: "live" widgets, each "picture", and texts."""
     return page.evaluate(
         """() => [...document.querySelectorAll('.jp-OutputArea-child')]
-        .filter((e) => e.getClientRects().length)
+        .filter((e) => e.getClientRects().length && !e.querySelector('.jp-OutputArea-child'))
         .map((e) => e.querySelector('.mtvm-visual') ? 'live' : e.querySelector('img') ? 'picture'
         : e.innerText.trim())"""
     )
+
+
+def reveal(page) -> None:
+    """Show the answer to each prediction."""
+    for button in page.locator(".mtvm-predict [data-name=show]:visible").all()[::-1]:
+        button.click()
 
 
 def save(page) -> None:
@@ -63,7 +69,7 @@ def reopen_without_kernel(page, url: str, pictures: int) -> None:
     page.goto(url)
     page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
     page.wait_for_function(  # and until the live views have given up
-        """(least) => document.querySelectorAll('.jp-OutputArea img').length >= least
+        """(least) => document.querySelectorAll('.jp-OutputArea-child:has(img)').length >= least
         && [...document.querySelectorAll('.jp-OutputArea-output')]
         .every((e) => e.textContent !== 'Loading widget...')""",
         arg=pictures,
@@ -75,6 +81,7 @@ def use_theme(page, name: str) -> None:
     command(page, "apputils:change-theme", theme=f"JupyterLab {name}")
     light = str(name == "Light").lower()
     page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
+    page.wait_for_selector("#jupyterlab-splash", state="detached")  # two at a time are an error
     page.wait_for_timeout(SETTLE)  # the colours of the page change over a moment
 
 

@@ -15,6 +15,7 @@ from .pages import (
     illegible,
     press_everything,
     reopen_without_kernel,
+    reveal,
     run_all,
     save,
     shown,
@@ -40,6 +41,7 @@ def test_a_notebook(path: Path, lab: tuple[str, Path], open_page: Callable) -> N
     name = str(path.relative_to(ROOT))
     page, errors = open_page(name, width=1024)
     run_all(page)
+    reveal(page)
     found = [*failures(page), *illegible(page)]
     use_theme(page, "Dark")
     found += illegible(page)
@@ -47,6 +49,7 @@ def test_a_notebook(path: Path, lab: tuple[str, Path], open_page: Callable) -> N
     found += [*illegible(page), *press_everything(page), *illegible(page)]
     use_theme(page, "Light")
     run_all(page)
+    reveal(page)
     found += [f"run twice: {text}" for text in failures(page)]
     live = shown(page).count("live")
     save(page)

@@ -21,6 +21,7 @@ from minitvm.viz import (
     Scene,
     Slider,
     Visual,
+    stored,
     visual,
 )
 
@@ -77,8 +78,9 @@ def displayed(dot: Dot, monkeypatch: pytest.MonkeyPatch, runs_in: str) -> list[l
     """The mime types of each output of a cell that ends with `dot`."""
     found: list[list[str]] = []
     monkeypatch.delenv("MINITVM_WIDGETS", raising=False)
-    monkeypatch.setattr(visual, "front_end", lambda: runs_in)
-    monkeypatch.setattr(visual, "show_in_notebook", lambda data, **_: found.append(list(data)))
+    for file in (visual, stored):
+        monkeypatch.setattr(file, "front_end", lambda: runs_in)
+    monkeypatch.setattr(stored, "show_in_notebook", lambda data, **_: found.append(list(data)))
     try:
         dot._ipython_display_()
     except NotImplementedError:

@@ -1,0 +1,27 @@
+"""Predictions of the course: a notebook asks for a guess before it shows an answer.
+
+    with course.predict("03.outer-turns"):
+        print(tvm.lower(s, [X, Y]))
+
+What the block prints and displays is the answer. The reader sees a prompt; the answer appears
+after a guess, or after "Show me". A block that measures says what came out:
+
+    with course.predict("06.numba-gain") as p:
+        ...
+        p.answer = slow / fast
+
+The question is the table [outer-turns] of predictions/03.toml, beside the notebook; question.py
+lists its keys, and check_questions(text) finds mistakes in such a file. A stored notebook shows
+the answer folded, as does a batch run; outside of a notebook the block just prints.
+
+    course.calibration("03")      the reader's guesses beside the answers
+
+Guesses are kept in guesses.jsonl beside the notebook, or in the file that MINITVM_GUESSES names;
+MINITVM_GUESSES=off keeps none.
+"""
+# pyright: reportUnusedImport=false
+
+from .calibration import Calibration, calibration
+from .guesses import Guess
+from .prediction import Prediction, predict
+from .question import Question, check_questions

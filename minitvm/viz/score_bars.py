@@ -1,0 +1,60 @@
+"""ScoreBars: one number of several answers as bars, such as yours, a stub's and the best known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from minitvm.base import ArgumentError
+
+from .boxes import Box, column, text
+from .figure import WIDTH, Figure
+from .marks import Bar, Mark, Note
+from .plot import Axis, plot
+
+FIRST, OTHERS = "blue", "faint"  # the first bar is the one that the picture is about
+SIDE = 130  # pixels: for the numbers beside the bars
+
+
+class ScoreBars(Figure):
+    """Show a number, such as cache misses, for each of several answers; the first one is bold.
+
+    scores   name -> number, each at least 0;  unit: what the numbers count
+    """
+
+    def __init__(self, scores: Mapping[str, float], unit: str) -> None:
+        if not scores or min(scores.values()) < 0:
+            raise ArgumentError(
+                "ScoreBars", f"{dict(scores)}", 'ScoreBars({"yours": 64}, "misses")'
+            )
+        self.scores, self.unit = dict(scores), unit
+        super().__init__()
+
+    def title(self) -> str:
+        return f"{self.unit} of {', '.join(self.scores)}"
+
+    def body(self) -> Box:
+        most = max(self.scores.values()) or 1.0
+        bars = [m for n, name in enumerate(self.scores) for m in self._bar(n, name)]
+        names, values = (
+            Axis(names=[*self.scores]),
+            Axis(0, most * WIDTH / (WIDTH - SIDE), hidden=True),
+        )
+        height = 26 * len(self.scores) + 6
+        return column(text(self.unit, bold=True), plot(values, names, bars, WIDTH, height), gap=4)
+
+    def _bar(self, n: int, name: str) -> Iterator[Mark]:
+        score = self.scores[name]
+        yield Bar(0, n, score, n + 1, OTHERS if n else FIRST, f"score:{name}", "", inset=4)
+        yield Note(score, n + 0.5, f"{score:,.10g}", bold=not n)
+
+    def ascii(self) -> str:
+        wide, most = max(map(len, self.scores)), max(self.scores.values()) or 1.0
+        return "\n".join(
+            [
+                self.unit,
+                *(
+                    f"  {name:{wide}}  {'#' * max(1, round(40 * score / most))} {score:,.10g}"
+                    for name, score in self.scores.items()
+                ),
+            ]
+        )

@@ -1,0 +1,21 @@
+"""ScoreBars: a bar and a number for each answer."""
+
+import pytest
+
+from minitvm import viz
+from minitvm.base import ArgumentError
+
+
+def test_each_answer_has_a_bar_as_long_as_its_number() -> None:
+    text = viz.ScoreBars({"yours": 20, "best": 10}, "misses").ascii()
+    assert text == f"misses\n  yours  {'#' * 40} 20\n  best   {'#' * 20} 10"
+
+
+def test_bars_of_nothing_but_zeros_can_be_drawn() -> None:
+    assert "0" in viz.ScoreBars({"yours": 0}, "misses").svg()
+
+
+@pytest.mark.parametrize("scores", [{}, {"yours": -1}])
+def test_no_bars_and_negative_ones_are_refused(scores) -> None:
+    with pytest.raises(ArgumentError, match="ScoreBars"):
+        viz.ScoreBars(scores, "misses")
