@@ -51,15 +51,15 @@ def runs_on_accelerator(
             with vta.Environment(config):
                 f = vta.build(s, tensors)
         except TVMError as e:
-            usual = NO_QUEUE if "coproc_sync" in str(e) else why
-            return failed("refused", f"a program for {config.name}", str(e), case=case, why=usual)
+            reason = NO_QUEUE if "coproc_sync" in str(e) else why
+            return failed("refused", f"a program for {config.name}", str(e), case=case, why=reason)
         results = run_function(f, tensors, inputs)
         if wrong := wrong_results(results, tensors, inputs, 0, 0, f"{case}: ", LOST):
             return wrong
-        message, text, usual = stream_fault(f.program, config)
+        message, text, reason = stream_fault(f.program, config)
         if message:
-            usual = HAZARD if message == "hazard" else usual
-            return failed(message, "ok", text, case=case, why=usual)
+            reason = HAZARD if message == "hazard" else reason
+            return failed(message, "ok", text, case=case, why=reason)
         return PASSED
 
     return Part(kind, title, weight, check)
@@ -82,10 +82,10 @@ def on_machine(config: accel.Config, part: Part) -> Part:
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
-        usual = vta.get_env()
+        before = vta.get_env()
 
         def outside(*arguments: Any) -> Any:
-            with usual:
+            with before:
                 return answer(*arguments)
 
         with vta.Environment(config):

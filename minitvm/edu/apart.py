@@ -157,8 +157,10 @@ def end_code_processes() -> None:
         _process(whose).close()
 
 
-def record(s: te.Schedule, tensors: Sequence[tensor.Tensor] | None = None) -> accesses.AccessTrace:
-    """Record the accesses of a schedule, as accesses.record does, in a process behind the wall."""
+def record(
+    s: te.Schedule | tir.PrimFunc, tensors: Sequence[tensor.Tensor] | None = None
+) -> accesses.AccessTrace:
+    """Record the accesses of a program, as accesses.record does, in a process behind the wall."""
     return accesses.record(s, tensors, limit=MAX_EVENTS, execute=code_process().execute)
 
 

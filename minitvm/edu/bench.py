@@ -34,8 +34,8 @@ def time_ratio(
     ratios: list[float] = []
     while len(ratios) < MAX_ROUNDS:
         for _ in range(ROUNDS):
-            theirs = max(reference(), 1e-9)
-            ratios.append(max(yours(), 1e-9) / theirs)
+            reference_seconds = max(reference(), 1e-9)
+            ratios.append(max(yours(), 1e-9) / reference_seconds)
         low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
         if abs(score(high) - score(low)) <= SPREAD:
             return Ratio(middle, False)

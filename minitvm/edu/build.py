@@ -70,7 +70,8 @@ def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
     for cell in notebook["cells"]:
         text = source(cell)
         item = item_in(text, exercise)
-        cell["source"] = HIDDEN.sub("", holed(text, item)).splitlines(keepends=True)
+        stub = open_stub(text, exercise) or holed(text, item)
+        cell["source"] = HIDDEN.sub("", stub).splitlines(keepends=True)
         cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k in ("nbgrader", "tags")}
     language = {"name": "python"}
     notebook["metadata"] = {
@@ -81,16 +82,16 @@ def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
 
 def without_outputs(notebook: Notebook) -> Notebook:
     """Return a copy of a notebook without outputs."""
-    copied = copy.deepcopy(notebook)
-    for _, cell in code_cells(copied):
+    result = copy.deepcopy(notebook)
+    for _, cell in code_cells(result):
         cell["outputs"], cell["execution_count"] = [], None
-    return copied
+    return result
 
 
 def item_in(text: str, exercise: Exercise) -> Item | None:
     """Return the item whose answer a cell with this text defines, or None."""
-    answered = (i for i in exercise.items if f"def {i.answer}(" in text and SOLUTION.search(text))
-    return next(answered, None)
+    items = (i for i in exercise.items if f"def {i.answer}(" in text and SOLUTION.search(text))
+    return next(items, None)
 
 
 def holed(text: str, item: Item | None) -> str:
@@ -100,6 +101,18 @@ def holed(text: str, item: Item | None) -> str:
     what = f'"{item.id}: see {item.section}"' if item else ""
     stub = rf"\1# YOUR CODE HERE  ({about})\n\1raise NotImplementedError({what})"
     return SOLUTION.sub(stub, text)
+
+
+def open_stub(text: str, exercise: Exercise) -> str:
+    """Leave out the solution of a challenge from the text of its cell; "" for other cells.
+
+    What stands around the solution is a right answer, so the stub has a score.
+    """
+    challenge = exercise.challenge
+    if challenge is None or f"def {challenge.answer}(" not in text or not SOLUTION.search(text):
+        return ""
+    better = "fewer" if challenge.lower_is_better else "more"
+    return SOLUTION.sub(rf"\1# YOUR CODE HERE  ({better} {challenge.unit}, a higher score)", text)
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -189,6 +202,11 @@ def structure_faults(root: Path, exercise: Exercise) -> list[str]:
             problems.append(f"{item.id}: it needs three hints")
         if not item.id.startswith(f"{exercise.id}."):
             problems.append(f"{item.id}: does not belong to {exercise.id}")
+    if (challenge := exercise.challenge) is not None:
+        call = f'edu.challenge("{challenge.id}", {challenge.answer})'
+        problems += [] if call in text else [f"{challenge.id}: no line {call}"]
+        if not any(open_stub(source(c), exercise) for _, c in code_cells(notebook)):
+            problems.append(f"{challenge.id}: no cell defines {challenge.answer} with a solution")
     return [
         f"{exercise.stem}.ipynb: {f}" for f in [*problems, *(f"{p}: no such item" for p in points)]
     ]

@@ -17,7 +17,7 @@ import numpy as np
 from minitvm import tensor, testing
 
 from .data import operations
-from .item import PASSED, Answer, Kept, Outcome, Part, Problem, Rng, expanded, failed
+from .item import PASSED, Answer, AnswerError, Kept, Outcome, Part, Problem, Rng, expanded, failed
 
 Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -62,9 +62,10 @@ def equal(
             args = arguments(rng)
             want, got = reference(*expanded(args)), answer(*args)
             if difference := differs(got, want, rtol, atol):
-                where = f"case {n + 1}, arguments ({', '.join(map(describe, args))}): {difference}"
-                usual = why if got is not None else NOTHING
-                return failed(wrong, short.repr(want), short.repr(got), where=where, why=usual)
+                case = f"case {n + 1}, arguments ({', '.join(map(describe, args))})"
+                where = f"{case}: {difference}"
+                reason = why if got is not None else NOTHING
+                return failed(wrong, short.repr(want), short.repr(got), where=where, why=reason)
         return PASSED
 
     return Part("correctness", title, weight, check)
@@ -86,18 +87,20 @@ def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
         got = got.tolist() if isinstance(got, np.ndarray) else got
         if not isinstance(got, list | tuple):
             return f"{type(got).__name__} instead of a {type(cast('Any', want)).__name__}"
-        yours, right = cast("list[Any]", got), cast("list[Any]", want)
-        if len(yours) != len(right):
-            return f"{len(yours)} elements, not {len(right)}"
-        return _differing_entries(yours, right, range(len(right)), rtol, atol)
+        answer, expected = cast("list[Any]", got), cast("list[Any]", want)
+        if len(answer) != len(expected):
+            return f"{len(answer)} elements, not {len(expected)}"
+        return _differing_entries(answer, expected, range(len(expected)), rtol, atol)
     if isinstance(want, dict):
-        right = cast("dict[Any, Any]", want)
+        expected = cast("dict[Any, Any]", want)
         if not isinstance(got, dict):
             return f"{type(got).__name__} instead of a dict"
-        yours = cast("dict[Any, Any]", got)
-        if yours.keys() != right.keys():
-            return f"the keys are {', '.join(map(repr, yours))}, not {', '.join(map(repr, right))}"
-        return _differing_entries(yours, right, right, rtol, atol)
+        answer = cast("dict[Any, Any]", got)
+        if answer.keys() != expected.keys():
+            return (
+                f"the keys are {', '.join(map(repr, answer))}, not {', '.join(map(repr, expected))}"
+            )
+        return _differing_entries(answer, expected, expected, rtol, atol)
     if isinstance(want, np.ndarray | int | float) and not isinstance(want, bool):
         if not isinstance(got, np.ndarray | int | float):
             return f"{type(got).__name__} instead of a number"
@@ -139,13 +142,15 @@ def formula(
             args = arguments(rng)
             values = expanded(args)
             inputs = random_inputs(values, rng, largest)
-            got = answer(*args)
+            got = _returned(answer, args, why)
+            if isinstance(got, Outcome):
+                return got
             if not isinstance(got, tensor.Tensor):
                 return wrong_type("a tensor", got)
             for op in operations([got]):
                 if op.name.startswith("T_") or getattr(op, "tag", ""):
-                    yours = f"{op.name}, made by topi"
-                    return failed("ready-made", OWN_FORMULAS, yours, why=READY_MADE)
+                    name = f"{op.name}, made by topi"
+                    return failed("ready-made", OWN_FORMULAS, name, why=READY_MADE)
             if (points := computed_elements(got)) > MAX_COMPUTED:
                 limit = f"at most {MAX_COMPUTED:,} steps"
                 return failed("too-large", limit, f"{points:,} steps", why="its tensors are huge")
@@ -153,14 +158,26 @@ def formula(
             want = reference(*plain)
             case = f"case {n + 1}: inputs of shape {shapes(inputs)}{_others(plain)}"
             if tuple(got.shape) != want.shape:
-                right, yours = (str(list(s)) for s in (want.shape, got.shape))
-                return failed("wrong-shape", right, yours, case=case, why=why)
+                right, actual = (str(list(s)) for s in (want.shape, got.shape))
+                return failed("wrong-shape", right, actual, case=case, why=why)
             result = tensor.evaluate([got], inputs)[0]
             if wrong := wrong_element(result, want, rtol, atol, case, why):
                 return wrong
         return PASSED
 
     return Part("correctness", title, weight, check)
+
+
+def _returned(answer: Answer, args: Sequence[Any], why: str) -> Any:
+    """Call an answer; return an outcome with `why` if it raises an error, as for a wrong result."""
+    try:
+        return answer(*args)
+    except AnswerError as e:
+        message, reason, _ = e.args
+        if message != "raises":
+            raise
+        case = f"the arguments ({', '.join(map(describe, args))})"
+        return failed(message, "a tensor", reason, why=why, case=case)
 
 
 def wrong_type(expected: str, got: Any) -> Outcome:
@@ -195,8 +212,8 @@ def wrong_element(
     element = ELEMENT.match(difference)
     if element is None:
         return failed("wrong-value", "the right values", difference, where=case, why=why)
-    at, yours, right, many = (SCALAR.sub(r"\1", text) for text in element.groups())
-    return failed("wrong-value", right, yours, where=f"element {at}; {case}; {many}", why=why)
+    at, actual, right, many = (SCALAR.sub(r"\1", text) for text in element.groups())
+    return failed("wrong-value", right, actual, where=f"element {at}; {case}; {many}", why=why)
 
 
 def shapes(inputs: dict[tensor.Tensor, Array]) -> str:

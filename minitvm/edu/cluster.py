@@ -159,8 +159,8 @@ class _Cluster:
             raise
         except Exception as e:  # a version without this file: Python says what is missing
             known = self._client.get_versions(packages=["minitvm"])["workers"].values()
-            theirs = ", ".join(sorted({str(w["packages"]["minitvm"]) for w in known}))
-            why = f"they have minitvm {theirs}, the grade command {run.code}: {e}"
+            versions = ", ".join(sorted({str(w["packages"]["minitvm"]) for w in known}))
+            why = f"they have minitvm {versions}, the grade command {run.code}: {e}"
             raise ArgumentError("the Dask workers", why, SAME_VERSION) from e
 
     def _show(self, wall: str) -> None:

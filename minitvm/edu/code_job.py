@@ -35,15 +35,15 @@ class Programs:
         """
         match request.value:
             case {"limits": limits, "hidden": hidden, "rules": bool(rules)}:
-                here = Path(os.getcwd())
-                confine(Limits(**limits), here, [Path(p) for p in hidden], rules=rules)
+                folder = Path(os.getcwd())
+                confine(Limits(**limits), folder, [Path(p) for p in hidden], rules=rules)
                 return workers.Message(None)
             case {"options": options, "job": job, "arguments": arguments}:
                 return self._run(options, job, arguments, request.blobs)
             case {"seconds": int(calls)}:
                 assert self._bench is not None
-                timed = replace(self._job, number=calls, seconds=float("inf"))
-                return _reply(self._bench.run(timed, self._objects))
+                timed_job = replace(self._job, number=calls, seconds=float("inf"))
+                return _reply(self._bench.run(timed_job, self._objects))
             case other:
                 raise ValueError(f"an unknown request: {other!r}")
 
@@ -57,8 +57,8 @@ class Programs:
             return _reply(runtime.Outcome(error="compile", detail=str(e)))
         self._job = runtime.Job(**job)
         self._bench = runtime.Bench([runtime.Argument(**a) for a in arguments], blobs[1:])
-        once = replace(self._job, outputs=True, best=0.0, early_stop=1.0)
-        return _reply(self._bench.run(once, self._objects))
+        one_run = replace(self._job, outputs=True, best=0.0, early_stop=1.0)
+        return _reply(self._bench.run(one_run, self._objects))
 
 
 def _reply(outcome: runtime.Outcome) -> workers.Message:

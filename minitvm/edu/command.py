@@ -34,8 +34,8 @@ ATTEMPTS = 3  # times that a run grades a notebook that the machine was too busy
 
 def project() -> Path:
     """Return the working directory if it has exercises or solutions, else this checkout."""
-    here = Path.cwd()
-    return here if (here / "exercises").is_dir() or (here / "solutions").is_dir() else ROOT
+    folder = Path.cwd()
+    return folder if (folder / "exercises").is_dir() or (folder / "solutions").is_dir() else ROOT
 
 
 def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
@@ -46,13 +46,13 @@ def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
         findings += [f for e in exercises if not findings for f in structure_faults(root, e)]
         print("\n".join(findings) or f"{len(exercises)} exercises are up to date")
         return bool(findings)
-    edited = 0
+    kept_count = 0
     for exercise in exercises:
-        done = write(root, exercise, built(root, exercise), force=force)
-        edited += done == "kept"
-        why = ": it has been worked on (--force overwrites it)" if done == "kept" else ""
-        print(f"{exercise_file(root, exercise).name}: {done}{why}")
-    return bool(edited)
+        outcome = write(root, exercise, built(root, exercise), force=force)
+        kept_count += outcome == "kept"
+        why = ": it has been worked on (--force overwrites it)" if outcome == "kept" else ""
+        print(f"{exercise_file(root, exercise).name}: {outcome}{why}")
+    return bool(kept_count)
 
 
 def draft(root: Path, checks: Path, name: str) -> int:
@@ -105,17 +105,17 @@ def submissions(folder: Path, checks: Path, known: Exercise | None = None) -> li
     paths = sorted(files.notebooks(folder))
     if not paths:
         raise ArgumentError(str(folder), "there are no notebooks in it")
-    named: dict[tuple[str, str], Submission] = {}
+    submission_of: dict[tuple[str, str], Submission] = {}
     for path, problem in paths:
-        inside = path.relative_to(folder)
-        name = files.label(inside.parent.as_posix() if inside.parent.name else path.stem)
+        relative = path.relative_to(folder)
+        name = files.label(relative.parent.as_posix() if relative.parent.name else path.stem)
         s = Submission(path, b"", name, problem) if problem else handed_in(path, name)
         exercise = exercise_id(s, checks, known)
-        for more in (files.label(path.stem), files.quoted(inside.as_posix())):
-            if (s.student, exercise) in named:
+        for more in (files.label(path.stem), files.quoted(relative.as_posix())):
+            if (s.student, exercise) in submission_of:
                 s = replace(s, student=f"{name} ({more})")
-        named[s.student, exercise] = s
-    return in_turn(folder, named.values())
+        submission_of[s.student, exercise] = s
+    return in_turn(folder, submission_of.values())
 
 
 def in_turn(folder: Path, handed: Iterable[Submission]) -> list[Submission]:
@@ -127,9 +127,9 @@ def in_turn(folder: Path, handed: Iterable[Submission]) -> list[Submission]:
     seen: Counter[str] = Counter()
     turns: list[tuple[int, Submission]] = []
     for s in handed:
-        who = s.path.relative_to(folder).parts[0]
-        turns.append((seen[who], s))
-        seen[who] += 1
+        student = s.path.relative_to(folder).parts[0]
+        turns.append((seen[student], s))
+        seen[student] += 1
     return [s for _, s in sorted(turns, key=lambda turn: turn[0])]
 
 
@@ -155,6 +155,8 @@ def secret_seed(seed: str) -> int:
     2**128 seeds, and computing one from its words takes long.
     """
     words = seed or os.environ.get("MINITVM_GRADE_SEED", "")
+    if not words:
+        print("no --seed: hidden tests can be guessed", file=sys.stderr)
     digest = hashlib.pbkdf2_hmac("sha256", words.encode(), b"minitvm", SEED_ROUNDS, 16)
     return int.from_bytes(digest)
 
@@ -170,18 +172,9 @@ def grade_folder(
     Raises ArgumentError if the checks are inside `folder`, where students may have changed them,
     and without namespaces if `strict`.
     """
-    if where is None:
-        print(about_tier(), file=sys.stderr)
-    if where is None and strict and tier() != "namespaces":
-        fix = "install bubblewrap, or grade in a container: docs/instructor.md"
-        raise ArgumentError("--strict", f"this machine has only: {tier()}", fix)
-    if checks.is_relative_to(folder.resolve()):
-        why = "they are among the notebooks to grade, where students may have changed them"
-        raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
+    refuse_unsafe(folder, checks, strict=strict, here=where is None)
     seeds: Seeds = (None, secret_seed(seed))
     known = exercise_named(exercise, checks) if exercise else None
-    if not seed and not os.environ.get("MINITVM_GRADE_SEED"):
-        print("no --seed: hidden tests can be guessed", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
     with files.sole_writer(out):
         rows: list[dict[str, Any]] = []
@@ -200,8 +193,8 @@ def grade_folder(
             grader, jobs = cluster_grader(where, checks, strict=strict), len(todo)
         with grader as grade:
             try:
-                running = settled([task for task, _ in todo], jobs, grade)
-                for n, graded in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
+                results = settled([task for task, _ in todo], jobs, grade)
+                for n, graded in tqdm(results, total=len(todo), unit="notebook", disable=not todo):
                     tqdm.write(as_text(replace(report.report(graded), notes=(), marks=())))
                     rows.append(reported(out, graded, todo[n][1]))
             finally:
@@ -209,20 +202,35 @@ def grade_folder(
     return 0
 
 
+def refuse_unsafe(folder: Path, checks: Path, *, strict: bool, here: bool = True) -> None:
+    """Print which wall this machine has; raise ArgumentError where grading would not be safe.
+
+    here   whether notebooks run on this machine
+    """
+    if here:
+        print(about_tier(), file=sys.stderr)
+    if here and strict and tier() != "namespaces":
+        fix = "install bubblewrap, or grade in a container: docs/instructor.md"
+        raise ArgumentError("--strict", f"this machine has only: {tier()}", fix)
+    if checks.is_relative_to(folder.resolve()):
+        why = "they are among the notebooks to grade, where students may have changed them"
+        raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
+
+
 def settled(tasks: Sequence[Task], jobs: int, grade: GradeAll) -> Iterator[tuple[int, Graded]]:
     """Grade tasks, and those that the machine left open again at the end of the run, one by one.
 
     Yields (index of the task, result), each once; a result may be open even then.
     """
-    waiting = range(len(tasks))
+    pending = range(len(tasks))
     for attempt in range(ATTEMPTS):
-        still: list[int] = []
-        for k, graded in grade([tasks[n] for n in waiting], 1 if attempt else jobs):
+        unsettled: list[int] = []
+        for k, graded in grade([tasks[n] for n in pending], 1 if attempt else jobs):
             if graded.unsure and attempt + 1 < ATTEMPTS:
-                still.append(waiting[k])
+                unsettled.append(pending[k])
             else:
-                yield waiting[k], graded
-        waiting = still
+                yield pending[k], graded
+        pending = unsettled
 
 
 def reported(out: Path, graded: Graded, key: str) -> dict[str, Any]:

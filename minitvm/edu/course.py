@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from minitvm.base import ArgumentError
 
-from .item import Exercise, Item
+from .item import Challenge, Exercise, Item, Puzzle
 from .sandbox import ROOT
 
 Folder: TypeAlias = str | os.PathLike[str]
@@ -34,21 +34,21 @@ def checks_folder(wish: Folder | None = None, near: Path | None = None) -> Path:
     near `near` (by default the working directory, which in Jupyter is the folder of the notebook),
     and then in the checkout of this package.
     """
-    if named := wish or os.environ.get(VARIABLE):
-        places = [Path(named).resolve()]
+    if setting := wish or os.environ.get(VARIABLE):
+        places = [Path(setting).resolve()]
     else:
-        here = (near or Path.cwd()).resolve()
-        usual = Path("exercises", "checks")
-        places = [here / "checks", here / usual, here.parent / usual, ROOT / usual]
+        start = (near or Path.cwd()).resolve()
+        subfolder = Path("exercises", "checks")
+        places = [start / "checks", start / subfolder, start.parent / subfolder, ROOT / subfolder]
     for folder in places:
         if any(folder.glob(FILES)):
             return folder
-    tried = ", ".join(map(str, dict.fromkeys(places)))
+    places_text = ", ".join(map(str, dict.fromkeys(places)))
     fix = (
         "copy the folder exercises/checks of the course next to your notebook, or set"
         f" {VARIABLE} to its path"
     )
-    raise ArgumentError("the checks of the exercises", f"no file {FILES} in {tried}", fix)
+    raise ArgumentError("the checks of the exercises", f"no file {FILES} in {places_text}", fix)
 
 
 def exercises_in(folder: Path) -> tuple[Exercise, ...]:
@@ -72,13 +72,42 @@ def exercise_named(name: str, folder: Path) -> Exercise:
 
 
 def item_of(name: str, folder: Path) -> Item:
-    """Load the item with the id `name`: "ex03.2"; raise ArgumentError if it does not exist."""
-    exercise = exercise_named(str(name).partition(".")[0], folder)
-    for item in exercise.items:
+    """Load the item "ex03.2", or the puzzle "03.rows" or "03.challenge" as an item without points.
+
+    Raises ArgumentError if it does not exist.
+    """
+    exercise = exercise_with(name, folder)
+    items = exercise.items if str(name).startswith("ex") else exercise.ungraded
+    for item in items:
         if item.id == name:
             return item
-    known = ", ".join(i.id for i in exercise.items)
+    known = ", ".join(i.id for i in items) or "none"
     raise ArgumentError(f"item {name!r}", "there is no such item", f"one of {known}")
+
+
+def puzzle_of(name: str, folder: Path) -> Puzzle:
+    """Load the puzzle with the id `name`: "04.columns"; raise ArgumentError without it."""
+    puzzles = exercise_with(name, folder).puzzles
+    for puzzle in puzzles:
+        if puzzle.id == name:
+            return puzzle
+    known = ", ".join(p.id for p in puzzles) or "none in this notebook"
+    raise ArgumentError(f"puzzle {name!r}", "there is no such puzzle", f"one of {known}")
+
+
+def challenge_of(name: str, folder: Path) -> Challenge:
+    """Load the challenge with the id `name`: "04.challenge"; raise ArgumentError without it."""
+    challenge = exercise_with(name, folder).challenge
+    if challenge is None or challenge.id != name:
+        known = challenge.id if challenge else "another notebook's"
+        raise ArgumentError(f"challenge {name!r}", "there is no such challenge", known)
+    return challenge
+
+
+def exercise_with(name: str, folder: Path) -> Exercise:
+    """Load the exercise that has the item "ex03.2" or the puzzle "03.rows"."""
+    head = str(name).partition(".")[0]
+    return exercise_named(f"ex{head}" if head.isdigit() else head, folder)
 
 
 def check_files(exercise: str, folder: Path) -> list[Path]:

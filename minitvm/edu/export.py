@@ -25,7 +25,7 @@ from .files import write
 from .item import Exercise, Item
 from .notebook import Cell, nbgrader, source, stored
 from .sandbox import PACKAGE, ROOT
-from .skeleton import code, prose
+from .skeleton import cell, code
 
 TEMPLATES = PACKAGE / "templates"
 
@@ -69,38 +69,38 @@ def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None
     """Write the notebook in the notation of `otter assign`, format v1, and its checks."""
     notebook = without_outputs(solution(root, exercise))
     files = "".join(f"  - checks/{path.name}\n" for path in check_files(exercise.id, checks))
-    cells = [prose("raw", "config", f"# ASSIGNMENT CONFIG\nname: {exercise.stem}\n"
+    cells = [cell("raw", "config", f"# ASSIGNMENT CONFIG\nname: {exercise.stem}\n"
                             f"init_cell: true\nexport_cell: true\nfiles:\n{files}")]  # fmt: skip
-    for cell in notebook["cells"]:
-        item = item_in(source(cell), exercise) if cell["cell_type"] == "code" else None
+    for original in notebook["cells"]:
+        item = item_in(source(original), exercise) if original["cell_type"] == "code" else None
         if item is not None:
-            cells += _question(cell, item)
-        elif not nbgrader(cell).get("grade"):
-            cells.append({**cell, "metadata": {}})
+            cells += _question(original, item)
+        elif not nbgrader(original).get("grade"):
+            cells.append({**original, "metadata": {}})
     write(folder / f"{exercise.stem}.ipynb", stored({**notebook, "cells": cells}))
     _put_checks(folder, checks, exercise)
 
 
-def _question(cell: Cell, item: Item) -> list[Cell]:
+def _question(answer: Cell, item: Item) -> list[Cell]:
     """Return the cells of a question: the answer and a test, between raw cells that mark them."""
     name = item.id.replace(".", "_")
     prompt = f'raise NotImplementedError("{item.id}: see {item.section}")'
     text = re.sub(
         r"^([ \t]*)### END SOLUTION[ \t]*$",
         rf'\1# END SOLUTION\n\1""" # BEGIN PROMPT\n\1{prompt}\n\1""" # END PROMPT',
-        source(cell).replace("### BEGIN SOLUTION", "# BEGIN SOLUTION"),
+        source(answer).replace("### BEGIN SOLUTION", "# BEGIN SOLUTION"),
         flags=re.M,
     )
     test = f'assert edu.check("{item.id}", {item.answer}, show=False) == {item.points:g}'
     return [
-        prose("raw", f"{name}-begin", f"# BEGIN QUESTION\nname: {name}\npoints: {item.points:g}\n"),
-        prose("raw", f"{name}-begin-solution", "# BEGIN SOLUTION"),
+        cell("raw", f"{name}-begin", f"# BEGIN QUESTION\nname: {name}\npoints: {item.points:g}\n"),
+        cell("raw", f"{name}-begin-solution", "# BEGIN SOLUTION"),
         code(f"{name}-answer", text),
-        prose("raw", f"{name}-end-solution", "# END SOLUTION"),
-        prose("raw", f"{name}-begin-tests", "# BEGIN TESTS"),
+        cell("raw", f"{name}-end-solution", "# END SOLUTION"),
+        cell("raw", f"{name}-begin-tests", "# BEGIN TESTS"),
         code(f"{name}-test", test),
-        prose("raw", f"{name}-end-tests", "# END TESTS"),
-        prose("raw", f"{name}-end", "# END QUESTION"),
+        cell("raw", f"{name}-end-tests", "# END TESTS"),
+        cell("raw", f"{name}-end", "# END QUESTION"),
     ]
 
 

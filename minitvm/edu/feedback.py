@@ -15,6 +15,12 @@ from .score import Mark, PartMark, Verdict
 
 RIGHT: tuple[Verdict, ...] = ("correct", "fast enough")
 SIGN = {"passed": "ok", "failed": "no", "not started": "--", "inconclusive": "??", "skipped": "--"}
+UNGRADED = {  # the words for puzzles, which have no points
+    "not started": "your turn",
+    "keep going": "not yet",
+    "correct": "solved",
+    "fast enough": "solved",
+}
 COLOR = {  # border and pale background, from Okabe and Ito; words repeat the meaning
     "not started": ("#0072B2", "#eef5fa"),
     "keep going": ("#E69F00", "#fdf6e7"),
@@ -44,6 +50,9 @@ class Report:
 
 def headline(m: Mark) -> str:
     """Return one line, such as "ex03.2 tile for the cache: keep going (2.4 of 6 points)"."""
+    if not m.worth:  # a puzzle, or a challenge
+        has_value = any(p.outcome.value is not None for p in m.parts)
+        return f"{m.item} {m.title}: {'counted' if has_value else UNGRADED[m.verdict]}"
     return f"{m.item} {m.title}: {m.verdict} ({m.points:g} of {m.worth:g} points)"
 
 
@@ -52,11 +61,11 @@ def details(part: PartMark) -> list[tuple[str, str]]:
     o = part.outcome
     if o.status in ("passed", "skipped"):
         return []
-    named = (
+    lines = (
         ("expected", o.expected), ("got", o.got), ("first difference", o.where), ("for", o.case),
         ("why", o.why),
     )  # fmt: skip
-    return [(label, text) for label, text in named if text]
+    return [(label, text) for label, text in lines if text]
 
 
 def pointer(m: Mark) -> list[str]:

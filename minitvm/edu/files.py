@@ -63,8 +63,8 @@ def sole_writer(folder: Path) -> Generator[None]:
         if not _locked(lock):
             why = "another grader is writing into this folder"
             raise ArgumentError(str(folder), why, "wait until it is done, or name another folder")
-        for unfinished in folder.rglob(".*.new"):
-            unfinished.unlink(missing_ok=True)
+        for temporary in folder.rglob(".*.new"):
+            temporary.unlink(missing_ok=True)
         yield
 
 
@@ -111,16 +111,16 @@ def notebooks(folder: Path) -> Iterator[tuple[Path, str]]:
     problem   why a folder cannot be searched; "" for a notebook
     Links to folders are not followed, and no depth of folders is too much.
     """
-    waiting = [folder]
-    while waiting:
-        here = waiting.pop()
+    folders = [folder]
+    while folders:
+        current = folders.pop()
         try:
-            entries = sorted(os.scandir(here), key=lambda e: e.name)
+            entries = sorted(os.scandir(current), key=lambda e: e.name)
         except OSError as e:
-            yield here, f"a folder that cannot be searched ({e.strerror})"
+            yield current, f"a folder that cannot be searched ({e.strerror})"
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and not entry.name.endswith(".ipynb"):
-                waiting += [here / entry.name] if entry.name != ".ipynb_checkpoints" else []
+                folders += [current / entry.name] if entry.name != ".ipynb_checkpoints" else []
             elif entry.name.endswith(".ipynb"):
-                yield here / entry.name, ""
+                yield current / entry.name, ""

@@ -38,10 +38,10 @@ def answer(request: workers.Message) -> workers.Message:
         case {"item": str(name), "checks": checks, "seeds": seeds}:
             item, student = item_of(name, Path(checks)), _students[0]
             try:
-                marked = mark(item, lambda *args: student.call(item.answer, args), seeds)
+                item_mark = mark(item, lambda *args: student.call(item.answer, args), seeds)
             except StartError as e:
                 return workers.Message({"failed": str(e)})
-            return workers.Message(marked.to_json())
+            return workers.Message(item_mark.to_json())
         case _:
             tier()  # found once for all notebooks: this request is answered before they are
             while _students:

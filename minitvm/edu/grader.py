@@ -141,8 +141,8 @@ def failed_here(task: Task, why: str, exercise: str = "") -> Graded:
     """Return the result of a notebook that the machine or the grader could not grade."""
     s = task.submission
     problem = f"the machine could not run it ({shortened(why)}): run it again"
-    who = (s.student, printable(str(s.path)), s.sha256, exercise)
-    return Graded(*who, problem=problem, again=True)
+    identity = (s.student, printable(str(s.path)), s.sha256, exercise)
+    return Graded(*identity, problem=problem, again=True)
 
 
 def _end_notebook(worker: workers.Worker) -> None:
@@ -178,9 +178,10 @@ def _mark(
         reply = worker.ask(request, seconds=limits.item)
         if isinstance(reply, workers.Failure):
             known.lost[item.id] += 1
-            ours = reply.kind != "timed out"  # it neither calls nor compiles code of the student
-            if not ours or known.lost[item.id] == TRIES:
-                known.marks[item.id] = unmarked(item, _lost(reply, ours))
+            # the process that marks neither calls nor compiles code of the student
+            is_ours = reply.kind != "timed out"
+            if not is_ours or known.lost[item.id] == TRIES:
+                known.marks[item.id] = unmarked(item, _lost(reply, is_ours))
             return
         if "failed" in reply.value:
             known.failed = reply.value["failed"]

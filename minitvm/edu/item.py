@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ class Outcome:
     where      the first difference: indices, a line or a case
     why        the usual cause of this failure
     case       the call or program that was checked
+    value      what a challenge counts, such as cache misses
     """
 
     status: Status
@@ -52,6 +54,7 @@ class Outcome:
     where: str = ""
     why: str = ""
     case: str = ""
+    value: float | None = None
 
 
 PASSED = Outcome("passed", 1.0)
@@ -71,6 +74,14 @@ class AnswerError(TVMError):
 
 class StartError(Exception):
     """Raised if a process behind the wall does not start, which is not the student's fault."""
+
+
+class Picture(Protocol):
+    """What can be shown as text and as a picture, such as every widget of viz."""
+
+    def ascii(self) -> str: ...
+    def svg(self) -> str: ...
+    def png(self) -> bytes: ...
 
 
 class Answer(Protocol):
@@ -110,7 +121,7 @@ class Item:
     """One question with one answer: the function called `answer`.
 
     parts     in the order of checking; a failed correctness part stops the rest
-    hints     three hints, from small to nearly the answer
+    hints     hints, from small to nearly the answer; a graded item has three
     section   what to read, for example "notebook 03, section 2"
     """
 
@@ -119,7 +130,7 @@ class Item:
     points: float
     answer: str
     parts: tuple[Part, ...]
-    hints: tuple[str, str, str]
+    hints: tuple[str, ...]
     section: str
 
     @property
@@ -129,12 +140,109 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Puzzle:
+    """A function in a notebook that lacks one line; nobody is graded for it.
+
+    answer      the name of the function. For a schedule it takes `s` and any tensors of the problem
+                by their names, and changes `s`: def one_miss_a_line(s, B)
+    parts       what must hold, as for an item
+    example     draws the arguments for the picture and for the cost. An answer that is wrong, but
+                right there, is drawn for arguments of the parts
+    reference   the function with its line, which is drawn before the student has written one
+    of          "schedule", or "value" for a function that gets all arguments and returns something
+    picture     picture(value, tensors or arguments) returns what to show; cost() returns a number
+    """
+
+    id: str
+    title: str
+    answer: str
+    parts: tuple[Part, ...]
+    example: Callable[[Rng], tuple[Any, ...]]
+    reference: Callable[..., Any]
+    hints: tuple[str, ...]
+    section: str
+    of: Literal["schedule", "value"] = "schedule"
+    picture: Callable[[Any, Sequence[Any]], Picture] | None = None
+    cost: Callable[[Any, Sequence[Any]], float] | None = None
+    unit: str = "cache misses"
+
+    @property
+    def item(self) -> Item:
+        """The puzzle as an item without points."""
+        return Item(self.id, self.title, 0, self.answer, self.parts, self.hints, self.section)
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """An open question: a right answer has a value, such as cycles, and a better one has a better.
+
+    score        score(answer, rng) draws an instance and returns the value of a right answer, a
+                 positive number, or the outcome of a wrong one. Notebooks show one instance,
+                 leaderboards others
+    stub         the function as students get it, `reference` a good one
+    best_known   the best value that we know for the instance of notebooks
+    minutes      an estimate for a student who has done the exercise
+    """
+
+    id: str
+    title: str
+    answer: str
+    unit: str
+    score: Callable[[Answer, Rng], float | Outcome]
+    stub: Callable[..., Any]
+    reference: Callable[..., Any]
+    best_known: float
+    hints: tuple[str, ...]
+    section: str
+    lower_is_better: bool = True
+    minutes: int = 45
+
+    @property
+    def item(self) -> Item:
+        """The challenge as an item without points; the outcome of its part has the value."""
+        part = Part("property", self.unit, 1.0, self.check)
+        return Item(self.id, self.title, 0, self.answer, (part,), self.hints, self.section)
+
+    def check(self, answer: Answer, rng: Rng) -> Outcome:
+        """Score an answer twice on the same instance; two different values are a failure."""
+        again = copy.deepcopy(rng)
+        first = self.score(answer, rng)
+        if isinstance(first, Outcome):
+            return first
+        second = self.score(answer, again)
+        if isinstance(second, Outcome):
+            return second
+        if first != second:
+            expected, got = f"the same {self.unit} again", f"{first} and {second}"
+            why = "random numbers come from a seed, and nothing is kept between two calls"
+            return failed("not-deterministic", expected, got, why=why)
+        return replace(PASSED, value=first)
+
+    def value_of(self, answer: Callable[..., Any], rng: Rng) -> float:
+        """Return the value of a function of ours; raise ArgumentError if it is wrong."""
+        value = self.score(lambda *arguments: answer(*expanded(arguments)), rng)
+        if isinstance(value, Outcome):
+            raise ArgumentError(f"{self.id}: {answer.__name__}", f"{value.got}: {value.expected}")
+        return float(value)
+
+    def rating(self, value: float, stub: float, reference: float) -> float:
+        """Return 0 for a value that is no better than the stub's, and 100 for the reference's.
+
+        The rating is linear in the logarithm, so equal ratios are worth the same: with 8000 misses
+        for the stub and 2000 for the reference, 4000 misses are worth 50. Values are positive.
+        """
+        return max(0.0, 100 * math.log(stub / value) / math.log(stub / reference))
+
+
+@dataclass(frozen=True, slots=True)
 class Exercise:
-    """The items of one notebook, whose file is `id`_`name`.ipynb."""
+    """The items of one notebook, whose file is `id`_`name`.ipynb, and what is not graded."""
 
     id: str
     name: str
     items: tuple[Item, ...]
+    puzzles: tuple[Puzzle, ...] = ()
+    challenge: Challenge | None = None
 
     @property
     def points(self) -> float:
@@ -144,6 +252,12 @@ class Exercise:
     def stem(self) -> str:
         """The file name without suffix, for example ex03_split_tile_reorder."""
         return f"{self.id}_{self.name}"
+
+    @property
+    def ungraded(self) -> tuple[Item, ...]:
+        """The puzzles and the challenge, as items without points."""
+        challenges = (self.challenge,) if self.challenge else ()
+        return tuple(x.item for x in (*self.puzzles, *challenges))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,6 +51,10 @@ def check(
     Raises ArgumentError for an unknown item.
     """
     question = item_of(item, checks_folder(checks))
+    if not question.points:
+        raise ArgumentError(
+            f"edu.check({item!r})", "it has no points", f"edu.puzzle({item!r}, ...)"
+        )
     if not callable(answer):  # pyright: ignore[reportUnnecessaryIsInstance]
         what = f"edu.check({item!r}, {type(answer).__name__})"
         raise ArgumentError(what, "not a function", f"edu.check({item!r}, {question.answer})")
@@ -73,6 +77,8 @@ def call_in_process(
     name, start = getattr(answer, "__name__", "the answer"), timer()
     try:
         value = called(answer, arguments)
+    except AnswerError:
+        raise  # a time limit ended the call
     except Exception as e:  # the student sees it as feedback
         raise answer_error(name, type(e).__name__, str(e)) from None
     if (took := timer() - start) > seconds:

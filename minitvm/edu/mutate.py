@@ -83,8 +83,8 @@ def instead_of(node: ast.expr) -> Iterator[str]:
     match node:
         case ast.Compare(left, ops, comparators):
             for n, op in enumerate(ops):
-                for other in COMPARISONS[type(op)]:
-                    others = [*ops[:n], other(), *ops[n + 1 :]]
+                for replacement in COMPARISONS[type(op)]:
+                    others = [*ops[:n], replacement(), *ops[n + 1 :]]
                     yield ast.unparse(ast.Compare(left, others, comparators))
                 if step := STRICTER.get(type(op)):  # n > window -> n > window + 1
                     bounds = [ast.unparse(c) for c in comparators]
@@ -125,8 +125,8 @@ def mutate(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
     reason belongs to no survivor.
     """
     start = time.monotonic()
-    named, _, item = name.partition(".")
-    exercises = (exercise_named(named, checks),) if named else exercises_in(checks)
+    exercise_name, _, item = name.partition(".")
+    exercises = (exercise_named(exercise_name, checks),) if exercise_name else exercises_in(checks)
     reasons = equivalents(root)
     todo = [m for e in exercises for m in mutants(root, e) if not item or m.item.id == name]
     survivors = [m for m, got in _graded(root, checks, todo, jobs) if _all_right(got)]
@@ -135,8 +135,11 @@ def mutate(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
     items = dict.fromkeys(m.item.id for m in todo)
     stale = [f"{i}: {line}" for i in items for line in reasons.get(i, {}) if (i, line) not in lines]
     for i in items:
-        here, left = sum(m.item.id == i for m in todo), sum(m.item.id == i for m in survivors)
-        print(f"{i:7} {here:4} mutants, {here - left:4} killed, {left:3} survive")
+        mutant_count, left = (
+            sum(m.item.id == i for m in todo),
+            sum(m.item.id == i for m in survivors),
+        )
+        print(f"{i:7} {mutant_count:4} mutants, {mutant_count - left:4} killed, {left:3} survive")
     print("".join(f"SURVIVES  {m}\n" for m in new) + "".join(f"NO SURVIVOR  {s}\n" for s in stale))
     killed, equivalent = len(todo) - len(survivors), len(survivors) - len(new)
     share = killed / max(1, len(todo) - equivalent)
@@ -159,8 +162,10 @@ def _graded(
     tasks: list[Task] = []
     for m in todo:
         data = stored(with_last(lean[m.exercise.id], m.cell)).encode()
-        only = replace(m.exercise, items=(m.item,))
-        tasks.append(Task(Submission(Path(f"{m.exercise.stem}.ipynb"), data), checks, only, USUAL))
+        one_item = replace(m.exercise, items=(m.item,))
+        tasks.append(
+            Task(Submission(Path(f"{m.exercise.stem}.ipynb"), data), checks, one_item, USUAL)
+        )
     for n, got in tqdm(grade_all(tasks, jobs), total=len(todo), unit="mutant"):
         yield todo[n], got
 

@@ -56,10 +56,10 @@ class Shell:
 
 
 def install_stand_in() -> None:
-    """Replace check and hint of minitvm.edu by functions that do nothing."""
+    """Replace what notebooks call in minitvm.edu by functions that do nothing."""
     package = sys.modules["minitvm.edu"]
     package.check = no_points  # type: ignore[attr-defined]
-    package.hint = no_op  # type: ignore[attr-defined]
+    package.hint = package.puzzle = package.challenge = no_op  # type: ignore[attr-defined]
 
 
 class NotebookModule:
@@ -160,8 +160,10 @@ def unpacked(arguments: Any, reader: Reader) -> list[Any]:
 def described(e: BaseException) -> dict[str, str]:
     """Describe an exception as text, with the lines of the notebook that led to it."""
     frames = traceback.extract_tb(e.__traceback__)
-    mine = [f for f in frames if f.filename.startswith("cell ")]
-    trace = [f"{f.filename}, line {f.lineno}: {f.line or ''}".rstrip(": ") for f in mine[-3:]]
+    cell_frames = [f for f in frames if f.filename.startswith("cell ")]
+    trace = [
+        f"{f.filename}, line {f.lineno}: {f.line or ''}".rstrip(": ") for f in cell_frames[-3:]
+    ]
     if isinstance(e, SyntaxError):
         trace = [f"{e.filename}, line {e.lineno}: {(e.text or '').strip()}"]
     try:

@@ -26,13 +26,13 @@ def folder_of(out: Path, student: str, exercise: str) -> Path:
 
 def report(g: Graded) -> Report:
     """Return the feedback on one notebook, with the student, the file and the hash of its bytes."""
-    who = f"{g.student} " if g.student else ""
-    title = f"{who}{g.exercise}: {g.points:g} of {g.worth:g} points"
+    student = f"{g.student} " if g.student else ""
+    title = f"{student}{g.exercise}: {g.points:g} of {g.worth:g} points"
     notes = [g.problem] if g.problem else []
     for c in g.cells:
         if c.error != "NotImplementedError":
-            stopped = f"cell {c.number} stopped: {c.error}: {c.message}".rstrip(": ")
-            notes.append(f"{stopped}\n{c.trace}" if c.trace else stopped)
+            stop_text = f"cell {c.number} stopped: {c.error}: {c.message}".rstrip(": ")
+            notes.append(f"{stop_text}\n{c.trace}" if c.trace else stop_text)
     facts = (f"graded: {g.path}", f"sha256: {g.sha256}")
     return Report(title, facts, tuple(notes), g.marks)
 
@@ -179,8 +179,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 def _reason(m: Mark) -> str:
     """Return " (what the first failed part got)", or "" if there is no such text."""
-    got = (f" ({text})" for p in m.parts for label, text in details(p) if label == "got")
-    return next(got, "")
+    got_texts = (f" ({text})" for p in m.parts for label, text in details(p) if label == "got")
+    return next(got_texts, "")
 
 
 def _cell(words: str) -> str:

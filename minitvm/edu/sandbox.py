@@ -164,7 +164,7 @@ def _hook(
     folder: Path, hidden: Sequence[Path], reads: Sequence[Path]
 ) -> Callable[[str, tuple[Any, ...]], None]:
     """Return an audit hook that raises PermissionError for what confine() forbids."""
-    mine, secret = str(folder) + os.sep, tuple(str(p) + os.sep for p in hidden)
+    writable, secret = str(folder) + os.sep, tuple(str(p) + os.sep for p in hidden)
     open_to_all = tuple(str(p) + os.sep for p in reads) or ("",)
     realpath, fsdecode, null = os.path.realpath, os.fsdecode, os.devnull
     exists = os.path.lexists
@@ -180,11 +180,11 @@ def _hook(
                 if not exists(path):
                     return  # open() raises an error of its own
                 raise PermissionError(f"{path}: must not be read while grading")
-            if writes and path != null and not (path + os.sep).startswith(mine):
+            if writes and path != null and not (path + os.sep).startswith(writable):
                 raise PermissionError(f"{path}: write to the working directory only")
         elif event in CHANGES:
             for path in filter(None, map(place, args[:2])):
-                if not (path + os.sep).startswith(mine):
+                if not (path + os.sep).startswith(writable):
                     raise PermissionError(f"{event} {path}: change the working directory only")
         elif event.startswith(FORBIDDEN):
             raise PermissionError(f"{event}: no other processes and no network while grading")
@@ -232,8 +232,8 @@ def _landlock(folder: Path, reads: Sequence[Path]) -> None:
         writes &= ~(1 << 13)  # moving between folders came with version 2, TRUNCATE with 3
     if version >= 3:
         writes |= TRUNCATE
-    handled = writes | READ_FILE | EXECUTE  # no rule allows EXECUTE
-    rules = _Ruleset(handled, NET if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    rights = writes | READ_FILE | EXECUTE  # no rule allows EXECUTE
+    rules = _Ruleset(rights, NET if version >= 4 else 0, SCOPES if version >= 6 else 0)
     size = ctypes.c_size_t(8 * (3 if version >= 6 else 2 if version >= 4 else 1))
     ruleset = libc.syscall(CREATE_RULESET, ctypes.byref(rules), size, 0)
     if ruleset < 0:

@@ -38,13 +38,15 @@ def tensors_of(arguments: Sequence[Any]) -> list[tensor.Tensor]:
     Intermediate tensors, which another tensor reads, are left out: a schedule need not store them.
     """
     tensors = [x for x in expanded(arguments) if isinstance(x, tensor.Tensor)]
-    read = {
+    tensors_read = {
         id(t.op)
         for op in operations(tensors)
         if not isinstance(op, tensor.PlaceholderOp)
         for t in op.input_tensors
     }
-    return [t for t in tensors if isinstance(t.op, tensor.PlaceholderOp) or id(t.op) not in read]
+    return [
+        t for t in tensors if isinstance(t.op, tensor.PlaceholderOp) or id(t.op) not in tensors_read
+    ]
 
 
 def schedule_of(
@@ -54,15 +56,15 @@ def schedule_of(
 
     Raises AnswerError if the answer is not a schedule.
     """
-    got = answer(*arguments)
-    if not isinstance(got, te.Schedule):
-        what = f"a {type(got).__name__} was returned, and a schedule is asked for"
+    result = answer(*arguments)
+    if not isinstance(result, te.Schedule):
+        what = f"a {type(result).__name__} was returned, and a schedule is asked for"
         raise AnswerError("wrong-type", what)
-    return got, tensors_of(arguments)
+    return result, tensors_of(arguments)
 
 
 def right_schedule(
-    answer: Answer, arguments: Sequence[Any], rng: Rng, target: str
+    answer: Answer, arguments: Sequence[Any], rng: Rng, target: str = CORE
 ) -> tuple[te.Schedule, list[tensor.Tensor]]:
     """Return what schedule_of returns, after checking that the schedule computes right results.
 
@@ -89,8 +91,8 @@ def wrong_results(
     outputs = [t for t in tensors if t not in inputs]
     for t, got, want in zip(outputs, results, tensor.evaluate(outputs, inputs), strict=True):
         where = f"{case}{t.name} for inputs of shape {shapes(inputs)}"
-        near = (rtol, atol) if t.dtype.is_float else (0.0, 0.0)
-        if wrong := wrong_element(got, want, *near, where, why):
+        tolerances = (rtol, atol) if t.dtype.is_float else (0.0, 0.0)
+        if wrong := wrong_element(got, want, *tolerances, where, why):
             return wrong
     return None
 
@@ -199,8 +201,8 @@ def facts(
         if not broken:
             return PASSED
         first, share = broken[0], 1 - len(broken) / len(required)
-        got = f"not so ({len(broken)} of {len(required)} facts do not hold)"
-        return failed(f"fact:{first.id}", first.expected, got, why=first.why, score=share)
+        summary = f"not so ({len(broken)} of {len(required)} facts do not hold)"
+        return failed(f"fact:{first.id}", first.expected, summary, why=first.why, score=share)
 
     return Part("property", title, weight, check)
 
@@ -274,8 +276,8 @@ def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, 
     trace = record(s, tensors)
     n = [b.name for b in trace.buffers].index(tensors[-1].name)
     stored = trace.index[(trace.buffer == n) & trace.write]
-    visited = stored[np.r_[True, stored[1:] != stored[:-1]]]
-    places = np.unravel_index(visited, trace.buffers[n].shape)
+    elements = stored[np.r_[True, stored[1:] != stored[:-1]]]
+    places = np.unravel_index(elements, trace.buffers[n].shape)
     return list(zip(*(axis.tolist() for axis in places), strict=True))
 
 
@@ -284,10 +286,10 @@ def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, 
 
 def misses(cache: cachesim.Cache | None = None) -> Cost:
     """Return a cost function: the simulated misses in `cache`, by default a common L1 cache."""
-    simulated = cache or cachesim.Cache.l1()
+    simulated_cache = cache or cachesim.Cache.l1()
 
     def cost(s: Any, tensors: Sequence[tensor.Tensor]) -> float:
-        return float(cachesim.simulate(simulated, record(s, tensors)).misses)
+        return float(cachesim.simulate(simulated_cache, record(s, tensors)).misses)
 
     return cost
 
@@ -354,18 +356,18 @@ def speed(
         args = arguments(rng)
         s, tensors = schedule_of(answer, args)
         inputs = random_inputs(tensors, rng)
-        yours = code_process()
+        answer_process = code_process()
         with for_reference():
-            theirs = code_process()
-        got = yours.run(s, tensors, inputs, target)
-        want = theirs.run(reference(*expanded(args)), tensors, inputs, target)
+            reference_process = code_process()
+        got = answer_process.run(s, tensors, inputs, target)
+        want = reference_process.run(reference(*expanded(args)), tensors, inputs, target)
         times = time_ratio(
-            partial(theirs.seconds, REPEAT),
-            partial(yours.seconds, REPEAT),
+            partial(reference_process.seconds, REPEAT),
+            partial(answer_process.seconds, REPEAT),
             partial(_speed_score, ratio=ratio, worst=worst),
         )
-        for mine, right in zip(got, want, strict=True):  # the timed run must have done the work
-            if wrong := wrong_element(mine, right, LOOSE, LOOSE, shapes(inputs), why):
+        for result, right in zip(got, want, strict=True):  # the timed run must have done the work
+            if wrong := wrong_element(result, right, LOOSE, LOOSE, shapes(inputs), why):
                 return wrong
         return timed_outcome(times, ratio, why, worst)
 

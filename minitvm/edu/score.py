@@ -20,7 +20,6 @@ PUBLIC: Seeds = (None,)
 MAX_TEXT = 2000  # characters of a text in a report
 
 WHY = {  # the usual reason why there was no answer to check
-    "raises": "the function stops with an error for some arguments it must take",
     "timeout": "a loop does not end, or does far more work than is needed",
     "crash": "it used too much memory, or ended the Python process",
     "wrong-type": "the question asks for another kind of value",
@@ -85,10 +84,12 @@ def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
             outcome = Outcome("skipped", 0.0, "", got=gate)
         else:
             outcome = _worst(item, n, part, answer, seeds)
-            started = outcome.status != "not started"
-            needed = part.required or part.kind == "correctness"
-            if not started or (needed and outcome.score < 1):
-                gate = f"not checked until this passes: {part.title}" if started else "not started"
+            is_started = outcome.status != "not started"
+            is_required = part.required or part.kind == "correctness"
+            if not is_started or (is_required and outcome.score < 1):
+                gate = (
+                    f"not checked until this passes: {part.title}" if is_started else "not started"
+                )
         parts.append(PartMark.of(part, outcome))
     return _mark_of(item, parts)
 
@@ -160,8 +161,10 @@ def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
     except TVMError as e:
         return failed("refused", "an answer", str(e), why=WHY["refused"], case=last[0])
     except Exception as e:  # data of an unexpected kind can fail anywhere in a check
-        got = f"a value that the check cannot handle: {type(e).__name__}: {e}"
-        return failed("unusable", "an answer of the kind that was asked for", got, case=last[0])
+        description = f"a value that the check cannot handle: {type(e).__name__}: {e}"
+        return failed(
+            "unusable", "an answer of the kind that was asked for", description, case=last[0]
+        )
 
 
 def _share(parts: Sequence[PartMark]) -> float:

@@ -75,18 +75,18 @@ def trials(root: Path, exercise: Exercise, *, lost: bool = False) -> list[Trial]
     lost   whether to add submissions that hang or end their process. They never reach a check, so
            testing them with one exercise is enough.
     """
-    solved = solution(root, exercise)
-    stub = with_holes(solved, exercise)
-    untouched = {item.id: NOT_STARTED for item in exercise.items}
-    whole, lean = _trial(exercise, "M2", "solution", solved, {}), definitions(solved)
+    notebook = solution(root, exercise)
+    stub = with_holes(notebook, exercise)
+    not_started = {item.id: NOT_STARTED for item in exercise.items}
+    whole, lean = _trial(exercise, "M2", "solution", notebook, {}), definitions(notebook)
     return [
-        _trial(exercise, "M1", "untouched", stub, untouched),
+        _trial(exercise, "M1", "untouched", stub, not_started),
         replace(whole, seeds=SECRET),
         replace(whole, check="M8", name="solution again", seeds=PUBLIC),
         *(_mutant(exercise, lean, p) for p in mutant_files(root, exercise)),
         *_broken(exercise, lean),
         *(_lost(exercise, lean) if lost else ()),
-        _trial(exercise, "M4", "patched, unsolved", _first(stub, PATCHES), untouched),
+        _trial(exercise, "M4", "patched, unsolved", _first(stub, PATCHES), not_started),
     ]
 
 
@@ -125,7 +125,7 @@ def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
 
 def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
     """Return submissions that have no cells, that hang, or that try to end their process."""
-    first, none = exercise.items[0], {i.id: NOT_STARTED for i in exercise.items}
+    first, not_started = exercise.items[0], {i.id: NOT_STARTED for i in exercise.items}
     empty: Notebook = {**solved, "cells": []}
     kills = with_last(solved, _answer(first) + "import os\n    os._exit(0)")
     endless = with_last(solved, _answer(first) + "while True:\n        pass")
@@ -133,7 +133,7 @@ def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
     stuck = _trial(exercise, "M4", "endless cell", _first(solved, "while True: pass"), {})
     left = _trial(exercise, "M4", "sys.exit in a cell", _first(solved, "raise SystemExit"), {})
     return [
-        _trial(exercise, "M4", "empty notebook", empty, none),
+        _trial(exercise, "M4", "empty notebook", empty, not_started),
         _trial(exercise, "M4", "os._exit in an answer", kills, {first.id: ("crash", 0.0)}),
         replace(slow, limits=QUICK),
         replace(stuck, limits=QUICK, cells=("time is up",)),
@@ -190,14 +190,15 @@ def expected(path: Path) -> dict[str, ExpectedMark]:
 def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
     """Return a trial of the solution with the wrong answers in `path`; only these are graded."""
     marks = expected(path)
-    named = replace(exercise, items=tuple(i for i in exercise.items if i.id in marks))
+    all_items = (*exercise.items, *exercise.ungraded)
+    marked_exercise = replace(exercise, items=tuple(i for i in all_items if i.id in marks))
     trial = _trial(
-        named, "M3", path.stem.partition("__")[2].replace("_", " "),
+        marked_exercise, "M3", path.stem.partition("__")[2].replace("_", " "),
         with_last(solved, path.read_text(encoding="utf-8")), marks,
     )  # fmt: skip
     if any(message == "too-slow" for message, _ in marks.values()):
         return replace(trial, timed=frozenset(marks))
-    speed = (i.id for i in named.items if any(part.kind == "speed" for part in i.parts))
+    speed = (i.id for i in marked_exercise.items if any(part.kind == "speed" for part in i.parts))
     return replace(trial, timed=frozenset(speed))
 
 

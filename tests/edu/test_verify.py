@@ -43,8 +43,11 @@ def test_too_few_wrong_answers_are_a_fault(checkout: Path) -> None:
     for path in mutant_files(checkout, EX00)[1:]:
         path.unlink()
     assert still_faults(checkout, EX00) == [
-        f"M3 {item.id}: 0 wrong answers in solutions/wrong, at least 3 are needed"
-        for item in EX00.items
+        *(
+            f"M3 {item.id}: 0 wrong answers in solutions/wrong, at least 3 are needed"
+            for item in EX00.items
+        ),
+        "M9 00.challenge: no wrong answer in solutions/wrong",
     ]
 
 

@@ -14,12 +14,12 @@ def memory_plan(rng: Rng) -> Question:
     """Ask for the bytes of a network without and with sharing, and for a plan by offsets."""
     while True:
         net = _network(rng)
-        inside = net.calls[:-1]
-        sizes = [node.type.bytes for node in inside]
+        intermediates = net.calls[:-1]
+        sizes = [node.type.bytes for node in intermediates]
         plan, least = graph.offset_plan(net), graph.live_bytes(net)
-        if len(inside) == TENSORS and len({*sizes, least}) > TENSORS and least < sum(sizes):
+        if len(intermediates) == TENSORS and len({*sizes, least}) > TENSORS and least < sum(sizes):
             break
-    number = {node: f"t{n}" for n, node in enumerate(inside, 1)}
+    number = {node: f"t{n}" for n, node in enumerate(intermediates, 1)}
     rows = [
         f"{n:4}  {number.get(node, 'out'):8}  {node.type.bytes:5}  "
         + ", ".join(
@@ -27,9 +27,9 @@ def memory_plan(rng: Rng) -> Question:
         )
         for n, node in enumerate(net.calls, 1)
     ]
-    offsets = (f"{number[node]} {plan.offsets[node]}" for node in inside)
+    offsets = (f"{number[node]} {plan.offsets[node]}" for node in intermediates)
     last = {source: n for n, node in enumerate(net.calls, 1) for source in node.inputs}
-    lives = (f"{number[node]} {n}-{last[node]}" for n, node in enumerate(inside, 1))
+    lives = (f"{number[node]} {n}-{last[node]}" for n, node in enumerate(intermediates, 1))
     return Question(
         "A plan of the memory",
         "The calls of a network, in their order. The input x and the output lie elsewhere, the"
@@ -63,8 +63,8 @@ def _network(rng: Rng) -> graph.Graph:
         source = pick(rng, tensors[-2:])
         weight = b.unknown(f"w{n}", (width, source.type.shape[1]))
         tensors.append(b.dense(source, weight))
-    read = {source for node in tensors for source in node.inputs}
-    unread = [node for node in tensors if node not in read]
+    sources = {source for node in tensors for source in node.inputs}
+    unread = [node for node in tensors if node not in sources]
     if len(unread) == 1:
         unread.append(pick(rng, tensors[1:-1]))
     return b.graph(b.concatenate(*unread, axis=1))

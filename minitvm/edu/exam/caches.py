@@ -20,24 +20,22 @@ def misses(rng: Rng) -> Question:
         cache = cachesim.Cache(lines * LINE, LINE, ways)
         row, column = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
         address = (row * columns + column) * 4
-        along, down = (
+        rows_first, columns_first = (
             cachesim.simulate(cache, np.tile(walk.ravel(), 2)) for walk in (address, address.T)
         )
-        if along.misses != down.misses:
+        if rows_first.misses != columns_first.misses:
             break
     where = "It is fully associative and evicts the least recently used line (LRU)."
     if ways:
-        each = f"{ways} line{'s' if ways > 1 else ''}"
-        where = (
-            f"It has {cache.sets} sets of {each}. Line number n goes to set n % {cache.sets}, and"
-        )
-        where += " a full set evicts its least recently used line (LRU)."
+        lines_of_set = f"{ways} line{'s' if ways > 1 else ''}"
+        where = f"It has {cache.sets} sets of {lines_of_set}. Line number n goes to set n %"
+        where += f" {cache.sets}, and a full set evicts its least recently used line (LRU)."
     code = f"""\
 for t in range(2):
     for i in range({rows}):
         for j in range({columns}):
             read(M[i, j])"""
-    first, second = ((r.compulsory, r.capacity, r.conflict) for r in (along, down))
+    first, second = ((r.compulsory, r.capacity, r.conflict) for r in (rows_first, columns_first))
     return Question(
         "Misses",
         f"M is a matrix of {rows} x {columns} numbers of 4 bytes. It is stored row by row, from"
@@ -45,7 +43,7 @@ for t in range(2):
         code,
         ("How many misses does this program have?",
          "How many does it have after the loops over i and j are swapped?"),
-        (str(along.misses), str(down.misses)),
+        (str(rows_first.misses), str(columns_first.misses)),
         "Compulsory, capacity and conflict misses are {} + {} + {} before,".format(*first)
         + " {} + {} + {} after; a row is".format(*second) + f" {columns * 4 // LINE} lines.",
         "notebook 04, sections 1 to 3",
@@ -63,7 +61,7 @@ def reuse(rng: Rng) -> Question:
         if set(walk) == set(names) and len(set(distances)) > 3:
             break
     lines = pick(rng, (2, 3))
-    simulated = cachesim.simulate(cachesim.Cache(64 * lines, 64, None), addresses)
+    outcome = cachesim.simulate(cachesim.Cache(64 * lines, 64, None), addresses)
     return Question(
         "Reuse distance",
         "A program uses these cache lines, one after the other. The caches in this question are"
@@ -72,9 +70,9 @@ def reuse(rng: Rng) -> Question:
         ("Write down the reuse distance of each access, -1 for a first use.",
          f"How many misses does a cache of {lines} lines have?",
          "How many lines must a cache hold, so that only first uses miss?"),
-        (" ".join(map(str, distances)), str(simulated.misses), str(max(distances) + 1)),
+        (" ".join(map(str, distances)), str(outcome.misses), str(max(distances) + 1)),
         f"An access hits if its distance is at least 0 and less than the number of lines:"
-        f" {simulated.hits} of {len(walk)} hit; the largest distance is {max(distances)}.",
+        f" {outcome.hits} of {len(walk)} hit; the largest distance is {max(distances)}.",
         "notebook 04, section 4",
         4,
     )  # fmt: skip

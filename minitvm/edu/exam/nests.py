@@ -25,9 +25,9 @@ i_outer, i_inner = s[Y].split(i, factor={divisor(rng, rows)})
 j_outer, j_inner = s[Y].split(j, factor={divisor(rng, columns)})
 s[Y].reorder({", ".join(loops)})"""
     scope = run(code)
-    visited = visits(scope["s"], [scope["A"], scope["Y"]])
-    first, second = (int(n) for n in rng.choice(len(visited), 2, replace=False))
-    row, column = visited[second]
+    elements = visits(scope["s"], [scope["A"], scope["Y"]])
+    first, second = (int(n) for n in rng.choice(len(elements), 2, replace=False))
+    row, column = elements[second]
     extents = {p.name: p.extent for p in scope["s"].explain()["Y"].loops}
     sizes = [extents[loop] for loop in loops]
     counters = [math.prod(sizes[n + 1 :]) for n in range(4)]
@@ -40,7 +40,7 @@ s[Y].reorder({", ".join(loops)})"""
         code,
         (f"Which element is stored by store number {first + 1}?",
          f"What is the number of the store to Y[{row}, {column}]?"),
-        ("Y[{}, {}]".format(*visited[first]), str(second + 1)),
+        ("Y[{}, {}]".format(*elements[first]), str(second + 1)),
         f"The loops run {joined(sizes)} times. {first} stores come before number {first + 1}, which"
         f" has {values}.",
         "notebook 03, sections 1 and 5",
@@ -68,7 +68,7 @@ s[C].reorder({", ".join(loops)})"""
     nest = driver.lower(scope["s"], tensors, until="nest")
     trace = accesses.record(scope["s"], tensors)
     first_load = int((~trace.write).argmax())
-    inside = ", ".join(loops[loops.index("k") + 1 :]) or "no loop"
+    inner_text = ", ".join(loops[loops.index("k") + 1 :]) or "no loop"
     stores = int(trace.write.sum())
     return Question(
         "Init and update",
@@ -81,7 +81,7 @@ s[C].reorder({", ".join(loops)})"""
         (str(sum(isinstance(node, tir.For) for node in tir.walk(nest.body))),
          str(first_load), str(stores)),
         f"The init stands before the loop over k, with loops of its own for the data loops inside"
-        f" it ({inside}). It stores {rows} x {columns} times, and the update"
+        f" it ({inner_text}). It stores {rows} x {columns} times, and the update"
         f" {joined((rows, columns, terms))} times.",
         "notebook 02, section 2",
         4,
@@ -105,9 +105,9 @@ s[Y].reorder({", ".join(loops)})"""
     scope = run(schedule)
     nest = driver.lower(scope["s"], [scope["A"], scope["Y"]], until="nest")
     (store,) = lowering.runs(nest.body)
-    around, inside = _at_guard(nest.body)
-    evaluated = math.prod(around)
-    executed = (lowering.times(store) or 0) // math.prod(inside)
+    outer_extents, inner_extents = _at_guard(nest.body)
+    evaluations = math.prod(outer_extents)
+    executions = (lowering.times(store) or 0) // math.prod(inner_extents)
     parts = driver.lower(scope["s"], [scope["A"], scope["Y"]], until="partition")
     loops_over_j = [n.extent for n in tir.walk(parts.body)
                     if isinstance(n, tir.For) and n.var.name == "j.outer"]  # fmt: skip
@@ -119,9 +119,9 @@ s[Y].reorder({", ".join(loops)})"""
         ("How often is the condition evaluated?",
          "How often is it false?",
          "For how many iterations of j_outer is it certain, whatever the other loops do?"),
-        (str(evaluated), str(evaluated - executed), str(loops_over_j[0])),
-        f"The loops around the condition run {joined(around)} times; the last of {pieces} pieces"
-        f" holds {columns - factor * (pieces - 1)} of {factor} elements.",
+        (str(evaluations), str(evaluations - executions), str(loops_over_j[0])),
+        f"The loops around the condition run {joined(outer_extents)} times; the last of {pieces}"
+        f" pieces holds {columns - factor * (pieces - 1)} of {factor} elements.",
         "notebook 02, section 4",
         3,
     )  # fmt: skip
@@ -129,12 +129,12 @@ s[Y].reorder({", ".join(loops)})"""
 
 def _at_guard(body: tir.Stmt) -> tuple[list[int], list[int]]:
     """Return the extents of the loops around the guard, and of those inside of it."""
-    around: list[int] = []
-    inside: list[int] = []
-    extents = around
+    outer_extents: list[int] = []
+    inner_extents: list[int] = []
+    extents = outer_extents
     for node in tir.walk(body):
         if isinstance(node, tir.For) and isinstance(node.extent, int):
             extents.append(node.extent)
         elif isinstance(node, tir.If):
-            extents = inside
-    return around, inside
+            extents = inner_extents
+    return outer_extents, inner_extents

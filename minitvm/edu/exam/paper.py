@@ -83,11 +83,11 @@ def write_exam(seed: str, out: Path | None = None, count: str = "") -> int:
     Raises ArgumentError if `seed` or `count` is not a suitable number, or `out` is not a folder.
     """
     number = _number("--seed", seed, 0, 10**18)
-    many = _number("--questions", count, 1, MOST) if count else len(FAMILIES)
+    question_count = _number("--questions", count, 1, MOST) if count else len(FAMILIES)
     folder = out or Path(f"exam-{number}")
     if folder.exists() and not folder.is_dir():
         raise ArgumentError(str(folder), "it is a file, not a folder", "--out FOLDER")
-    questions = questions_of(number, many)
+    questions = questions_of(number, question_count)
     files.write(folder / "exam.html", exam_page(questions))
     files.write(folder / "key.html", key_page(questions, number))
     print(f"wrote {folder / 'exam.html'} and {folder / 'key.html'}: exam {_name(questions)}")

@@ -23,13 +23,13 @@ def tokens(rng: Rng) -> Question:
         verdict = accel.verify(program)
         if not (verdict.hazards or verdict.uninitialised):
             break
-    listing = "\n".join([*uops, "", *(f"{n:2}  {line}" for n, line in enumerate(lines))])
+    program_text = "\n".join([*uops, "", *(f"{n:2}  {line}" for n, line in enumerate(lines))])
     return Question(
         "Tokens",
         "A program of the accelerator, with the numbers of its instructions. `uop d s w` means"
         " acc[d] += inp[s] * wgt[w], and `gemm u[t:t+1]` runs micro-operation t. All queues are"
         " empty at first. When the processor reads C after `finish`, this is a read, too.",
-        listing,
+        program_text,
         ("Is the program right? If not, say what is wrong: the instructions at which units wait"
          " for ever (a deadlock), or else the queue with tokens that are left over (a leak) and a"
          " pair of instructions that share an element and that nothing orders (a race).",),
@@ -82,8 +82,8 @@ def _changed(rng: Rng, lines: list[str]) -> tuple[list[str], str]:
 def _said(verdict: accel.Verdict) -> str:
     """Return the verdict in few words."""
     if verdict.deadlock:
-        waiting = ", ".join(f"{SHORT[b.unit]} at {b.index}" for b in verdict.deadlock)
-        return f"deadlock: {waiting}"
+        blocked_text = ", ".join(f"{SHORT[b.unit]} at {b.index}" for b in verdict.deadlock)
+        return f"deadlock: {blocked_text}"
     words = [f"leak: {count} in {queue.value}" for queue, count in verdict.leaks]
     words += [f"race: for example {r.first} and {r.second}" for r in verdict.races[:1]]
     return "; ".join(words) or "right"

@@ -28,7 +28,7 @@ def sectors(rng: Rng) -> Question:
         f"t // {step} + {start}",
     ))  # fmt: skip
     cost = _load(index, "global")
-    moved = cost.sectors * simt.SECTOR
+    bytes_moved = cost.sectors * simt.SECTOR
     return Question(
         "Sectors",
         "The 32 lanes of a warp read elements of X, a float32 tensor in global memory, all at the"
@@ -37,8 +37,8 @@ def sectors(rng: Rng) -> Question:
         f"X[{index}]",
         ("How many sectors does this access move?",
          "How many bytes of these sectors does no lane use?"),
-        (str(cost.sectors), str(moved - cost.needed)),
-        f"{cost.sectors} sectors are {moved} bytes; the lanes want"
+        (str(cost.sectors), str(bytes_moved - cost.needed)),
+        f"{cost.sectors} sectors are {bytes_moved} bytes; the lanes want"
         f" {cost.needed // 4} different numbers: {cost.useful:.1%} is useful.",
         "notebook 07, section 2",
         4,

@@ -68,17 +68,18 @@ Y = te.compute((12, 12), lambda y, x: te.sum(X[{index}], [ry, rx]), name="Y")"""
     def elements(left: int, columns: int) -> list[tuple[int, ...]]:
         return list(viz.footprint(tensor, [(0, height), (left, columns)])[scope["X"]])
 
-    one, both = elements(0, width), elements(0, 2 * width)
-    shared = len(one) + len(elements(width, width)) - len(both)
-    sides = [len({element[d] for element in one}) for d in range(2)]
+    single, double = elements(0, width), elements(0, 2 * width)
+    shared = len(single) + len(elements(width, width)) - len(double)
+    sides = [len({element[d] for element in single}) for d in range(2)]
     return Question(
         "The footprint of a tile",
         f"A tile of Y is {height} rows high and {width} columns wide; it begins at Y[0, 0].",
         code,
         ("How many different elements of X does the tile read?",
          "How many of these does the next tile to the right read as well?"),
-        (str(len(one)), str(shared)),
-        f"The tile reads {joined(sides)} elements; together with the next tile it is {len(both)}.",
+        (str(len(single)), str(shared)),
+        f"The tile reads {joined(sides)} elements; together with the next tile it is"
+        f" {len(double)}.",
         "notebook 01, section 5",
         4,
     )  # fmt: skip

@@ -1,0 +1,82 @@
+"""Pictures for puzzles: what a schedule, a trace of accesses or a stream of instructions does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitvm import accel, cachesim, te, tensor, viz
+
+from .apart import record
+from .checkers import Array
+from .item import Picture
+from .schedules import visits
+
+CELL = 26  # pixels
+
+
+class NumberGrid(viz.Visual):
+    """Show a small table of numbers as a grid; cells with a negative number are empty."""
+
+    def __init__(self, title: str, numbers: Array) -> None:
+        self.title, self.numbers = title, np.atleast_2d(numbers)
+        super().__init__()
+
+    def scene(self) -> viz.Scene:
+        rows, columns = self.numbers.shape
+        width = max(CELL * columns, viz.text_width(self.title))
+        return viz.Scene(width, CELL * (rows + 1), tuple(self._shapes()), self.title)
+
+    def _shapes(self) -> Iterator[viz.Shape]:
+        yield viz.Text(0, 16, self.title)
+        for (row, column), number in np.ndenumerate(self.numbers):
+            x, y, kind = CELL * column, CELL * (row + 1), "faint" if number < 0 else "read"
+            yield viz.Rect(x, y, CELL - 2, CELL - 2, kind)
+            if number >= 0:
+                yield viz.Text(x + 12, y + 17, f"{number}", viz.ink(kind), anchor="middle")
+
+    def ascii(self) -> str:
+        cells = [["." if n < 0 else f"{n}" for n in row] for row in self.numbers]
+        wide = max(len(cell) for row in cells for cell in row)
+        return "\n".join([self.title, *(" ".join(f"{c:>{wide}}" for c in row) for row in cells)])
+
+
+def visits_picture(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> Picture:
+    """Draw the number of the visit to each element of a matrix, 0 for the first."""
+    grid = np.zeros(tensors[-1].shape, int)
+    for number, place in enumerate(visits(s, tensors)):
+        grid[place] = number
+    return NumberGrid(f"the visits to {tensors[-1].name}", grid)
+
+
+def loops_picture(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> Picture:
+    """Draw the loops of a schedule, and the path that it takes through its result."""
+    return viz.NestPlayer(s, tensors)
+
+
+def misses_picture(
+    cache: cachesim.Cache,
+) -> Callable[[te.Schedule, Sequence[tensor.Tensor]], Picture]:
+    """Return a function that draws the misses of each tensor of a schedule in `cache`."""
+
+    def picture(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> Picture:
+        counts = viz.totals(viz.cache_run(record(s, tensors), cache))
+        return viz.ScoreBars({b: n.misses for b, n in counts.items()}, "misses of each tensor")
+
+    return picture
+
+
+def stream_picture(config: accel.Config) -> Callable[[str, Sequence[Any]], Picture]:
+    """Return a function that draws when each unit works, for a program given as text."""
+
+    def picture(program: str, arguments: Sequence[Any]) -> Picture:
+        return viz.TokenGantt(accel.parse(program), config)
+
+    return picture
+
+
+def scores_picture(scores: dict[str, float], unit: str) -> Picture:
+    """Draw the value of an answer beside others."""
+    return viz.ScoreBars(scores, unit)
