@@ -7,8 +7,21 @@ from itertools import product
 
 import numpy as np
 
-from minitvm import te, tir
-from minitvm.edu import Exercise, Item, equal, formula, problem
+from minitvm import te, tir, viz
+from minitvm.edu import (
+    Answer,
+    Challenge,
+    Exercise,
+    Item,
+    NumberGrid,
+    Outcome,
+    Puzzle,
+    Rng,
+    equal,
+    failed,
+    formula,
+    problem,
+)
 from minitvm.tensor import loads
 
 # --- conv2d and depthwise ------------------------------------------------------------------------
@@ -118,6 +131,107 @@ WINDOW = (
     "windows fit into the data?"
 )
 
+# --- puzzles -------------------------------------------------------------------------------------
+
+
+def row(n):
+    return te.placeholder((n,), name="X")
+
+
+def some_row(rng):
+    return (problem(row, int(rng.integers(3, 12))),)
+
+
+def symmetric(X):
+    n = X.shape[0]
+    return te.compute((n,), lambda i: (X[i] + X[n - 1 - i]) / 2, name="Y")
+
+
+def some_rows(rng):
+    n, m = (int(x) for x in rng.integers(2, 8, 2))
+    return (problem(rows, n, m),)
+
+
+def dot_products(X):
+    n, m = X.shape
+    k = te.reduce_axis((0, n), name="k")
+    return te.compute((m, m), lambda i, j: te.sum(X[k, i] * X[k, j], axis=k), name="G")
+
+
+def read_by_one(C, arguments):
+    """Count the elements that the element 1 of a row, or 0, 1 of a matrix, reads."""
+    at = [1] if len(C.shape) == 1 else [0, 1]
+    return float(sum(map(len, viz.footprint(C, at).values())))
+
+
+def lens(C, arguments):
+    """Draw how the element 1 of a row, or 0, 1 of a matrix, reads X: 1 where it does."""
+    at = [1] if len(C.shape) == 1 else [0, 1]
+    ((X, places),) = viz.footprint(C, at).items()
+    grid = np.full(X.shape, -1)
+    grid[tuple(np.transpose(places))] = 1
+    return NumberGrid(f"the elements of X that {C.op.name}[{', '.join(map(str, at))}] reads", grid)
+
+
+def some_tile(rng):
+    return tuple(int(n) for n in rng.integers(1, 40, 2))
+
+
+def blur_reads(height, width):
+    return (height + 2) * (width + 2)
+
+
+def beside_windows(count, tile):
+    """Draw what a tile reads beside what its elements read, each counted by itself."""
+    name = "{} x {}".format(*tile)
+    each = 9.0 * tile[0] * tile[1]
+    return viz.ScoreBars({name: float(count), "one by one": each}, "elements read")
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+
+def fetched_in_all(answer: Answer, rng: Rng) -> float | Outcome:
+    """Count the elements that the tiles of a product fetch; each keeps only what it reads."""
+    rows, columns, depth, lines = (int(n) for n in rng.integers((30, 30, 8, 9), (60, 60, 16, 18)))
+    memory = lines * depth
+    count, kept = np.zeros((rows, columns), int), (set(), set())
+    total = 0
+    for tile in answer(rows, columns, depth, memory):
+        spans = [range(int(start), int(start) + int(extent)) for start, extent in tile]
+        if any(s.start < 0 or s.stop > n for s, n in zip(spans, (rows, columns), strict=True)):
+            return failed("wrong-value", "tiles inside of the result", f"{tile}")
+        if sum(map(len, spans)) * depth > memory:
+            got = f"{tile} reads {sum(map(len, spans)) * depth}"
+            return failed("too-much-memory", f"tiles that read at most {memory} elements", got)
+        count[spans[0].start : spans[0].stop, spans[1].start : spans[1].stop] += 1
+        now = set(spans[0]), set(spans[1])
+        total += depth * sum(len(new - old) for new, old in zip(now, kept, strict=True))
+        kept = now
+    if (count != 1).any():
+        where = f"element {[int(n) for n in np.argwhere(count != 1)[0]]}"
+        wrong = f"{int(count[count != 1][0])} times"
+        return failed("wrong-value", "each element in one tile", wrong, where=where)
+    return float(total)
+
+
+def grid_of_tiles(height, width, rows, columns):
+    return [
+        ((i, min(height, rows - i)), (j, min(width, columns - j)))
+        for i in range(0, rows, height)
+        for j in range(0, columns, width)
+    ]
+
+
+def single_elements(rows, columns, depth, memory):
+    return grid_of_tiles(1, 1, rows, columns)
+
+
+def squares(rows, columns, depth, memory):
+    side = memory // depth // 2
+    return grid_of_tiles(side, side, rows, columns)
+
+
 EXERCISE = Exercise(
     "ex01",
     "tensor_expressions",
@@ -214,5 +328,92 @@ EXERCISE = Exercise(
             ),
             "notebook 01, section 5",
         ),
+    ),
+    puzzles=(
+        Puzzle(
+            "01.symmetric",
+            "a row and its mirror image",
+            "symmetric",
+            (
+                formula(
+                    lambda x: (x + x[::-1]) / 2,
+                    some_row,
+                    why="the mirror image of the first element is the last one, X[n - 1]",
+                ),
+            ),
+            lambda rng: (problem(row, 8),),
+            symmetric,
+            (
+                "Element 0 reads X[0] and X[n - 1], element 1 reads X[1] and X[n - 2].",
+                "The mirror image of X[i] is X[n - 1 - i].",
+            ),
+            "notebook 01, section 1",
+            of="value",
+            picture=lens,
+            cost=read_by_one,
+            unit="elements read by Y[1]",
+        ),
+        Puzzle(
+            "01.columns",
+            "all dot products of columns",
+            "dot_products",
+            (
+                formula(
+                    lambda x: x.T @ x,
+                    some_rows,
+                    why="the sum runs down two columns, so k is the first index of X",
+                ),
+            ),
+            lambda rng: (problem(rows, 5, 4),),
+            dot_products,
+            (
+                "The fourth formula above reads two rows. What do two columns have in common?",
+                "A sum over k, of X[k, i] and another element of X.",
+            ),
+            "notebook 01, section 3",
+            of="value",
+            picture=lens,
+            cost=read_by_one,
+            unit="elements read by G[0, 1]",
+        ),
+        Puzzle(
+            "01.window",
+            "what a tile of a blur reads",
+            "blur_reads",
+            (
+                equal(
+                    blur_reads,
+                    some_tile,
+                    why="neighbouring windows share what they read, and count it once",
+                ),
+            ),
+            lambda rng: (8, 8),
+            blur_reads,
+            (
+                "One element reads 3 x 3, and a tile of 2 x 2 reads 4 x 4.",
+                "A tile reads two rows and two columns more than it has.",
+            ),
+            "notebook 01, section 5",
+            of="value",
+            picture=beside_windows,
+            cost=lambda count, tile: float(count),
+            unit="elements read",
+        ),
+    ),
+    challenge=Challenge(
+        "01.challenge",
+        "the tiles of a product, in a good order",
+        "tiles",
+        "elements fetched",
+        fetched_in_all,
+        single_elements,
+        squares,
+        best_known=1971,  # the best of all tiles, wound along rows or down columns
+        hints=(
+            "What a tile shares with the one before it costs nothing. Which side of the tile is"
+            " shared, and how long should it be?",
+            "At the end of a row of tiles, go on with the tile below, and walk back.",
+        ),
+        section="notebook 01, section 5",
     ),
 )

@@ -5,25 +5,32 @@
 
 from collections import Counter
 
-from minitvm import te
+from minitvm import te, viz
 from minitvm.cachesim import Cache
 from minitvm.edu import (
     PASSED,
     Answer,
+    Challenge,
     Exercise,
     Fact,
     Item,
     Outcome,
     Part,
+    Puzzle,
     Rng,
     at_most,
+    equal,
     facts,
     failed,
     misses,
+    misses_picture,
+    on_schedule,
     problem,
     required,
+    right_schedule,
     schedule_correct,
     visit_order,
+    visits_picture,
 )
 
 # --- an order to reach ---------------------------------------------------------------------------
@@ -34,22 +41,38 @@ def transposed(n, m):
     return A, te.compute((n, m), lambda i, j: A[j, i], name="B")
 
 
-def block_arguments(rng):
-    n, m = (int(x) for x in rng.integers(6, 14, 2))
-    rows, columns = (int(x) for x in rng.permutation([2, 3, 4, 5])[:2])
-    return problem(transposed, n, m), rows, columns
+def nested(*levels):
+    """Return a function that draws a matrix and blocks in so many levels, one of `levels`."""
+
+    def arguments(rng):
+        count = int(rng.choice(levels))
+        smallest = [int(x) for x in rng.permutation([2, 3, 4])[:2]]
+        sizes = [smallest]
+        for _ in range(count - 1):
+            times = [int(x) for x in rng.permutation([2, 3])]
+            sizes = [[a * b for a, b in zip(sizes[0], times, strict=True)], *sizes]
+        shape = [
+            2 * size + int(rng.integers(1, least + 1))
+            for size, least in zip(sizes[0], smallest, strict=True)
+        ]
+        return problem(transposed, *shape), sizes
+
+    return arguments
 
 
-def block_order(A, B, rows, columns):
-    """List indices by blocks, along each row of blocks; inside a block, column by column."""
-    n, m = B.shape
-    return [
-        (i, j)
-        for top in range(0, n, rows)
-        for left in range(0, m, columns)
-        for j in range(left, min(left + columns, m))
-        for i in range(top, min(top + rows, n))
-    ]
+def block_order(A, B, sizes):
+    """List indices by blocks of blocks; inside the smallest blocks, column by column."""
+    whole = [(i, j) for i in range(B.shape[0]) for j in range(B.shape[1])]
+
+    def order(at):
+        i, j = at
+        places = []
+        for rows, columns in sizes:
+            places += [i // rows, j // columns]
+            i, j = i % rows, j % columns
+        return *places, j, i
+
+    return sorted(whole, key=order)
 
 
 # --- fewer misses --------------------------------------------------------------------------------
@@ -124,35 +147,123 @@ def reasons() -> Part:
     return Part("property", "the reason in each case", 1.0, check)
 
 
+# --- puzzles -------------------------------------------------------------------------------------
+
+SIXTEEN = Cache(1024, 64, None)  # lines, in one set
+
+
+def even_rows(rng):
+    return (problem(transposed, 2 * int(rng.integers(2, 7)), int(rng.integers(4, 9))),)
+
+
+def two_rows(s, B):
+    i, j = s[B].op.axis
+    io, ii = s[B].split(i, factor=2)
+    s[B].reorder(io, j, ii)
+
+
+def two_rows_order(A, B):
+    n, m = B.shape
+    return [(i, j) for top in range(0, n, 2) for j in range(m) for i in (top, top + 1)]
+
+
+def some_cores(rng):
+    return tuple(int(n) for n in (*rng.integers(3, 40, 2), rng.integers(2, 9)))
+
+
+def busiest(rows, columns, cores):
+    return -(-rows * columns // cores)
+
+
+def beside_rows(most, arguments):
+    """Draw the iterations of the busiest core, with the loops fused and by whole rows."""
+    rows, columns, cores = arguments
+    scores = {"fused": float(most), "whole rows": float(-(-rows // cores) * columns)}
+    return viz.ScoreBars(scores, "iterations of the busiest core")
+
+
+def crossed(n):
+    P, Q = te.placeholder((n, n), name="P"), te.placeholder((n, n), name="Q")
+    k = te.reduce_axis((0, n), name="k")
+    R = te.compute((n, n), lambda i, j: te.sum(P[i, k] * Q[j, k], axis=k), name="R")
+    return P, Q, R
+
+
+def some_crossed(rng):
+    return (problem(crossed, 4 * int(rng.integers(6, 9))),)
+
+
+def along_lines(s, R):
+    (i, j), (k,) = s[R].op.axis, s[R].op.reduce_axis
+    jo, ji = s[R].split(j, factor=4)
+    s[R].reorder(jo, i, ji, k)
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+
+def mirrored(n):
+    A = te.placeholder((n, n), name="A")
+    return A, te.compute((n, n), lambda i, j: A[i, j] + A[j, i], name="B")
+
+
+def mirrored_misses(answer: Answer, rng: Rng) -> float | Outcome:
+    """Count the misses of the schedule; the drawn size is a multiple of 8."""
+    given = problem(mirrored, 8 * int(rng.integers(6, 10)))
+    s, tensors = right_schedule(answer, (given,), rng)
+    return misses(SIXTEEN)(s, tensors)
+
+
+def row_by_row(A, B):
+    return te.create_schedule(B.op)
+
+
+def in_squares(A, B):
+    s = te.create_schedule(B.op)
+    s[B].tile(*B.op.axis, 4, 4)
+    return s
+
+
 EXERCISE = Exercise(
     "ex03",
     "split_tile_reorder",
     (
         Item(
             "ex03.1",
-            "an order to reach",
+            "blocks of blocks",
             4,
             "blocks",
             (
                 schedule_correct(
-                    block_arguments,
+                    nested(1, 2, 3),
                     weight=0.0,
                     why="split, reorder and tile leave the result as it is",
                 ),
                 visit_order(
                     block_order,
-                    block_arguments,
-                    weight=1.0,
+                    nested(2),
+                    title="two levels: the order in which elements are visited",
+                    weight=0.5,
                     why="the index that changes at every visit belongs to the innermost loop, the"
                     " one that changes least to the outermost",
                 ),
+                visit_order(
+                    block_order,
+                    nested(3),
+                    title="three levels",
+                    weight=0.5,
+                    why="there are as many levels as sizes: each of them splits the inner loops"
+                    " that the level before it has left",
+                ),
             ),
             (
-                "Four loops: which block in each direction, and which place in it.",
+                "How many loops do two levels need? For each level, which block in each direction;"
+                " and at the end, which place in the smallest block.",
                 "Write down the first visits, (0, 0), (1, 0), ...: the index that changes at"
-                " every step belongs to the innermost loop.",
-                "tile(i, j, rows, columns) gives io, jo, ii, ji. From the outside: the row of"
-                " blocks, the column of blocks, the column in the block, the row in it.",
+                " every step belongs to the innermost loop. A loop over `sizes` can collect the"
+                " outer loops in a list while it splits the inner ones again.",
+                "For each level: io, i = split(i, rows), the same for j and columns, and io, jo go"
+                " to the list. After the last level, reorder(*list, j, i).",
             ),
             "notebook 03, section 5",
         ),
@@ -233,5 +344,81 @@ EXERCISE = Exercise(
             ),
             "notebook 03, section 7",
         ),
+    ),
+    puzzles=(
+        Puzzle(
+            "03.two-rows",
+            "two rows at a time",
+            "two_rows",
+            (
+                schedule_correct(even_rows),
+                visit_order(
+                    two_rows_order,
+                    even_rows,
+                    why="the row in the pair changes first, then the column, then the pair",
+                ),
+            ),
+            lambda rng: (problem(transposed, 6, 8),),
+            two_rows,
+            ("The visits are (0, 0), (1, 0), (0, 1), (1, 1), ...: which index changes each time?",),
+            "notebook 03, section 4",
+            picture=visits_picture,
+        ),
+        Puzzle(
+            "03.cores",
+            "a fair share",
+            "busiest",
+            (equal(busiest, some_cores, why="48 iterations for 5 cores: one of them has 10"),),
+            lambda rng: (6, 8, 4),
+            busiest,
+            (
+                "The fused loop has rows * columns iterations.",
+                "-(-n // cores) is n / cores, rounded up.",
+            ),
+            "notebook 03, section 3",
+            of="value",
+            picture=beside_rows,
+            cost=lambda most, arguments: float(most),
+            unit="iterations of the busiest core",
+        ),
+        Puzzle(
+            "03.strip",
+            "rows that stay",
+            "along_lines",
+            (
+                schedule_correct(some_crossed),
+                at_most(
+                    misses(SIXTEEN),
+                    on_schedule(along_lines),
+                    some_crossed,
+                    why="four rows of Q fit into the cache, beside two rows of P",
+                ),
+            ),
+            lambda rng: (problem(crossed, 32),),
+            along_lines,
+            (
+                "Both matrices are read along their rows if k is the innermost loop.",
+                "All rows of P should pass while the four rows of Q stay.",
+            ),
+            "notebook 03, section 6",
+            picture=misses_picture(SIXTEEN),
+            cost=misses(SIXTEEN),
+        ),
+    ),
+    challenge=Challenge(
+        "03.challenge",
+        "a matrix and its mirror image",
+        "mirrored",
+        "cache misses",
+        mirrored_misses,
+        row_by_row,
+        in_squares,
+        best_known=1200,  # the best of 50,000 tiles in two levels: 16 x 8, two rows at a time
+        hints=(
+            "A tile of h x w reads h rows of A, and w rows of its mirror image: how many lines is"
+            " each, and how long does each have to stay?",
+            "Tiles need not be squares, and each loop can be split again.",
+        ),
+        section="notebook 03, section 6",
     ),
 )

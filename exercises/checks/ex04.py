@@ -1,16 +1,35 @@
 # pyright: basic
 # (the source of problems runs in students' processes as it is, so it has no type hints)
 
-"""Exercise 04: how far apart two uses are, and tiles that keep them near."""
+"""Exercise 04: how far apart two uses are, tiles that keep them near, and a transposed product."""
 
 from functools import lru_cache
 
 import numpy as np
 
-from minitvm import te
+from minitvm import te, viz
 from minitvm.accesses import record
 from minitvm.cachesim import Cache, simulate
-from minitvm.edu import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, equal, failed
+from minitvm.edu import (
+    PASSED,
+    Answer,
+    Challenge,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Puzzle,
+    Rng,
+    at_most,
+    equal,
+    failed,
+    misses,
+    misses_picture,
+    on_schedule,
+    problem,
+    right_schedule,
+    schedule_correct,
+)
 
 # --- reuse distances -----------------------------------------------------------------------------
 
@@ -99,6 +118,90 @@ def near_the_best(cache_bytes: int, why: str) -> Part:
     return Part("property", title, 0.5, check)
 
 
+# --- puzzles -------------------------------------------------------------------------------------
+
+EIGHT = Cache(512, 64, 8)  # lines, in one set
+COLUMN = Cache(4096, 64, 8)  # the cache `small` of the notebook: 8 sets
+
+
+def column_sums(rows, columns):
+    A = te.placeholder((rows, columns), name="A")
+    i = te.reduce_axis((0, rows), name="i")
+    return A, te.compute((columns,), lambda j: te.sum(A[i, j], axis=i), name="B")
+
+
+def some_matrix(rng):
+    return (problem(column_sums, 8 * int(rng.integers(3, 7)), 16 * int(rng.integers(2, 6))),)
+
+
+def one_matrix(rng):
+    return (problem(column_sums, 32, 64),)
+
+
+def along_the_rows(s, B):
+    s[B].reorder(s[B].op.reduce_axis[0], s[B].op.axis[0])
+
+
+def some_width(rng):
+    return (int(rng.integers(17, 400)),)
+
+
+def padded(columns):
+    """Return the least width of whole lines, an odd number of them, that holds `columns`."""
+    lines = -(-columns // 16)
+    return 16 * (lines + 1 - lines % 2)
+
+
+def walk_down(width):
+    """Count the misses of a walk down 32 columns of 32 rows, in rows of `width` numbers."""
+    rows, columns = np.meshgrid(np.arange(32), np.arange(32), indexing="ij")
+    return simulate(COLUMN, ((rows * width + columns) * 4).T.ravel()).misses
+
+
+def walks(width, arguments):
+    """Draw the misses of the walk with this width beside those without padding."""
+    counts = {f"width {n}": float(walk_down(n)) for n in (int(width), arguments[0])}
+    return viz.ScoreBars(counts, "misses of the walk down")
+
+
+def some_distance(rng):
+    return int(rng.integers(-1, 9)), int(rng.integers(1, 9))
+
+
+def hits(distance, lines):
+    return 0 <= distance < lines
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+SMALL = Cache(2048, 64, 4)
+
+
+def transposed(rows, columns, depth):
+    A, B = te.placeholder((depth, rows), name="A"), te.placeholder((columns, depth), name="B")
+    k = te.reduce_axis((0, depth), name="k")
+    C = te.compute((rows, columns), lambda i, j: te.sum(A[k, i] * B[j, k], axis=k), name="C")
+    return A, B, C
+
+
+def transposed_misses(answer: Answer, rng: Rng) -> float | Outcome:
+    """Count the misses of the schedule; drawn sizes are multiples of 8."""
+    rows, columns, depth = (8 * int(n) for n in rng.integers(5, 9, 3))
+    s, tensors = right_schedule(answer, (problem(transposed, rows, columns, depth),), rng)
+    return misses(SMALL)(s, tensors)
+
+
+def as_written(A, B, C):
+    return te.create_schedule(C.op)
+
+
+def in_tiles(A, B, C):
+    s = te.create_schedule(C.op)
+    io, jo, ko, ii, ji, ki = s[C].tile(*C.op.axis, *C.op.reduce_axis, 8, 8, 16)
+    s[C].reorder(io, jo, ko, ji, ki, ii)
+    return s
+
+
 EXERCISE = Exercise(
     "ex04",
     "memory_hierarchy",
@@ -153,10 +256,83 @@ EXERCISE = Exercise(
                 " numbers, with tj a multiple of 16, and many rows of A for it. In the large one"
                 " keep a block of C instead.",
                 "4 KiB: 32 is a good tj, 24 a good tk, and ti wants to be large. 32 KiB: if half"
-                " of C stays (ti = 48, tj = 96), A and C are fetched once and B twice; tk is"
-                " small. Try the neighbours with cost().",
+                " of C stays (ti = 48, tj = 96), A and C are fetched once and B twice. What passes"
+                " by must be small, tk = 4 or less: larger blocks of B, and the lines of A beside"
+                " them, push lines of C out of their sets. Try the neighbours with cost().",
             ),
             "notebook 04, section 5",
         ),
+    ),
+    puzzles=(
+        Puzzle(
+            "04.columns",
+            "one miss a line",
+            "one_miss_a_line",
+            (
+                schedule_correct(some_matrix),
+                at_most(
+                    misses(EIGHT),
+                    on_schedule(along_the_rows),
+                    some_matrix,
+                    why="the innermost loop should take the neighbour in the same line",
+                ),
+            ),
+            one_matrix,
+            along_the_rows,
+            ("Which of the two loops has to be the innermost one: s[B].reorder(outer, inner)?",),
+            "notebook 04, section 1",
+            picture=misses_picture(EIGHT),
+            cost=misses(EIGHT),
+        ),
+        Puzzle(
+            "04.padding",
+            "rows that share no set",
+            "padded",
+            (equal(padded, some_width, why="an even number of lines apart, rows skip some sets"),),
+            lambda rng: (64,),
+            padded,
+            (
+                "In a cache with 8 sets, rows an odd number of lines apart use all of them.",
+                "lines = -(-columns // 16) lines hold a row; if that is even, add one.",
+            ),
+            "notebook 04, section 2",
+            of="value",
+            picture=walks,
+            cost=lambda width, arguments: walk_down(int(width)),
+        ),
+        Puzzle(
+            "04.hits",
+            "a hit by its distance",
+            "hits",
+            (
+                equal(
+                    hits,
+                    some_distance,
+                    cases=40,
+                    why="-1 is a first use, and the line itself takes a place",
+                ),
+            ),
+            lambda rng: (3, 4),
+            hits,
+            ("The line itself has to fit, too: 3 other lines and this one are 4.",),
+            "notebook 04, section 4",
+            of="value",
+        ),
+    ),
+    challenge=Challenge(
+        "04.challenge",
+        "a transposed product in a small cache",
+        "product",
+        "cache misses",
+        transposed_misses,
+        as_written,
+        in_tiles,
+        best_known=4212,  # 400 random tiles and orders: 64 x 56 x 56
+        hints=(
+            "Both inputs are read across their lines. Which order of i, j and k reads one of them"
+            " along its lines, and how many lines of the other stay?",
+            "Tiles with a side of 16 numbers use whole lines; 32 lines are two such tiles.",
+        ),
+        section="notebook 04, section 5",
     ),
 )

@@ -7,9 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from minitvm import te
+from minitvm import te, viz
 from minitvm.driver import build
-from minitvm.edu import Exercise, Item, at_most, equal, problem, required, schedule_correct
+from minitvm.edu import (
+    Challenge,
+    Exercise,
+    Item,
+    Puzzle,
+    at_most,
+    equal,
+    on_schedule,
+    problem,
+    required,
+    right_schedule,
+    schedule_correct,
+)
 
 SIM = "cuda -sim"
 LANES = 32
@@ -103,7 +115,8 @@ def turned(n, m):
 def rows_times_rows(n, m, depth):
     A, B = te.placeholder((n, depth), name="A"), te.placeholder((m, depth), name="B")
     k = te.reduce_axis((0, depth), name="k")
-    return A, B, te.compute((n, m), lambda y, x: te.sum(A[y, k] * B[x, k], axis=k), name="C")
+    C = te.compute((n, m), lambda y, x: te.sum(A[y, k] * B[x, k], axis=k), name="C")
+    return A, B, C, te.compute((n, m), lambda y, x: te.max(C[y, x] * 0.125, 0.0), name="D")
 
 
 def matrices(rng):
@@ -190,24 +203,24 @@ def half_tiles(X, Y):
     return s
 
 
-def early(A, B, C):
+def early(A, B, C, D):
     """Return the reference schedule: tiles of 32 x 32, 8 steps deep, in rows that are 9 apart."""
-    s = te.create_schedule(C.op)
-    local = s.cache_write(C, "local")
-    shared = [s.cache_read(t, "shared", [local]) for t in (A, B)]
-    own = [s.cache_read(t, "local", [local]) for t in shared]
-    (by, y), (bx, x) = (s[C].split(axis, 32) for axis in s[C].leaf_iter_vars)
-    (ty, y), (tx, x) = s[C].split(y, 4), s[C].split(x, 4)
-    s[C].reorder(by, bx, ty, tx, y, x)
-    bind(s[C], by, bx, ty, tx)
-    s[local].compute_at(s[C], tx)
-    y, x, k = s[local].leaf_iter_vars
-    ko, ki = s[local].split(k, 8)
-    s[local].reorder(ko, ki, y, x)
+    s = te.create_schedule(D.op)
+    s[C].set_scope("local")
+    shared = [s.cache_read(t, "shared", [C]) for t in (A, B)]
+    own = [s.cache_read(t, "local", [C]) for t in shared]
+    (by, y), (bx, x) = (s[D].split(axis, 32) for axis in s[D].leaf_iter_vars)
+    (ty, y), (tx, x) = s[D].split(y, 4), s[D].split(x, 4)
+    s[D].reorder(by, bx, ty, tx, y, x)
+    bind(s[D], by, bx, ty, tx)
+    s[C].compute_at(s[D], tx)
+    y, x, k = s[C].leaf_iter_vars
+    ko, ki = s[C].split(k, 8)
+    s[C].reorder(ko, ki, y, x)
     for t in own:
-        s[t].compute_at(s[local], ki)
+        s[t].compute_at(s[C], ki)
     for t in shared:
-        s[t].compute_at(s[local], ko)
+        s[t].compute_at(s[C], ko)
         row, k = s[t].leaf_iter_vars
         s[t].storage_align(row, 8, 1)
         _, ty = s[t].split(row, 8)
@@ -227,6 +240,103 @@ def on_gpu(arguments, weight, why):
 
 BIND = "each stage that is stored needs loops bound to threads; all of a block's stages to the same"
 SLOW = "32 lanes beside each other should access 32 neighbours: which loop is threadIdx.x?"
+
+# --- puzzles -------------------------------------------------------------------------------------
+
+
+def plus_one(n):
+    X = te.placeholder((n,), name="X")
+    return X, te.compute((n,), lambda i: X[i] + 1.0, name="Y")
+
+
+def some_numbers(rng):
+    return (problem(plus_one, 128 * int(rng.integers(2, 6))),)
+
+
+def far_apart(s, Y):
+    block, rest = s[Y].split(Y.op.axis[0], factor=128)
+    each, thread = s[Y].split(rest, factor=32)
+    s[Y].reorder(block, thread, each)
+    s[Y].bind(block, te.thread_axis("blockIdx.x"))
+    s[Y].bind(thread, te.thread_axis("threadIdx.x"))
+
+
+def draw_sectors(s, tensors):
+    report = report_of(s, tensors).kernels[0]
+    names = ("load of X", "store of Y")
+    counts = {n: a.sectors_per_request for n, a in zip(names, report.accesses, strict=True)}
+    return viz.ScoreBars(counts, "sectors of a request")
+
+
+def in_a_column(width):
+    """Count the wavefronts of a column of 32 numbers, in rows that are `width` apart."""
+    return cost("shared", [lane * width for lane in range(LANES)])
+
+
+def some_width(rng):
+    return (int(rng.integers(8, 130)),)
+
+
+def distance(width):
+    return width | 1
+
+
+def draw_columns(answer, arguments):
+    widths = {f"rows of {n}": in_a_column(n) for n in (int(answer), arguments[0])}
+    return viz.ScoreBars(widths, "wavefronts of a column")
+
+
+def some_warps(rng):
+    return (4 * int(rng.integers(3, 17)),)
+
+
+def most_registers(warps):
+    """Return the registers that a thread may have: a warp gets portions of 256, 8 for a lane."""
+    return 65536 // warps // 256 * 8
+
+
+def draw_registers(answer, arguments):
+    used = -(-int(answer) // 8) * 256 * arguments[0]
+    return viz.ScoreBars({"in use": used, "there are": 65536}, "registers")
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+
+def window_sums(rows, columns):
+    X = te.placeholder((rows + 2, columns + 2), name="X")
+    a, b = te.reduce_axis((0, 3), name="a"), te.reduce_axis((0, 3), name="b")
+    Y = te.compute((rows, columns), lambda i, j: te.sum(X[i + a, j + b], axis=[a, b]), name="Y")
+    return X, Y
+
+
+def passes(answer, rng):
+    """Count the sectors and wavefronts of a schedule; drawn sizes are multiples of 32."""
+    rows, columns = (32 * int(n) for n in rng.integers(2, 5, 2))
+    s, tensors = right_schedule(answer, (problem(window_sums, rows, columns),), rng, SIM)
+    return sectors(s, tensors) + wavefronts(s, tensors)
+
+
+def a_thread_each(X, Y):
+    s = te.create_schedule(Y.op)
+    by, bx, ty, tx = s[Y].tile(*s[Y].op.axis, 8, 32)
+    bind(s[Y], by, bx, ty, tx)
+    return s
+
+
+def four_in_a_column(X, Y):
+    """Return the reference: each thread loads a window of 6 rows for 4 results in a column."""
+    s = te.create_schedule(Y.op)
+    own = s.cache_read(X, "local", [Y])
+    local = s.cache_write(Y, "local")
+    by, bx, y, tx = s[Y].tile(*s[Y].op.axis, 32, 32)
+    ty, y = s[Y].split(y, 4)
+    s[Y].reorder(by, bx, ty, tx, y)
+    bind(s[Y], by, bx, ty, tx)
+    s[local].compute_at(s[Y], tx)
+    s[own].compute_at(s[Y], tx)
+    return s
+
 
 EXERCISE = Exercise(
     "ex07",
@@ -358,7 +468,7 @@ EXERCISE = Exercise(
         ),
         Item(
             "ex07.4",
-            "rows times rows, fetched early",
+            "scores, fetched early",
             4,
             "product",
             (
@@ -410,8 +520,9 @@ EXERCISE = Exercise(
                 ),
             ),
             (
-                "Begin with `cooperative` of the notebook, with tile=32, depth=8, each=4. k is the"
-                " last index here: which loop of a tile's stage goes to threadIdx.x?",
+                "Begin with `cooperative` of the notebook, with tile=32, depth=8, each=4. Here C is"
+                " no copy, but a stage that D reads: put it into registers itself. k is the last"
+                " index: which loop of a tile's stage goes to threadIdx.x?",
                 "A tile has 32 rows of 8 numbers. A warp reads rows 4 apart at the same k:"
                 " element 4 * t * row. With rows of 8 these are all in one bank. And it stores 4"
                 " rows of 8 numbers.",
@@ -421,5 +532,92 @@ EXERCISE = Exercise(
             ),
             "notebook 07, sections 4, 6, 7 and 9",
         ),
+    ),
+    puzzles=(
+        Puzzle(
+            "07.four",
+            "four numbers for each thread",
+            "four_each",
+            (
+                schedule_correct(some_numbers, target=SIM),
+                at_most(
+                    sectors,
+                    on_schedule(far_apart),
+                    some_numbers,
+                    unit="sectors",
+                    message="too-many-sectors",
+                    target=SIM,
+                    why="which elements do the lanes of a warp access at the same moment?",
+                ),
+            ),
+            lambda rng: (problem(plus_one, 256),),
+            far_apart,
+            (
+                "The four numbers of a thread need not be neighbours; the numbers of 32 threads"
+                " should be.",
+                "s[Y].split(rest, factor=32) returns the outer loop first. Which of the two is"
+                " `thread`?",
+            ),
+            "notebook 07, section 2",
+            picture=draw_sectors,
+            cost=sectors,
+            unit="sectors",
+        ),
+        Puzzle(
+            "07.distance",
+            "rows without a conflict",
+            "distance",
+            (equal(distance, some_width, cases=20, why="two rows an even distance apart"),),
+            lambda rng: (64,),
+            distance,
+            (
+                "lane * distance % 32 takes 32 different values if the distance has no factor in"
+                " common with 32.",
+                "Odd numbers have none. An even width needs one number more.",
+            ),
+            "notebook 07, section 6",
+            of="value",
+            picture=draw_columns,
+            cost=lambda width, arguments: in_a_column(int(width)),
+            unit="wavefronts",
+        ),
+        Puzzle(
+            "07.registers",
+            "registers for so many warps",
+            "most_registers",
+            (
+                equal(
+                    most_registers,
+                    some_warps,
+                    cases=20,
+                    why="a warp gets whole portions of 256 registers: 8 for each of its lanes",
+                ),
+            ),
+            lambda rng: (24,),
+            most_registers,
+            ("How many portions of 256 are there for each warp? Each gives a lane 8 registers.",),
+            "notebook 07, section 8",
+            of="value",
+            picture=draw_registers,
+            cost=lambda registers, arguments: 65536 - -(-registers // 8) * 256 * arguments[0],
+            unit="registers left over",
+        ),
+    ),
+    challenge=Challenge(
+        "07.challenge",
+        "sums over windows",
+        "window_sums",
+        "sectors and wavefronts",
+        passes,
+        a_thread_each,
+        four_in_a_column,
+        best_known=2402,  # whole rows in shared memory, 64 results in a column for each thread
+        hints=(
+            "Each number of X is in nine windows. Who could fetch it once for several of them: a"
+            " thread with several results, or a block with a tile in shared memory?",
+            "A tile of 32 x 32 results needs 34 x 34 numbers: rows of 34 are no multiple of a warp,"
+            " and begin in the middle of a sector. Fuse the axes of the tile, and count.",
+        ),
+        section="notebook 07, sections 4 and 7",
     ),
 )

@@ -3,11 +3,12 @@
 
 """Exercise 08: an instruction declared, a product on the accelerator, the same with few bytes."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from minitvm import te, vta
+from minitvm import accel, te, viz, vta
 from minitvm.base import TVMError
 from minitvm.driver import lower
 from minitvm.edu import (
@@ -15,14 +16,17 @@ from minitvm.edu import (
     PASSED,
     Answer,
     AnswerError,
+    Challenge,
     Exercise,
     Item,
     Outcome,
     Part,
+    Puzzle,
     Rng,
     at_most,
     bytes_moved,
     computed_elements,
+    equal,
     failed,
     on_machine,
     problem,
@@ -196,6 +200,42 @@ def anywhere(answer: Answer, rng: Rng) -> Outcome:
 
 # capacities: 256 elements of ACC, 256 of INP, and 32 of WGT
 SMALL = vta.Config(name="small", inp_bytes=4 << 10, wgt_bytes=8 << 10, acc_bytes=16 << 10)
+# the same ACC, but 512 elements of INP, and 16 of WGT
+OTHER = vta.Config(name="other", inp_bytes=8 << 10, wgt_bytes=4 << 10, acc_bytes=16 << 10)
+
+
+def layer(simple, rows, columns, depth):
+    """Return a product, so many steps of a quantised layer, and C, with copies of all operands."""
+    A = te.placeholder((rows, depth, 1, 16), name="A", dtype="int8")
+    B = te.placeholder((columns, depth, 16, 16), name="B", dtype="int8")
+    bias = te.placeholder((columns, 1, 16), name="bias", dtype="int32")
+    copies = [te.compute(t.shape, t, name=f"{t.name}_buf") for t in (A, B, bias)]
+    ko, ki = te.reduce_axis((0, depth), name="ko"), te.reduce_axis((0, 16), name="ki")
+
+    def product(y, x, yi, xi):
+        a, b = copies[0][y, ko, yi, ki].astype("int32"), copies[1][x, ko, xi, ki].astype("int32")
+        return te.sum(a * b, axis=[ko, ki])
+
+    def step(at, last):
+        kinds = (
+            lambda y, x, yi, xi: last(y, x, yi, xi) + copies[2](x, yi, xi),
+            lambda *i: last(*i) >> 5,
+            lambda *i: te.max(last(*i), 0),
+            lambda *i: te.min(last(*i), 127),
+        )
+        return kinds[at]
+
+    shape = (rows, columns, 1, 16)
+    stages = [te.compute(shape, product, name="P")]
+    for at in range(simple):
+        stages.append(te.compute(shape, step(at, stages[-1]), name=f"S{at}"))
+    C = te.compute(shape, lambda *i: stages[-1](*i).astype("int8"), name="C")
+    return vta.get_env().gemm, A, B, bias, *copies, *stages, C
+
+
+def layers(rng: Rng):
+    """Draw a layer of 128 x 128 with one to four steps after the product."""
+    return (problem(layer, int(rng.integers(1, 5)), 128, 8, 8),)
 
 
 def packed_product(rows, columns, depth):
@@ -214,14 +254,24 @@ def packed_product(rows, columns, depth):
     return A, B, A_buf, B_buf, C_buf, C, vta.get_env().gemm
 
 
-def matrices(rng: Rng):
-    """Return the arguments: a product of two 128 x 128 matrices."""
-    return (problem(packed_product, 128, 8, 8),)
+def matrices(inp, wgt):
+    """Return a function that draws a product of 128 x 128 matrices for a machine of that size."""
+
+    def arguments(rng: Rng):
+        del rng
+        return inp, wgt, problem(packed_product, 128, 8, 8)
+
+    return arguments
 
 
-def keep_weights(A, B, A_buf, B_buf, C_buf, C, gemm):
-    """Return the reference schedule: keep half of B on the chip for all rows of A, 64 at a time."""
-    return scheduled(A_buf, B_buf, C_buf, C, gemm, 64, 4, order="columns", keep="B")
+def keep_half(inp, wgt, A, B, A_buf, B_buf, C_buf, C, gemm):
+    """Return the reference schedule: half of B stays on the chip while all of A comes by.
+
+    Where WGT has no room for it, half of A stays while all of B comes by.
+    """
+    del A, B, inp
+    order, keep = ("columns", "B") if wgt >= 32 else ("rows", "A")
+    return scheduled(A_buf, B_buf, C_buf, C, gemm, 64, 4, order=order, keep=keep)
 
 
 def scheduled(A_buf, B_buf, C_buf, C, gemm, tile_rows, tile_columns, order="rows", keep=""):
@@ -273,13 +323,219 @@ FETCHED = (
 )
 
 
-def few(factor: float, worst: float, title: str, weight: float, why: str) -> Part:
-    """Make a part that allows `factor` times the bytes of the reference on the small machine."""
+ROOMS = {"small": matrices(256, 32), "other": matrices(512, 16)}
+
+
+def few(
+    machine: vta.Config, factor: float, worst: float, title: str, weight: float, why: str
+) -> Part:
+    """Make a part that allows `factor` times the bytes of the reference on one machine."""
     part = at_most(
-        bytes_moved, keep_weights, matrices, factor=factor, worst=worst, unit="bytes",
+        bytes_moved, keep_half, ROOMS[machine.name], factor=factor, worst=worst, unit="bytes",
         message="too-many-bytes", title=title, weight=weight, why=why, target="vta",
     )  # fmt: skip
-    return on_machine(SMALL, part)
+    return on_machine(machine, part)
+
+
+def on_both(name: str, weight: float, machine: vta.Config) -> tuple[Part, ...]:
+    """Make the parts of ex08.3 for one machine."""
+    right = runs_on_accelerator(
+        ROOMS[machine.name], machine, title=f"right on {name}", weight=0.1 * weight,
+        kind="property", why=f"{STEPS}; {ROOM}",
+    )  # fmt: skip
+    title = f"bytes of the best tiles on {name}"
+    return (
+        right,
+        few(machine, 1.25, 1.499, f"at most 1.25 times the {title}", 0.3 * weight, SHAPE),
+        few(machine, 1.1, 1.249, f"at most 1.1 times the {title}", 0.6 * weight, FETCHED),
+    )
+
+
+# --- puzzles -------------------------------------------------------------------------------------
+
+
+def one_step(rows, columns, line):
+    """Return a program that multiplies one step of ko by `line`, and stores the sums."""
+    lines = [f"area A inp {rows}", f"area B wgt {columns}", f"area C out {rows} {columns}"]
+    lines += ["uop 0 0 0", "ex  uop[0] = uops[0] x=1"]
+    lines += [f"ex  reset u[0:1] outer={rows} inner={columns} dst={columns},1"]
+    lines += [f"ld  inp[0] = A[0] x={rows}", f"ld  wgt[0] = B[0] x={columns}   push ex"]
+    lines += [f"{line}   pop ld   push st"]
+    lines += [f"st  C[0] = acc[0] x={rows * columns}   pop ex   push ex", "ex  nop   pop st"]
+    return accel.parse("\n".join([*lines, "ex  finish"]))
+
+
+def columns_first(rows, columns):
+    strides = f"dst=1,{columns} src=0,1 wgt=1,0"
+    return f"ex  gemm u[0:1] outer={columns} inner={rows} {strides}"
+
+
+def all_sums(answer: Answer, rng: Rng) -> Outcome:
+    for rows, columns in ((2, 4), (int(rng.integers(3, 9)), int(rng.integers(3, 9)))):
+        line, case = answer(rows, columns), f"columns_first({rows}, {columns})"
+        if not isinstance(line, str) or f"outer={columns} inner={rows} " not in line:
+            wanted = "a line whose outer loop runs over the columns"
+            return failed("wrong-type", expected=wanted, got=f"{line!r:.80}", case=case)
+        a, b = numbers((rows, 1, 16), rng), numbers((columns, 16, 16), rng)
+        want = sums(a[:, 0], b.reshape(-1, 16)).astype("int8")
+        try:
+            run = accel.simulate(one_step(rows, columns, line), vta.vta_pynq, {"A": a, "B": b})
+        except TVMError as error:
+            return failed("no-program", expected="a program", got=str(error), case=case)
+        wrong = np.argwhere(run.outputs["C"].reshape(want.shape) != want)
+        if len(wrong):
+            at, why = wrong[0].tolist(), "how far apart are two sums of a column, two of a row?"
+            got = f"the sum of row {at[0]}, block {at[1] // 16} is wrong"
+            return failed("wrong-value", expected="all sums", got=got, case=case, why=why)
+    return PASSED
+
+
+def stream_of_line(line, arguments):
+    """Draw the accelerator while it runs a line, in the third step from the end."""
+    rows, columns = arguments
+    return viz.AcceleratorView(one_step(rows, columns, line))
+
+
+def step_cycles(rows, columns):
+    """Return the cycles of the load unit and of the compute unit in a step of ko."""
+    return 72 + 3 * rows + 33 * columns, 12 + rows * columns
+
+
+def balanced(columns):
+    return math.ceil((60 + 33 * columns) / (columns - 3))
+
+
+def first_balanced(columns):
+    """Return by trial how many rows keep the compute unit busy as long as the load unit."""
+    return next(
+        n for n in range(1, 10_000) if step_cycles(n, columns)[1] >= step_cycles(n, columns)[0]
+    )
+
+
+def step_bars(rows, arguments):
+    """Draw the cycles of both units in a step with this number of rows."""
+    load, compute = step_cycles(rows, *arguments)
+    return viz.ScoreBars({"load": load, "compute": compute}, f"cycles of a step, {rows} rows")
+
+
+PUZZLES = (
+    Puzzle(
+        "08.strides",
+        "the loops of a gemm, exchanged",
+        "columns_first",
+        (Part("property", "all sums are right", 1, all_sums),),
+        lambda rng: (2, 4),
+        columns_first,
+        (
+            "dst=a,b: a elements further with each round of the outer loop, b with each round of"
+            " the inner one. The inner loop goes from row to row: `columns` sums further.",
+            "Each round of the outer loop takes the next matrix of WGT, the inner one takes none.",
+        ),
+        "notebook 08, section 5",
+        of="value",
+        picture=stream_of_line,
+    ),
+    Puzzle(
+        "08.balance",
+        "as much to compute as to load",
+        "balanced",
+        (
+            equal(
+                first_balanced, lambda rng: (int(rng.integers(4, 33)),), cases=12,
+                title="the least number of rows", why="both transfers have their fixed costs",
+            ),
+        ),
+        lambda rng: (16,),
+        balanced,
+        (
+            "load: 36 + rows * (1 + 16 / 8) + 36 + columns * (1 + 256 / 8). compute: 12 +"
+            " rows * columns. Solve for rows, and round up.",
+        ),
+        "notebook 08, section 7",
+        of="value",
+        picture=step_bars,
+        cost=lambda rows, _: float(rows),
+        unit="rows",
+    ),
+)  # fmt: skip
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+WINDOWS, MOST_STEPS = 4, 128
+
+
+def moving_sums(elements, window, steps, at):
+    """Return a program that runs the steps on A and on as many zeros, and stores the sums."""
+    m = elements + window - 1
+    lines = [f"area A acc {m}", f"area C out {elements}", f"uop {m} 0 0"]
+    lines += [f"uop {d} {s} 0" for d, s, _ in steps]
+    lines += [f"ex  acc[0] = A[0] x={m}", f"ex  uop[0] = uops[0] x={len(steps) + 1}"]
+    lines += [f"ex  reset u[0:1] outer={m} dst=1,0"]
+    lines += [
+        f"ex  add u[{k}:{k + 1}] outer={count} dst=1,0 src=1,0"
+        for k, (_, _, count) in enumerate(steps, 1)
+    ]
+    lines += ["ex  nop   push st", f"st  C[0] = acc[{at}] x={elements}   pop ex   push ex"]
+    return accel.parse("\n".join([*lines, "ex  nop   pop st", "ex  finish"]))
+
+
+def no_steps(made, elements, window):
+    """Describe what is wrong with what the answer returned; "" if nothing is."""
+    whole = 2 * (elements + window - 1)
+    if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], list):
+        return f"{made!r:.80}, not (steps, at)"
+    steps, at = made
+    if len(steps) > MOST_STEPS:
+        return f"{len(steps)} steps, at most {MOST_STEPS} are allowed"
+    for step in (*steps, (at, 0, elements)):
+        if not isinstance(step, list | tuple) or [type(x) for x in step] != [int] * 3:
+            return f"{step!r:.80}, not three whole numbers"
+        d, s, count = step
+        if count < 1 or min(d, s) < 0 or max(d, s) + count > whole:
+            return f"{step} leaves acc[0:{whole}]"
+    return ""
+
+
+def cycles_of_sums(answer: Answer, rng: Rng) -> float | Outcome:
+    """Add up the cycles of moving sums of WINDOWS drawn lengths, after checking their results."""
+    total = 0
+    for _ in range(WINDOWS):
+        elements, window = int(rng.integers(100, 400)), int(rng.integers(20, 120))
+        made, case = answer(elements, window), f"moving_sum({elements}, {window})"
+        if wrong := no_steps(made, elements, window):
+            return failed("wrong-type", expected="steps", got=wrong, case=case)
+        program = moving_sums(elements, window, *made)
+        verdict = accel.verify(program, vta.vta_pynq)
+        if not verdict.ok:
+            got, why = (
+                accel.explain(program, verdict).split("\n")[0],
+                "a sum can be read three elements after it was written",
+            )
+            return failed("hazard", expected="ok", got=got[:200], case=case, why=why)
+        a = rng.integers(-99, 99, (elements + window - 1, 1, 16)).astype("int32")
+        run = accel.simulate(program, vta.vta_pynq, {"A": a})
+        want = np.lib.stride_tricks.sliding_window_view(a, window, axis=0).sum(axis=-1)
+        wrong_at = np.argwhere(run.outputs["C"].reshape(want.shape) != want.astype("int8"))
+        if len(wrong_at):
+            got = f"the sum of element {wrong_at[0][0]} is wrong"
+            return failed("wrong-value", expected="all sums", got=got, case=case)
+        total += run.cycles
+    return float(total)
+
+
+def term_by_term(elements, window):
+    """Return the stub: add all terms, one after the other, to the zeros."""
+    m = elements + window - 1
+    return [(m, w, elements) for w in range(window)], m
+
+
+def in_eights(elements, window):
+    """Return the reference: single terms, then sums of eight terms, made by three doublings."""
+    m, single = elements + window - 1, window % 8
+    steps = [(m, w, elements) for w in range(single)]
+    steps += [(0, size, m - 2 * size + 1) for size in (1, 2, 4)]
+    return [*steps, *((m, w, elements) for w in range(single, window, 8))], m
 
 
 EXERCISE = Exercise(
@@ -326,18 +582,18 @@ EXERCISE = Exercise(
         ),
         Item(
             "ex08.2",
-            "a product on the accelerator",
+            "a layer on the accelerator",
             5,
             "product",
             (
                 runs_on_accelerator(
-                    matrices,
+                    layers,
                     title="right to the last bit, and nothing found by the verifier",
                     weight=0.4,
                     why=STEPS,
                 ),
                 runs_on_accelerator(
-                    matrices,
+                    layers,
                     SMALL,
                     title="the same on a small machine, where it does not fit all at once",
                     kind="property",
@@ -346,16 +602,15 @@ EXERCISE = Exercise(
                 ),
             ),
             (
-                "Write it for the large machine first, as `multiply` in notebook 08: scopes, three"
-                " transfers, the order of the loops of C_buf, the instruction.",
-                "In the small one the sums do not fit. Split the first axis of C by 32 and the"
-                " second by 8, reorder, and compute C_buf at the inner loop over tiles.",
-                "Of C: y, x, _, _ = s[C].op.axis; yo, y = s[C].split(y, factor=32);"
-                " xo, x = s[C].split(x, factor=8); s[C].reorder(yo, xo, y, x);"
-                " s[C].pragma(y, env.dma_copy). s[C_buf].compute_at(s[C], xo). Of C_buf, with"
-                " y, x, yi, xi = s[C_buf].op.axis and ko, ki = s[C_buf].op.reduce_axis:"
-                " s[C_buf].reorder(ko, y, x, yi, xi, ki). s[A_buf] and s[B_buf]"
-                " .compute_at(s[C_buf], ko).",
+                "Write it for the large machine first: `multiply` of notebook 08 for the product,"
+                " and `with_bias` for what comes after it. All steps and the bias live in ACC.",
+                "In the small one the sums do not fit. Split both axes of C by factors that divide"
+                " them, reorder, and compute the product, the steps and the bias at the inner loop"
+                " over tiles. The bias takes a place in ACC, too: 256 sums do not fit beside it.",
+                "A tile of 16 rows and 8 columns has 128 sums and 8 numbers of the bias. For each"
+                " step: set_scope(env.acc_scope), compute_at(s[C], xo), pragma(its first axis,"
+                " env.alu); the bias is copied instead, with env.dma_copy. The product is reordered"
+                " to ko, y, x, yi, xi, ki, and the copies of A and B are computed at its ko.",
             ),
             "notebook 08, sections 5 and 6",
         ),
@@ -364,27 +619,38 @@ EXERCISE = Exercise(
             "few bytes",
             4,
             "few_bytes",
-            (
-                runs_on_accelerator(
-                    matrices,
-                    SMALL,
-                    title="right on the small machine",
-                    weight=0.1,
-                    why=f"{STEPS}; {ROOM}",
-                ),
-                few(1.25, 1.499, "at most 1.25 times the bytes of the best tiles", 0.3, SHAPE),
-                few(1.1, 1.249, "at most 1.1 times the bytes of the best tiles", 0.6, FETCHED),
-            ),
+            (*on_both("the small machine", 0.5, SMALL), *on_both("the other machine", 0.5, OTHER)),
             (
                 "With tiles of 64 rows and 4 blocks of columns, A is fetched twice and B twice."
                 " Which of the two could come only once?",
-                "B_buf at the outer one of the loops over tiles stays there for all tiles inside."
-                " Half of the columns of B are 32 matrices: they just fit.",
-                "Loop over tiles of columns outside, over tiles of rows inside, B_buf at the outer"
-                " one. It is then loaded right after a store, hence s[C].pragma(y,"
-                " env.coproc_sync) beside the other pragma of C.",
+                "A copy at the outer one of the loops over tiles stays there for all tiles inside."
+                " Half of the columns of B are 32 matrices, half of the rows of A are 512 elements:"
+                " which of them fits?",
+                "Where half of B fits: the loop over tiles of columns outside, over tiles of rows"
+                " inside, B_buf at the outer one. Otherwise the other way round, with A_buf. What"
+                " stays is loaded right after a store, hence s[C].pragma(y, env.coproc_sync)"
+                " beside the other pragma of C.",
             ),
             "notebook 08, sections 6 and 7",
         ),
+    ),
+    puzzles=PUZZLES,
+    challenge=Challenge(
+        "08.challenge",
+        "moving sums",
+        "moving_sum",
+        "cycles",
+        cycles_of_sums,
+        term_by_term,
+        in_eights,
+        minutes=45,
+        best_known=43_733,  # a search over pairs of lengths, one in each half of ACC
+        hints=(
+            "A sum of 8 terms is two sums of 4 terms, 4 elements apart. An `add` may read the"
+            " elements that it is about to write: ahead of it they still have their old values.",
+            "Two lengths can be kept, one in the upper half and one in the lower one. Which pairs"
+            " of lengths lead to `window` in the fewest steps?",
+        ),
+        section="notebook 08, sections 2 and 7",
     ),
 )

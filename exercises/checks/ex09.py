@@ -9,17 +9,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from minitvm import te, vta
+from minitvm import te, viz, vta
 from minitvm.accel import Program, parse, simulate, strip_tokens, text
 from minitvm.base import TVMError
 from minitvm.edu import (
     PASSED,
     Answer,
+    Challenge,
     Exercise,
     Item,
     Outcome,
     Part,
+    Puzzle,
     Rng,
+    equal,
     failed,
     flagged_tokens,
     numbered_listing,
@@ -330,6 +333,333 @@ def repaired(answer: Answer, rng: Rng) -> Outcome:
     return PASSED
 
 
+# --- the challenge -------------------------------------------------------------------------------
+
+# a load of n pieces in a row takes 19 + n cycles, a gemm of one micro-operation 10
+NARROW = replace(
+    QUIET, name="narrow", dma_latency=19, fill=9, inp_bytes=4 * 16, wgt_bytes=4 * 256,
+    acc_bytes=8 * 64,
+)  # fmt: skip
+MOST_LINES = 5_000
+
+
+def gemm(acc, inp, wgt, what="gemm"):
+    """Return the instruction that adds inp[inp] times wgt[wgt] to acc[acc]."""
+    uop = 16 * acc + 4 * inp + wgt
+    return f"ex  {what} u[{uop}:{uop + 1}]"
+
+
+def narrow_head(rows, columns, depth):
+    """Return the lines before the answer: a micro-operation for each choice of three places."""
+    areas = (f"A inp {rows} {depth}", f"W wgt {columns} {depth}", f"C out {rows} {columns}")
+    places = [(a, i, w) for a in range(8) for i in range(4) for w in range(4)]
+    uops = (f"uop {a} {i} {w}" for a, i, w in places)
+    return [*(f"area {area}" for area in areas), *uops, "ex  uop[0] = uops[0] x=128"]
+
+
+def one_at_a_time(rows, columns, depth):
+    """Return the stub of the challenge: one result after the other, each load waits."""
+    lines = ["ex  nop   push ld"]
+    for n in range(rows * columns):
+        lines.append(gemm(0, 0, 0, "reset") + ("   pop st" if n else ""))
+        for k in range(depth):
+            last = "   push st" if k == depth - 1 else ""
+            lines.append(f"ld  inp[0] = A[{n // columns * depth + k}] x=1   pop ex")
+            lines.append(f"ld  wgt[0] = W[{n % columns * depth + k}] x=1   push ex")
+            lines.append(f"{gemm(0, 0, 0)}   pop ld   push ld{last}")
+        lines.append(f"st  C[{n}] = acc[0] x=1   pop ex   push ex")
+    return [*lines, "ld  nop   pop ex", "ex  nop   pop st"]
+
+
+def two_halves(rows, columns, depth):
+    """Return the reference: tiles of 2 x 2 results, and two halves of each memory in turn."""
+    lines = ["ex  nop   push ld"] * 2
+    tiles = [(r, c) for r in range(0, rows, 2) for c in range(0, columns, 2)]
+    for tile, (r, c) in enumerate(tiles):
+        acc = 4 * (tile % 2)
+        lines += [gemm(acc + n, 0, 0, "reset") for n in range(4)]
+        lines[-4] += "   pop st" if tile > 1 else ""
+        for k in range(depth):
+            half = 2 * ((tile * depth + k) % 2)
+            for n in range(2):
+                lines.append(f"ld  inp[{half + n}] = A[{(r + n) * depth + k}] x=1")
+                lines[-1] += "" if n else "   pop ex"
+            for n in range(2):
+                lines.append(f"ld  wgt[{half + n}] = W[{(c + n) * depth + k}] x=1")
+            lines[-1] += "   push ex"
+            lines += [gemm(acc + n, half + n // 2, half + n % 2) for n in range(4)]
+            lines[-4] += "   pop ld"
+            lines[-1] += "   push ld" + "   push st" * (k == depth - 1)
+        lines.append(f"st  C[{r * columns + c}] = acc[{acc}] x=2   pop ex")
+        lines.append(f"st  C[{(r + 1) * columns + c}] = acc[{acc + 2}] x=2   push ex")
+    return lines + ["ld  nop   pop ex"] * 2 + ["ex  nop   pop st"] * min(2, len(tiles))
+
+
+def stream_cycles(answer: Answer, rng: Rng) -> float | Outcome:
+    """Count the cycles of the stream on the machine `narrow`, after checking it and its sums."""
+    rows, columns = (2 * int(n) for n in rng.integers(2, 5, 2))
+    depth = int(rng.integers(3, 7))
+    lines, case = answer(rows, columns, depth), f"stream({rows}, {columns}, {depth})"
+    if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
+        return failed("wrong-type", expected="a list of lines", got=repr(lines)[:80], case=case)
+    odd = [x for x in lines if x[:3] not in ("ld ", "ex ", "st ") or "\n" in x]
+    if odd or len(lines) > MOST_LINES:
+        told = repr(odd[0][:80]) if odd else f"{len(lines)} lines"
+        expected = f"lines of ld, ex and st, at most {MOST_LINES}"
+        return failed("wrong-type", expected=expected, got=told, case=case)
+    try:
+        program = parse("\n".join([*narrow_head(rows, columns, depth), *lines, "ex  finish"]))
+    except TVMError as error:
+        return failed("no-program", expected="a program", got=str(error), case=case)
+    found, said, why = stream_fault(program, NARROW)
+    if found:
+        return failed(found, expected="ok", got=said, case=case, why=why)
+    a = rng.integers(-4, 5, (rows, depth, 1, 16)).astype("int8")
+    w = rng.integers(-1, 2, (columns, depth, 16, 16)).astype("int8")
+    run = simulate(program, NARROW, {"A": a, "W": w})
+    want = np.einsum("rkbi,ckoi->rcbo", a.astype("int32"), w.astype("int32")).astype("int8")
+    wrong = np.argwhere(run.outputs["C"].reshape(want.shape) != want)
+    if len(wrong):
+        at = f"C{wrong[0].tolist()} is wrong"
+        return failed("wrong-value", expected="the sums of numpy", got=at, case=case)
+    return float(run.cycles)
+
+
+# --- puzzles -------------------------------------------------------------------------------------
+
+TEN_TEN = replace(QUIET, name="ten and ten", port_bytes=8, dma_latency=8, fill=9)
+
+
+def small_stream(steps, threads):
+    """Return the stream of the notebook as text: each thread loads a piece and adds it up."""
+    lines = [f"area A inp {max(1, steps)} {threads}", "area W wgt 1"]
+    lines += [f"uop {t} {t} 0" for t in range(threads)]
+    lines += [f"ex  uop[0] = uops[0] x={threads}", f"ex  reset u[0:{threads}]"]
+    lines += ["ld  wgt[0] = W[0] x=1", *["ex  nop   push ld"] * threads]
+    for k in range(steps):
+        loads = (f"ld  inp[{t}] = A[{k * threads + t}] x=1" for t in range(threads))
+        lines += [f"{load}   pop ex   push ex" for load in loads]
+        lines += [f"ex  gemm u[{t}:{t + 1}]   pop ld   push ld" for t in range(threads)]
+    return "\n".join([*lines, *["ld  nop   pop ex"] * threads, "ex  finish"])
+
+
+def pieces_used_twice(steps, tokens):
+    """Return a program in which two gemms use each piece; tokens: of the load and of both."""
+    load, first, second = tokens
+    lines = ["area A inp 8", "area W wgt 2", "uop 0 0 0", "uop 1 0 1", "ex  uop[0] = uops[0] x=2"]
+    lines += ["ex  reset u[0:2]", "ld  wgt[0] = W[0] x=2", "ex  nop   push ld"]
+    for k in range(steps):
+        lines += [f"ld  inp[0] = A[{k}] x=1   {load}"]
+        lines += [f"ex  gemm u[0:1]   {first}", f"ex  gemm u[1:2]   {second}"]
+    return parse("\n".join([*lines, "ld  nop   pop ex", "ex  finish"]))
+
+
+def used_twice():
+    return "pop ex   push ex", "pop ld", "push ld"
+
+
+def orders_two_gemms(answer: Answer, rng: Rng) -> Outcome:
+    tokens = answer()
+    if not isinstance(tokens, tuple) or [type(x) for x in tokens] != [str] * 3:
+        return failed("wrong-type", expected="three strings", got=repr(tokens)[:80])
+    if odd := [x for x in tokens if not TOKENS.fullmatch(f" {x}")]:
+        why = "tokens look like `pop ld   push ld`, or are empty"
+        return failed("wrong-value", expected="tokens", got=repr(odd[0])[:80], why=why)
+    try:
+        program = pieces_used_twice(int(rng.integers(3, 7)), tokens)
+    except TVMError as error:
+        return failed("no-program", expected="a program", got=str(error))
+    found, said, why = stream_fault(program, TEN_TEN)
+    return failed(found, expected="ok", got=said, why=why) if found else PASSED
+
+
+def some_times(rng):
+    load, gemm = (10 * int(n) for n in rng.integers(1, 6, 2))
+    return load, gemm, int(rng.integers(2, 9))
+
+
+def gain(load, gemm, steps):
+    """Return how much faster two threads do the work of one thread with twice the steps."""
+    return 2 * steps * (load + gemm) / (2 * steps * max(load, gemm) + min(load, gemm))
+
+
+def stream_time(load, gemm, steps, threads):
+    """Count the cycles of the small stream, without its start."""
+    config = replace(TEN_TEN, dma_latency=load - 2, fill=gemm - 1)
+    whole, start = (simulate(parse(small_stream(n, threads)), config).cycles for n in (steps, 0))
+    return whole - start
+
+
+def measured_gain(load, gemm, steps):
+    return stream_time(load, gemm, 2 * steps, 1) / stream_time(load, gemm, steps, 2)
+
+
+def gain_bars(value, arguments):
+    """Draw the answer beside the gain that the simulator measures."""
+    bars = {"formula": float(value), "measured": measured_gain(*arguments)}
+    return viz.ScoreBars({name: round(x, 3) for name, x in bars.items()}, "times as fast")
+
+
+def needless(steps, threads):
+    """Return the tokens without which the small stream is still right."""
+    ends = (*range(threads), *range(threads * steps, threads * (steps + 1)))
+    return [f"k:g2l:{n}" for n in ends]
+
+
+def number_of(name):
+    return int(name.split(":")[2])
+
+
+def without(names, steps, threads):
+    """Return the picture of the small stream after clicks on the tokens of these names."""
+    gantt = viz.TokenGantt(parse(small_stream(steps, threads)), TEN_TEN)
+    for name in sorted(names, key=number_of, reverse=True):  # a click renumbers the tokens after it
+        gantt.event("click", name, None)
+    return gantt
+
+
+def pushes(names, arguments):
+    return float(text(without(names, *arguments).program).count("push"))
+
+
+def as_few_tokens(answer: Answer, rng: Rng) -> Outcome:
+    for steps, threads in ((3, 2), (int(rng.integers(2, 5)), int(rng.integers(1, 4)))):
+        names, case = answer(steps, threads), f"needless({steps}, {threads})"
+        if not isinstance(names, list) or not all(isinstance(x, str) for x in names):
+            return failed("wrong-type", expected="a list of names", got=repr(names)[:80], case=case)
+        all_names = {f"k:l2g:{n}" for n in range(steps * threads)}
+        all_names |= {f"k:g2l:{n}" for n in range((steps + 1) * threads)}
+        if odd := [x for x in names if x not in all_names] or len(set(names)) < len(names):
+            return failed("wrong-value", expected="tokens, each once", got=repr(odd), case=case)
+        found, said, why = stream_fault(without(names, steps, threads).program, TEN_TEN)
+        if found:
+            return failed(found, expected="ok", got=said, case=case, why=why)
+        if len(names) < (most := len(needless(steps, threads))):
+            why = "look at both ends of the stream"
+            expected, got = f"{most} tokens", f"{len(names)} tokens"
+            return failed("wrong-value", expected=expected, got=got, case=case, why=why)
+    return PASSED
+
+
+def some_product(rng):
+    rows, columns, depth = 8 * int(rng.integers(1, 5)), 4 * int(rng.integers(1, 4)), 4
+    return rows, columns, depth, int(rng.choice([1, 2, 4]))
+
+
+def fetched(rows, columns, depth, threads):
+    """Return the bytes of A and B that a product fetches, if its threads share the columns."""
+    return 16 * rows * depth * threads + 256 * columns * depth
+
+
+def fetched_by_simulation(rows, columns, depth, threads):
+    f = multiply(rows, columns, depth, rows, columns // threads, threads, "columns")
+    counts = f.run().counters
+    return counts.inp_load_nbytes + counts.wgt_load_nbytes
+
+
+def fetched_bars(value, arguments):
+    """Draw the answer beside the bytes that the simulator counts."""
+    bars = {"formula": float(value), "simulated": float(fetched_by_simulation(*arguments))}
+    return viz.ScoreBars(bars, "bytes fetched")
+
+
+def some_speed(rng):
+    share = float(rng.integers(50, 96)) / 100
+    return share, 1 + float(rng.uniform(0.1, 0.9)) * share / (1 - share)
+
+
+def speed_needed(share, factor):
+    """Return the speed at which `share` of the work makes all of it `factor` times as fast."""
+    return share / (1 / factor - (1 - share))
+
+
+def times_of_the_whole(value, arguments):
+    """Draw the time of the whole before and after, as shares of the time before."""
+    share, factor = arguments
+    bars = {"with this accelerator": 1 - share + share / value, "wanted": 1 / factor, "before": 1.0}
+    return viz.ScoreBars({n: round(x, 3) for n, x in bars.items()}, "time of the whole network")
+
+
+PUZZLES = (
+    Puzzle(
+        "09.twice",
+        "one load, two gemms",
+        "used_twice",
+        (Part("property", "no deadlock, no race, nothing left over", 1, orders_two_gemms),),
+        lambda rng: (),
+        used_twice,
+        (
+            "A unit runs its instructions in order: if the first gemm has waited for the data, the"
+            " second one has, too. Which of the two is the last to read the piece?",
+        ),
+        "notebook 09, section 1",
+        of="value",
+        picture=lambda tokens, _: viz.TokenGantt(pieces_used_twice(3, tokens), TEN_TEN),
+        cost=lambda tokens, _: float(simulate(pieces_used_twice(3, tokens), TEN_TEN).cycles),
+        unit="cycles",
+    ),
+    Puzzle(
+        "09.gain",
+        "what a second thread gains",
+        "gain",
+        (
+            equal(
+                measured_gain, some_times, title="what the simulator measures", cases=6,
+                rtol=1e-6, why="two threads of K steps do the work of one thread of 2 K steps",
+            ),
+        ),
+        lambda rng: (10, 30, 8),
+        gain,
+        ("Divide the first formula, with 2 * K steps, by the second one, with n = 2.",),
+        "notebook 09, section 2",
+        of="value",
+        picture=gain_bars,
+    ),
+    Puzzle(
+        "09.needless",
+        "tokens that nothing needs",
+        "needless",
+        (Part("property", "right, and no token could be taken away", 1, as_few_tokens),),
+        lambda rng: (3, 2),
+        needless,
+        (
+            "The first load of a thread finds its place free. And at the other end?",
+            "The queue g2l carries threads * (steps + 1) tokens: threads before the first step, and"
+            " threads in each step.",
+        ),
+        "notebook 09, section 4",
+        of="value",
+        picture=lambda names, arguments: without(names, *arguments),
+        cost=pushes,
+        unit="tokens",
+    ),
+    Puzzle(
+        "09.fetched",
+        "what threads fetch",
+        "fetched",
+        (equal(fetched_by_simulation, some_product, title="what the simulator counts", cases=4),),
+        lambda rng: (32, 8, 4, 2),
+        fetched,
+        ("An element of A has 16 bytes, one of B 16 x 16. Which of the two do all threads need?",),
+        "notebook 09b, section 1",
+        of="value",
+        picture=fetched_bars,
+    ),
+    Puzzle(
+        "09.speed",
+        "how fast must it be?",
+        "speed_needed",
+        (equal(speed_needed, some_speed, rtol=1e-6, why="the rest, 1 - share, stays as it is"),),
+        lambda rng: (0.9, 5.0),
+        speed_needed,
+        ("1 / factor is the new time of the whole: (1 - share) + share / speed. Solve for speed.",),
+        "notebook 09b, section 2",
+        of="value",
+        picture=times_of_the_whole,
+    ),
+)  # fmt: skip
+
+
 EXERCISE = Exercise(
     "ex09",
     "latency_hiding",
@@ -388,7 +718,7 @@ EXERCISE = Exercise(
                 "64 rows by 16 blocks is the best tile for two threads, in both large products. 2"
                 " rows: one thread, and all of it in one tile.",
             ),
-            "notebook 09, section 5",
+            "notebook 09b, section 1",
         ),
         Item(
             "ex09.3",
@@ -408,5 +738,24 @@ EXERCISE = Exercise(
             ),
             "notebook 09, section 4",
         ),
+    ),
+    puzzles=PUZZLES,
+    challenge=Challenge(
+        "09.challenge",
+        "a product with room for four pieces",
+        "stream",
+        "cycles",
+        stream_cycles,
+        one_at_a_time,
+        two_halves,
+        minutes=90,
+        best_known=1532,  # the solution: one gemm for all results of a tile
+        hints=(
+            "Each piece that is loaded should be used more than once: which block of C has eight"
+            " results and few rows and columns?",
+            "A load of two pieces takes 21 cycles, two loads take 40; a gemm of four products"
+            " (outer=2 inner=2) takes 13, four of one take 40.",
+        ),
+        section="notebook 09, sections 1 to 4",
     ),
 )

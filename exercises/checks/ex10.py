@@ -5,147 +5,120 @@
 
 import numpy as np
 
-from minitvm.edu import PASSED, Exercise, Item, Part, failed, required, wrong_type
+from minitvm import graph, viz
+from minitvm.base import GraphError
+from minitvm.edu import (
+    PASSED,
+    Challenge,
+    Exercise,
+    Item,
+    Part,
+    Puzzle,
+    equal,
+    failed,
+    required,
+    wrong_type,
+)
 
 # --- a pass --------------------------------------------------------------------------------------
 
-COUNTS = {"input": 0, "relu": 1, "exp": 1, "negative": 1, "transpose": 1, "add": 2}
-UNARY = ("relu", "exp", "negative", "transpose")
-EXAMPLE = [["x", "input", []], ["a", "relu", ["x"]], ["b", "relu", ["a"]], ["y", "exp", ["b"]]]
-
-
-def drawn_network(rng):
-    """Draw a network as a list of [name, operator, inputs], with pairs that can be removed."""
-    nodes, last = [["x", "input", []]], ["x"]
-    for n in range(int(rng.integers(8, 16))):
-        name = f"t{n}"
-        if rng.random() < 0.2 and len(last) > 2:
-            pair = [last[int(k)] for k in rng.integers(len(last), size=2)]
-            nodes.append([name, "add", pair])
-        else:
-            recent = last[-1] if rng.random() < 0.8 else last[int(rng.integers(len(last)))]
-            nodes.append([name, UNARY[int(rng.integers(len(UNARY)))], [recent]])
-        last.append(name)
-    return nodes, last[-1]
-
-
-CHAINS = (
-    ("relu", "relu", "relu", "exp"),
-    ("transpose", "transpose", "transpose", "exp"),
-    ("negative", "negative", "relu", "relu"),
-    ("negative", "transpose", "transpose", "negative"),
-    ("exp", "exp", "relu"),
+ARITY = {"exp": 1, "log": 1, "negative": 1, "tanh": 1, "add": 2, "multiply": 2}
+MOST_CALLS = 200
+TOLD = "the text of a network with the input x, made of exp, log, negative, tanh, add and multiply"
+CHAINS = (  # each line is an operator, with the numbers of the lines that it reads; 0 is the input
+    (("negative", 0), ("negative", 1), ("tanh", 2)),
+    (("negative", 0), ("negative", 1), ("negative", 2), ("negative", 3)),
+    (("tanh", 0), ("exp", 1), ("log", 2), ("negative", 3)),
+    (("exp", 0), ("tanh", 0), ("exp", 2), ("multiply", 1, 3)),
+    (("exp", 0), ("multiply", 1, 1), ("multiply", 1, 2), ("log", 3)),
+    (("exp", 0), ("negative", 1), ("negative", 2), ("multiply", 3, 1), ("tanh", 4)),
+    (("negative", 0), ("exp", 1), ("log", 2), ("negative", 3), ("tanh", 4)),
+    (("negative", 0), ("exp", 1), ("negative", 2), ("exp", 1), ("multiply", 2, 4), ("add", 3, 5)),
 )
 
 
-def chained(ops):
-    nodes = [["x", "input", []]]
-    for n, op in enumerate(ops):
-        nodes.append([f"t{n}", op, [nodes[-1][0]]])
-    return nodes, nodes[-1][0]
+def built(lines):
+    """Build the network of some lines; its output is the last of them."""
+    b = graph.Builder("net")
+    made = [b.input("x", (3, 4))]
+    for op, *inputs in lines:
+        made.append(b.call(op, *(made[n] for n in inputs)))
+    return b.graph(made[-1])
 
 
-def value(nodes, output, x):
-    """Compute a network on a matrix."""
-    known = {}
-    for name, op, inputs in nodes:
-        given = [known[n] for n in inputs]
-        match op:
-            case "input":
-                known[name] = x
-            case "relu":
-                known[name] = np.maximum(given[0], 0)
-            case "exp":
-                known[name] = np.exp(-np.abs(given[0]))
-            case "negative":
-                known[name] = -given[0]
-            case "transpose":
-                known[name] = given[0].T
-            case "add":
-                known[name] = given[0] + given[1]
-            case _:
-                raise KeyError(op)
-    return known[output]
-
-
-def fewest(nodes, output):
-    """Return the number of operators that the reference leaves."""
-    made, find = {}, {}
-    for name, op, inputs in nodes:
-        given = [find[n] for n in inputs]
-        find[name] = name
-        if given and made[given[0]][0] == op and op in ("relu", "negative", "transpose"):
-            find[name] = given[0] if op == "relu" else made[given[0]][1][0]
-        made[name] = op, given
-    left, seen = [find[output]], set()
-    while left:
-        name = left.pop()
-        if name not in seen and made[name][0] != "input":
-            seen.add(name)
-            left += made[name][1]
-    return len(seen)
+def drawn_network(rng):
+    """Draw lines whose values stay small; log is only drawn where its argument is positive."""
+    lines, bounds, signs = [], [3.0], [False]  # the largest absolute value; whether it is positive
+    while len(lines) < 14:
+        op = str(
+            rng.choice(["negative", "negative", "exp", "exp", "log", "tanh", "add", "multiply"])
+        )
+        n, m = len(bounds) - 1, int(rng.integers(max(0, len(bounds) - 3), len(bounds)))
+        bound, sign = {
+            "negative": (bounds[n], False), "exp": (np.exp(min(bounds[n], 30.0)), True),
+            "log": (bounds[n], False), "tanh": (1.0, False),
+            "add": (bounds[n] + bounds[m], signs[n] and signs[m]),
+            "multiply": (bounds[n] * bounds[m], signs[n] and signs[m]),
+        }[op]  # fmt: skip
+        if bound > 1e6 or (
+            op == "log" and (lines[-1][0] if lines else "") not in ("exp", "multiply")
+        ):
+            continue
+        if op == "log" and not signs[n]:
+            continue
+        lines.append((op, n, m) if ARITY[op] == 2 else (op, n))
+        bounds.append(float(bound))
+        signs.append(sign)
+    return lines
 
 
 def network_of(got):
-    """Return ((nodes, output), "") for a network, and (None, what is wrong) for anything else."""
-    if not isinstance(got, list | tuple) or len(got) != 2:
-        return None, f"{got!r:.300} is not (nodes, output)"
-    nodes, output, known = *got, {}
-    if not isinstance(nodes, list | tuple):
-        return None, f"the nodes are {nodes!r:.300}, not a list"
-    for node in nodes:
-        match node:
-            case [str(name), str(op), [*inputs]] if all(isinstance(n, str) for n in inputs):
-                count = COUNTS.get(op)
+    """Return (network, "") for the text of a network, and (None, what is wrong) for all else."""
+    if not isinstance(got, str):
+        return None, f"{got!r:.200}"
+    try:
+        net = graph.parse(got)
+    except GraphError as e:
+        return None, str(e)
+    others = [n.op for n in net.calls if n.op not in ARITY]
+    names = [n.name for n in net.inputs]
+    if others or len(net.calls) > MOST_CALLS or names != ["x"] or len(net.outputs) != 1:
+        return None, f"inputs {names}, {len(net.calls)} calls, among them {others[:3]}"
+    if net.inputs[0].type.shape != (3, 4):
+        return None, f"the input {net.inputs[0]}"
+    return net, ""
+
+
+def what_is_left(net):
+    """Name an operator to which a rule still applies; "" if there is none."""
+    for node in net.calls:
+        match node.op, [n.op for n in node.inputs]:
+            case ("negative", ["negative"]) | ("log", ["exp"]) | ("multiply", ["exp", "exp"]):
+                inner = ", ".join(f"{n.op}(...)" for n in node.inputs)
+                return f"{node.op}({inner})"
             case _:
-                return None, f"the node {node!r:.300} is not [name, operator, inputs]"
-        if count != len(inputs):
-            many = "there is no such operator" if count is None else f"it has {count} inputs"
-            return None, f"the node {node!r:.300}: {many}"
-        if unknown := [n for n in inputs if n not in known]:
-            return None, f"{name!r} reads {unknown[0]!r}, which is not among the nodes before it"
-        known[name] = node
-    if not isinstance(output, str) or output not in known:
-        return None, f"output {output!r:.300} is not among the nodes"
-    return (nodes, output), ""
-
-
-def what_is_left(nodes, output):
-    """Name an operator that can be removed: one that is not needed, or the second of a pair."""
-    made, needed = {name: (op, inputs) for name, op, inputs in nodes}, {output}
-    for name, _, inputs in reversed(nodes):
-        if name not in needed:
-            return f"the output does not need {name!r}"
-        needed.update(inputs)
-    for name, op, inputs in nodes:
-        if op in ("relu", "negative", "transpose") and made[inputs[0]][0] == op:
-            return f"{name!r} and {inputs[0]!r} are a pair of {op}"
+                pass
     return ""
 
 
 def simplified(smaller):
-    """Return a check that a network computes the same and, with `smaller`, is as small as ours."""
+    """Return a check that a network computes the same and, with `smaller`, no rule applies."""
 
     def check(answer, rng):
-        cases = [chained(ops) for ops in CHAINS] + [drawn_network(rng) for _ in range(12)]
-        for nodes, output in cases:
-            got, wrong = network_of(answer(nodes, output))
-            case = " ".join(f"{n}={op}({','.join(i)})" for n, op, i in nodes[1:])
-            case = f"{case}, output {output}"
+        for lines in (*CHAINS, *(drawn_network(rng) for _ in range(12))):
+            net = built(lines)
+            got, wrong = network_of(answer(str(net)))
             if got is None:
-                told = (
-                    "(nodes, output), each node [name, operator, inputs] after those that it reads"
+                return failed("wrong-type", expected=TOLD, got=wrong, case=str(net))
+            x = rng.uniform(-1, 1, (3, 4)).astype("float32")
+            (mine,), (right,) = (graph.evaluate(g, x, dtype="float64") for g in (got, net))
+            if mine.shape != right.shape or not np.allclose(mine, right):
+                return failed(
+                    "wrong-value", "the same result", f"another one, by\n{got}", case=str(net)
                 )
-                return failed("wrong-type", expected=told, got=wrong, case=case)
-            x = rng.standard_normal((3, 3))
-            if not np.allclose(value(*got, x), value(nodes, output, x)):
-                shown = f"another one, by {' '.join(map(str, got[0]))}, output {got[1]}"
-                return failed("wrong-value", expected="the same result", got=shown, case=case)
-            count, want = sum(op != "input" for _, op, _ in got[0]), fewest(nodes, output)
-            if smaller and count > want:
-                told = f"{want} operator{'s' * (want != 1)}"
-                why = what_is_left(*got)
-                return failed("too-many", expected=told, got=f"{count}", case=case, why=why)
+            if smaller and (left := what_is_left(got)):
+                why = "a rule may apply to what another one has made: look at the new inputs"
+                return failed("too-many", "no rule applies", left, case=str(net), why=why)
         return PASSED
 
     return check
@@ -343,27 +316,177 @@ def placed(limit):
     return check
 
 
+# --- puzzles -------------------------------------------------------------------------------------
+
+
+def some_images(rng):
+    return 1024 * int(rng.integers(1, 200)), int(rng.integers(1, 6))
+
+
+def saved(image, after):
+    return 2 * image * after
+
+
+def draw_saved(answer, arguments):
+    image, after = arguments
+    apart = 2 * image * (after + 1)
+    bytes_of = {"fused": max(0, apart - answer), "apart": apart, "one image": image}
+    return viz.ScoreBars(bytes_of, "bytes")
+
+
+def some_gains(rng):
+    return [int(n) for n in rng.integers(0, 6, int(rng.integers(1, 6)))], int(rng.integers(1, 7))
+
+
+def pays(gains, transpose):
+    return sum(gains) > 2 * transpose
+
+
+def draw_sides(answer, arguments):
+    gains, transpose = arguments
+    return viz.ScoreBars(
+        {"two transposes": 2 * transpose, "gains": sum(gains)}, "cycles, in thousands"
+    )
+
+
+def some_call(rng):
+    lives = drawn_lives(rng)
+    return lives, int(rng.integers(0, len(lives)))
+
+
+def in_use(lives, call):
+    return sum(size for first, last, size in lives if first <= call <= last)
+
+
+def draw_lives(answer, arguments):
+    lives, call = arguments
+    others = {f"call {n}": in_use(lives, n) for n in range(len(lives)) if n != call}
+    return viz.ScoreBars({f"call {call}": answer} | others, "bytes in use")
+
+
+def some_outputs(rng):
+    return (int(rng.integers(4, 60)),)
+
+
+def multiplications(size):
+    """Count the multiplications of F(4, 3) for size x size outputs of one channel."""
+    return 36 * (-(-size // 4)) ** 2
+
+
+def draw_multiplications(answer, arguments):
+    counts = {"Winograd": answer, "direct": 9 * arguments[0] ** 2}
+    return viz.ScoreBars(counts, "multiplications")
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+NETWORKS, CALLS = 6, 40
+
+
+def drawn_calls(rng):
+    """Draw a network as [bytes of the result, numbers of the calls that it reads], in some order.
+
+    Branches begin at a shared tensor, shrink or grow, and end in one call that joins all ends.
+    """
+    calls = [[1024 * int(rng.integers(8, 64)), []]]
+    ends = [0]
+    while len(calls) < CALLS - 1:
+        if len(ends) > 2 and rng.random() < 0.25:
+            a, b = (int(n) for n in rng.choice(len(ends), 2, replace=False))
+            reads = sorted({ends[a], ends[b]})
+            ends = [n for n in ends if n not in reads]
+        else:
+            reads = [int(rng.choice(ends))]
+            if len(ends) > 5 or rng.random() < 0.6:  # it goes on; otherwise it also branches
+                ends.remove(reads[0])
+        ends.append(len(calls))
+        calls.append([1024 * int(2 ** rng.uniform(1, 7)), reads])
+    unread = set(range(len(calls))) - {n for _, reads in calls for n in reads}
+    calls.append([1024, sorted(unread)])
+    return calls
+
+
+def most_in_use(order, calls):
+    """Return the most bytes in use during a call, if the calls are made in this order."""
+    at = {call: n for n, call in enumerate(order)}
+    lasts = dict(at)
+    for call, (_, reads) in enumerate(calls):
+        for read in reads:
+            lasts[read] = max(lasts[read], at[call])
+    return live_bound([[at[n], lasts[n], size] for n, (size, _) in enumerate(calls)])
+
+
+def fault_of(order, calls):
+    """Return what is wrong with an order, or ""."""
+    whole = isinstance(order, list | tuple) and all(type(n) is int for n in order)
+    if not whole or sorted(order) != list(range(len(calls))):
+        return f"{order!r:.200}"
+    done = set()
+    for call in order:
+        if missing := set(calls[call][1]) - done:
+            return f"call {call} before call {min(missing)}, which it reads"
+        done.add(call)
+    return ""
+
+
+def kilobytes(answer, rng):
+    """Add up the most kilobytes in use of NETWORKS drawn networks."""
+    total = 0
+    for _ in range(NETWORKS):
+        calls = drawn_calls(rng)
+        order = answer([[size, list(reads)] for size, reads in calls])
+        if fault := fault_of(order, calls):
+            told = f"an order of the {len(calls)} calls, each after those that it reads"
+            return failed("wrong-value", expected=told, got=fault)
+        total += most_in_use(order, calls)
+    return total / 1024
+
+
+def as_given(calls):
+    return list(range(len(calls)))
+
+
+def best_few(calls):
+    """Return the reference: keep the 5 best beginnings of an order, and extend all of them."""
+    readers = [sum(n in reads for _, reads in calls) for n in range(len(calls))]
+    beginnings = [(0, 0, (), tuple(readers))]  # most in use, in use now, the order, readers to come
+    for _ in calls:
+        longer = {}
+        for most, live, order, left in beginnings:
+            for call, (size, reads) in enumerate(calls):
+                if call in order or not set(reads) <= set(order):
+                    continue
+                rest = [n - (k in reads) for k, n in enumerate(left)]
+                freed = sum(calls[k][0] for k in reads if rest[k] == 0)
+                state = (max(most, live + size), live + size - freed, (*order, call), tuple(rest))
+                key = frozenset(state[2])
+                longer[key] = min(state, longer.get(key, state))
+        beginnings = sorted(longer.values())[:5]
+    return list(beginnings[0][2])
+
+
 EXERCISE = Exercise(
     "ex10",
     "networks",
     (
         Item(
             "ex10.1",
-            "a pass that removes operators",
+            "a pass of your own",
             3,
-            "simplify",
+            "simplified",
             (
                 required(Part("property", "the same result", 0.25, simplified(False))),
-                Part("property", "no operator too many", 0.75, simplified(True)),
+                Part("property", "no rule applies any more", 0.75, simplified(True)),
             ),
             (
-                "Go through the nodes in order. When you come to a node, what do you know about its"
-                " inputs?",
-                "Keep a dict: name -> name of the node that takes its place. Look up the inputs of"
-                " each node in it first; then look at the operator of the new input.",
-                "If the input has the same operator: relu is replaced by its input, negative and"
-                " transpose by the input of its input. At the end, keep the nodes that the output"
-                " needs, going backwards.",
+                "A pass builds a new network: a graph.Builder, and a dict from each old node to"
+                " the new one. Go through net.calls in order, with new inputs.",
+                "new = {node: b.input(node.name, node.type.shape) for node in net.inputs}. For a"
+                " node to which no rule applies: b.call(node.op, *inputs, **node.attrs), where"
+                " inputs are the new ones. Decide by the operators of the new inputs.",
+                "match node.op, [n.op for n in inputs]: for negative of negative and log of exp the"
+                " new node is inputs[0].inputs[0]; for multiply of two exp it is b.exp(b.add(...))"
+                " of their inputs. At the end return b.graph(*(new[n] for n in net.outputs)).",
             ),
             "notebook 10, section 2",
         ),
@@ -426,5 +549,100 @@ EXERCISE = Exercise(
             ),
             "notebook 10, section 6",
         ),
+    ),
+    puzzles=(
+        Puzzle(
+            "10.saved",
+            "bytes that fusion saves",
+            "saved",
+            (
+                equal(
+                    saved,
+                    some_images,
+                    cases=20,
+                    why="between two kernels an image is written once and read once",
+                ),
+            ),
+            lambda rng: (100352, 2),
+            saved,
+            ("How many images lie between 1 + after kernels?",),
+            "notebook 10, section 3",
+            of="value",
+            picture=draw_saved,
+            cost=lambda answer, arguments: 2 * arguments[0] * (arguments[1] + 1) - answer,
+            unit="bytes left",
+        ),
+        Puzzle(
+            "10.pays",
+            "when a layout pays",
+            "pays",
+            (
+                equal(
+                    pays,
+                    some_gains,
+                    cases=40,
+                    why="there is a transpose where NHWC begins and one where it ends, no others",
+                ),
+            ),
+            lambda rng: ([2, 1, 3], 2),
+            pays,
+            ("All nodes of the part together pay for two transposes.",),
+            "notebook 10, section 4",
+            of="value",
+            picture=draw_sides,
+            cost=lambda answer, arguments: 2 * arguments[1] if answer else sum(arguments[0]),
+            unit="thousand cycles lost",
+        ),
+        Puzzle(
+            "10.live",
+            "what is in use",
+            "in_use",
+            (equal(in_use, some_call, cases=20, why="first and last both belong to a life"),),
+            lambda rng: ([[0, 1, 64], [1, 3, 32], [2, 3, 128], [3, 4, 16]], 3),
+            in_use,
+            ("sum(size for first, last, size in lives if ...): which lives contain the call?",),
+            "notebook 10, section 6",
+            of="value",
+            picture=draw_lives,
+        ),
+        Puzzle(
+            "10.multiplications",
+            "what Winograd's formula leaves",
+            "multiplications",
+            (
+                equal(
+                    multiplications,
+                    some_outputs,
+                    cases=20,
+                    why="tiles at the edge are whole, even if they compute outputs that do not"
+                    " exist",
+                ),
+            ),
+            lambda rng: (7,),
+            multiplications,
+            ("How many tiles of 4 x 4 cover size x size outputs? -(-size // 4) rounds up.",),
+            "notebook 10, section 9",
+            of="value",
+            picture=draw_multiplications,
+            cost=lambda answer, arguments: answer,
+            unit="multiplications",
+        ),
+    ),
+    challenge=Challenge(
+        "10.challenge",
+        "an order of the calls",
+        "order",
+        "kilobytes in use at most",
+        kilobytes,
+        as_given,
+        best_few,
+        best_known=1382,  # the same with the 500 best beginnings; 3000 find no better one
+        hints=(
+            "A call needs its result and what is in use around it. Which call lets a large tensor"
+            " go, and which one begins a branch that could wait?",
+            "The next call alone says little. Keep the best few beginnings of an order, with the"
+            " most that each has used so far, and extend all of them.",
+        ),
+        section="notebook 10, section 6",
     ),
 )

@@ -6,11 +6,25 @@
 import itertools
 import json
 import math
+import random
 from typing import Any
 
 import numpy as np
 
-from minitvm.edu import PASSED, Exercise, Item, Part, Space, failed, required, wrong_type
+from minitvm import viz
+from minitvm.edu import (
+    PASSED,
+    Challenge,
+    Exercise,
+    Item,
+    Part,
+    Puzzle,
+    Space,
+    equal,
+    failed,
+    required,
+    wrong_type,
+)
 
 # --- a space -------------------------------------------------------------------------------------
 
@@ -434,6 +448,123 @@ def told(key, weight, title, why):
     return Part("property", title, weight, check)
 
 
+# --- the challenge -------------------------------------------------------------------------------
+
+TABLES, MOST_TRIALS, AT_ONCE, GOAL = 6, 256, 8, 0.95
+
+
+def drawn_table(rng):
+    """Return (sizes, seconds of each row) of another machine: nothing of it is in a notebook.
+
+    The logarithm of the time is a sum of the effects of single knobs, of three pairs of knobs, and
+    of noise; some rows fail. The order of the knobs and of their options is drawn, too.
+    """
+    sizes = rng.permutation(SIZES)
+    rows = np.indices(sizes).reshape(len(sizes), -1).T
+    logs = rng.normal(0, 0.02, len(rows))
+    for knob, size in enumerate(sizes):
+        logs += rng.gamma(1.5, 0.25, size)[rows[:, knob]]
+    for a, b in zip(*[iter(rng.permutation(len(sizes)))] * 2, strict=True):
+        logs += rng.normal(0, 0.1, (sizes[a], sizes[b]))[rows[:, a], rows[:, b]]
+    one, other = rng.permutation(len(sizes))[:2]
+    fails = (rows[:, one] == rng.integers(sizes[one])) & (
+        rows[:, other] == rng.integers(sizes[other])
+    )
+    seconds = np.where(fails, math.inf, 1e-3 * np.exp(logs))
+    return sizes.tolist(), dict(zip(map(tuple, rows.tolist()), seconds.tolist(), strict=True))
+
+
+def trials_needed(answer, sizes, times, seed):
+    """Return (trials until GOAL of the best speed is reached, ""), or (0, the fault of a row)."""
+    tried, seconds, enough = {}, [], min(times.values()) / GOAL
+    while len(tried) < MOST_TRIALS:
+        rows = answer(sizes, [list(row) for row in tried], list(seconds), AT_ONCE, seed)
+        if wrong := wrong_rows(rows, AT_ONCE, sizes, tried):
+            return 0, wrong
+        for row in rows:
+            tried[tuple(row)] = None
+            seconds.append(times[tuple(row)])
+            if seconds[-1] <= enough:
+                return len(tried), ""
+    return MOST_TRIALS, ""
+
+
+def trials_on_tables(answer, rng):
+    """Count the trials that a search needs on TABLES drawn tables, at most MOST_TRIALS on each."""
+    total = 0
+    for _ in range(TABLES):
+        sizes, times = drawn_table(rng)
+        trials, wrong = trials_needed(answer, sizes, times, int(rng.integers(1000)))
+        if wrong:
+            return failed("wrong-value", expected="new rows", got=wrong)
+        total += trials
+    return total
+
+
+def mostly_random(sizes, tried, seconds, count, seed):
+    """Return the stub of the challenge: random rows, and some like the fastest but for a knob."""
+    rng = random.Random(f"{seed} {len(tried)}")
+    known, rows = {tuple(row) for row in tried}, []
+    while len(rows) < count:
+        row = [rng.randrange(n) for n in sizes]
+        if tried and rng.random() < 0.3:
+            best, knob = tried[seconds.index(min(seconds))], rng.randrange(len(sizes))
+            row = [*best[:knob], row[knob], *best[knob + 1 :]]
+        if tuple(row) not in known:
+            known.add(tuple(row))
+            rows.append(row)
+    return rows
+
+
+def near_the_best(sizes, tried, seconds, count, seed):
+    """Return the reference: most rows differ from the fastest one in a knob, or in two."""
+    rng = random.Random(f"{seed} {len(tried)}")
+    known, rows = {tuple(row) for row in tried}, []
+    while len(rows) < count:
+        row = [rng.randrange(n) for n in sizes]
+        if tried and rng.random() < 0.9:
+            best = tried[seconds.index(min(seconds))]
+            changed = rng.sample(range(len(sizes)), 2 if rng.random() < 0.3 else 1)
+            row = [row[n] if n in changed else best[n] for n in range(len(sizes))]
+        if tuple(row) not in known:
+            known.add(tuple(row))
+            rows.append(row)
+    return rows
+
+
+# --- puzzles -------------------------------------------------------------------------------------
+
+
+def options(power, parts):
+    return math.comb(power + parts - 1, parts - 1)
+
+
+def some_loop(rng):
+    return int(rng.integers(1, 11)), int(rng.integers(2, 6))
+
+
+def options_of_parts(value, arguments):
+    """Draw the answer beside the options of two loops and of three."""
+    power, parts = arguments
+    others = {f"{n} parts": options(power, n) for n in (2, 3)}
+    return viz.ScoreBars({f"{parts} parts": abs(int(value)), **others}, "options")
+
+
+def good_ones(count, trials):
+    return -(-(count + 1) // trials) - 1
+
+
+def some_search(rng):
+    return int(rng.integers(100, 10_000)), int(rng.integers(4, 100))
+
+
+def waits(value, arguments):
+    """Draw the expected draws with so many good candidates, and with one less and one more."""
+    count, good = arguments[0], abs(int(value))
+    draws = {f"{k} good": (count + 1) / (k + 1) for k in (good, good - 1, good + 1) if k >= 0}
+    return viz.ScoreBars(draws, "draws until the first, on average")
+
+
 EXERCISE = Exercise(
     "ex11",
     "tuning_with_templates",
@@ -533,5 +664,66 @@ EXERCISE = Exercise(
             ),
             "notebook 11, sections 2 and 6",
         ),
+    ),
+    puzzles=(
+        Puzzle(
+            "11.options",
+            "the options of a split",
+            "options",
+            (equal(options, some_loop, why="it counts the ways to share out the factors of two"),),
+            lambda rng: (9, 4),
+            options,
+            (
+                "A loop of 2 iterations (power 1) can be cut into 3 loops in 3 ways: one of them"
+                " gets the factor. And one of 4 iterations?",
+                "Write the factors as stars in a row and put parts - 1 bars between them: in how"
+                " many ways can the bars be placed among power + parts - 1 signs?",
+            ),
+            "notebook 11, section 1",
+            of="value",
+            picture=options_of_parts,
+            cost=lambda count, arguments: int(count),
+            unit="options",
+        ),
+        Puzzle(
+            "11.wait",
+            "good enough for random search",
+            "good_ones",
+            (
+                equal(
+                    good_ones,
+                    some_search,
+                    why="(count + 1) / (good + 1) draws are expected, and that is at most trials",
+                ),
+            ),
+            lambda rng: (1008, 64),
+            good_ones,
+            (
+                "Solve (count + 1) / (good + 1) <= trials for good.",
+                "-(-a // b) is a / b, rounded up.",
+            ),
+            "notebook 11, section 3",
+            of="value",
+            picture=waits,
+            cost=lambda good, arguments: int(good),
+            unit="good candidates",
+        ),
+    ),
+    challenge=Challenge(
+        "11.challenge",
+        "few trials on another machine",
+        "search",
+        "trials",
+        trials_on_tables,
+        mostly_random,
+        near_the_best,
+        minutes=60,
+        best_known=441,  # the solution: a sum of effects, fitted by ridge regression
+        hints=(
+            "The stub forgets all rows but the fastest one. What do the others say about a knob?",
+            "Fit a model to all rows (a sum over knobs, then over pairs), and propose the rows with"
+            " the best predictions, and some that differ from what was tried.",
+        ),
+        section="notebook 11, sections 3 and 5",
     ),
 )

@@ -1,11 +1,33 @@
 # pyright: basic
 # (the source of problems runs in students' processes as it is, so it has no type hints)
 
-"""Exercise 14: reuse, a derivation by rules, a mutation of tile sizes, and fusion that fails."""
+"""Exercise 14: reuse, a derivation, a mutation, fusion that fails, and a rule that wins."""
 
 import copy
+import math
 
-from minitvm.edu import PASSED, Exercise, Item, Kept, Part, failed, wrong_type
+import numpy as np
+
+from minitvm import Target, te, tune, viz
+from minitvm.auto_scheduler import ComputeDAG, SearchTask
+from minitvm.cachesim import Cache
+from minitvm.edu import (
+    PASSED,
+    Challenge,
+    Exercise,
+    Item,
+    Kept,
+    Part,
+    Puzzle,
+    at_most,
+    equal,
+    failed,
+    misses,
+    problem,
+    schedule_correct,
+    wrong_type,
+)
+from minitvm.tensor import loads
 
 # --- reuse ---------------------------------------------------------------------------------------
 
@@ -298,6 +320,181 @@ def explains(reasons, weight, title):
 
 # --- the exercise --------------------------------------------------------------------------------
 
+# --- a rule that wins ----------------------------------------------------------------------------
+
+CACHE = Cache(4096, 64, 8)
+TARGET = "llvm -num-cores=1"
+
+
+def permuted(order, shape):
+    """Return A and C, whose element is twice that of A at its own axes in another order."""
+    A = te.placeholder([shape[n] for n in order], name="A")
+    return A, te.compute(shape, lambda *axes: A(*(axes[n] for n in order)) * 2.0, name="C")
+
+
+def permutations(rng):
+    """Draw an order in which the last index of A is not the last axis of C."""
+    order = [[2, 1, 0], [2, 0, 1], [1, 2, 0]][int(rng.integers(3))]
+    inner, shape = order[-1], [3, 3, 32]
+    shape[inner] = 32
+    return (problem(permuted, order, shape),)
+
+
+def built_in(A, C):
+    """Return the best schedule that the rules of the library derive."""
+    task = SearchTask(compute_dag=ComputeDAG([A, C]), target=TARGET)
+    made = [
+        sketch.scheduled(row)
+        for sketch in task.sketches
+        for row in sketch.space.sample(np.random.default_rng(0), 8).tolist()
+    ]
+    return min(made, key=lambda s: misses(CACHE)(s, [A, C]))
+
+
+def tiled(A, C):
+    """Return the reference schedule: tiles of 16 x 16 of the two axes that walk along memory."""
+    s = te.create_schedule(C.op)
+    last = C.op.axis[-1]
+    indices = {load.indices[-1] for load in loads(C.op)}
+    (inner,) = (a for a in C.op.axis if a in indices)
+    (rest,) = (a for a in C.op.axis if a is not last and a is not inner)
+    (io, ii), (lo, li) = s[C].split(inner, 16), s[C].split(last, 16)
+    s[C].reorder(rest, io, lo, ii, li)
+    return s
+
+
+# --- puzzles -------------------------------------------------------------------------------------
+
+
+def ways(exponent, parts):
+    return math.comb(exponent + parts - 1, parts - 1)
+
+
+def counted_ways(exponent, parts):
+    """Count the ordered products of `parts` powers of two, one by one."""
+    if parts == 1:
+        return 1
+    return sum(counted_ways(exponent - first, parts - 1) for first in range(exponent + 1))
+
+
+def ways_bars(value, arguments):
+    """Draw the answer beside the number of products that are counted."""
+    bars = {"formula": float(value), "counted": float(counted_ways(*arguments))}
+    return viz.ScoreBars(bars, "ways")
+
+
+def longer(first, second):
+    return 1e6 * (2.0**-second - 2.0**-first)
+
+
+def score_bars(value, arguments):
+    """Draw the times of both programs, the second one by the answer."""
+    first = 1e6 * 2.0 ** -arguments[0]
+    bars = {"first": round(first, 1), "second": round(max(0.0, first + value), 1)}
+    return viz.ScoreBars(bars, "microseconds of a call")
+
+
+PUZZLES = (
+    Puzzle(
+        "14.ways",
+        "products of sizes",
+        "ways",
+        (
+            equal(
+                counted_ways, lambda rng: (int(rng.integers(1, 9)), int(rng.integers(1, 6))),
+                title="as many as are counted", cases=12,
+                why="math.comb(n, k) counts the ways to choose k of n places",
+            ),
+        ),
+        lambda rng: (8, 4),
+        ways,
+        ("There are exponent stars and parts - 1 bars. How many places are there for the bars?",),
+        "notebook 14, section 3",
+        of="value",
+        picture=ways_bars,
+    ),
+    Puzzle(
+        "14.score",
+        "scores and times",
+        "longer",
+        (
+            equal(
+                longer, lambda rng: tuple(map(float, rng.uniform(6, 20, 2))), rtol=1e-6, cases=12,
+                why="a score is the base-2 logarithm of the calls in a second",
+            ),
+        ),
+        lambda rng: (11.0, 10.0),
+        longer,
+        ("2 ** score are calls in a second. How many seconds does one call take?",),
+        "notebook 14, section 5",
+        of="value",
+        picture=score_bars,
+    ),
+)  # fmt: skip
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+SHAPES = 6
+FIXED = {"auto_unroll": 64, "pack_inputs": "no", "unroll_rows": "yes"}
+DESCRIBED = Target("llvm -num-cores=1").on(
+    vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, l3=32 << 20
+)
+
+
+def product_task(rows, columns, depth):
+    """Return the task of a product with a relu, for the machine of the notebook."""
+    A, B = te.placeholder((rows, depth), name="A"), te.placeholder((depth, columns), name="B")
+    k = te.reduce_axis((0, depth), name="k")
+    C = te.compute((rows, columns), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = te.compute((rows, columns), lambda i, j: te.max(C[i, j], 0.0), name="D")
+    return SearchTask(compute_dag=ComputeDAG([A, B, D]), target=DESCRIBED)
+
+
+def estimated(task, row):
+    """Return the microseconds that the analytic model estimates for a row of sketch 1."""
+    columns = tune.columns_of(task)
+    return 1e6 * 2.0 ** -columns.of(1, np.array([row]))[0, columns.names.index(tune.ANALYTIC)]
+
+
+def row_of(task, sizes):
+    """Return the row with these sizes, or the first of them that is no option, as text."""
+    row, tiles = [], dict(zip(("tile_i", "tile_j", "tile_k"), sizes, strict=True))
+    for knob in task.sketches[1].space.knobs:
+        option = tiles.get(knob.name, FIXED.get(knob.name))
+        if option not in knob.options:
+            return f"{knob.name} = {option}"
+        row.append(knob.options.index(option))
+    return row
+
+
+def microseconds(answer, rng):
+    """Add up the estimates for SHAPES drawn products, tiled as the answer says."""
+    total = 0.0
+    for _ in range(SHAPES):
+        shape = tuple(int(n) for n in 2 ** rng.integers(5, 11, 3))
+        sizes, case = answer(*shape), f"tiles{shape}"
+        if not isinstance(sizes, tuple) or [type(x) for x in sizes] != [tuple] * 3:
+            return failed("wrong-type", expected="three tuples", got=f"{sizes!r:.80}", case=case)
+        task = product_task(*shape)
+        row = row_of(task, sizes)
+        if isinstance(row, str):
+            why = "a split has the extent as its product, and at most 64 as its last size"
+            return failed("wrong-value", expected="an option", got=row, case=case, why=why)
+        total += estimated(task, row)
+    return round(float(total), 1)
+
+
+def one_vector(rows, columns, depth):
+    """Return the stub: a vector of 16 columns, and no other tile."""
+    return (rows, 1, 1, 1), (columns // 16, 1, 1, 16), (depth, 1)
+
+
+def register_tile(rows, columns, depth):
+    """Return the reference: a register tile of 4 x 16."""
+    return (rows // 4, 1, 1, 4), (columns // 16, 1, 1, 16), (depth // 16, 16)
+
+
 EXERCISE = Exercise(
     "ex14",
     "search_without_templates",
@@ -378,5 +575,68 @@ EXERCISE = Exercise(
             ),
             "notebook 14, section 2",
         ),
+        Item(
+            "ex14.5",
+            "a rule that wins",
+            3,
+            "best",
+            (
+                schedule_correct(
+                    permutations, cases=3, weight=0.0, why="a rule splits and reorders, no more"
+                ),
+                at_most(
+                    misses(CACHE),
+                    built_in,
+                    permutations,
+                    factor=0.5,
+                    worst=0.999,
+                    weight=0.4,
+                    title="half the misses of the best candidate of the built-in rules",
+                    why="no built-in rule has tiles for it: A is read along another axis than C is"
+                    " written, and each line is fetched again for every element",
+                ),
+                at_most(
+                    misses(CACHE),
+                    tiled,
+                    permutations,
+                    factor=1.3,
+                    worst=3.0,
+                    weight=0.6,
+                    title="at most 1.3 times the misses of our tiles",
+                    why="tile the two axes along which A and C lie in memory, and keep the third"
+                    " one outside; and compare ten to twenty candidates before you choose",
+                ),
+            ),
+            (
+                "Along which axis do neighbours of C lie in memory, and along which those of A?"
+                " Those two must be tiled.",
+                "The condition: no reduce axis, and some load whose last index is not the last"
+                " axis. The effect is `tile_both` of the notebook with these two axes; the third"
+                " one comes first in the reorder.",
+                "inner = load.indices[-1] of the load in tensor.loads(op), last = op.axis[-1]."
+                " Then new.s[stage].reorder(rest, inner0, last0, inner1, last1). Draw ten"
+                " to twenty rows, and return the sketch.scheduled(row) with the fewest misses.",
+            ),
+            "notebook 14, section 6",
+        ),
+    ),
+    puzzles=PUZZLES,
+    challenge=Challenge(
+        "14.challenge",
+        "a rule of thumb",
+        "tiles",
+        "estimated microseconds",
+        microseconds,
+        one_vector,
+        register_tile,
+        minutes=45,
+        best_known=549.8,  # evolution, for each of the six products on its own
+        hints=(
+            "Two vectors of columns and several rows share what they load. How many sums fit into"
+            " 32 registers of 16 numbers, beside what is loaded?",
+            "A tile of B that is read again and again should stay in a cache of 32 KiB or 1 MiB:"
+            " which sizes does that limit?",
+        ),
+        section="notebook 14, sections 3 and 4",
     ),
 )

@@ -1,11 +1,15 @@
 # pyright: basic
 # (the source of problems runs in students' processes as it is, so it has no type hints)
 
-"""Exercise 15: an objective with bounds, the gradient of a task, and the choices of a scheduler."""
+"""Exercise 15: an objective, gradients, the choices of a scheduler, and a population."""
 
 import math
+from dataclasses import replace
 
-from minitvm.edu import PASSED, Exercise, Item, Part, failed, wrong_type
+import numpy as np
+
+from minitvm import viz
+from minitvm.edu import PASSED, Challenge, Exercise, Item, Part, Puzzle, equal, failed, wrong_type
 
 
 def is_number(value):
@@ -325,6 +329,284 @@ def dies(drawn, weight, title):
     return Part("property", title, weight, check)
 
 
+# --- a scheduler of one's own --------------------------------------------------------------------
+
+GAMES, ROUNDS = 6, 36
+
+
+def game(rng):
+    """Draw (curves, weights) of a network: tasks of any weight, some of which soon stop falling."""
+    tasks = 6
+    weights = [int(w) for w in rng.permutation([1, 1, 2, 4, 8, 16])]
+    rates = rng.permutation([0.03, 0.05, 0.1, 0.2, 0.6, 1.5])
+    starts, ends = rng.uniform(2e-3, 6e-3, tasks), rng.uniform(0.1, 0.4, tasks)
+    rounds = range(ROUNDS + 1)
+    curves = [
+        [float(start * (end + (1 - end) * math.exp(-k * rate))) for k in rounds]
+        for start, end, rate in zip(starts, ends, rates, strict=True)
+    ]
+    return curves, weights
+
+
+def played(curves, weights, choose):
+    """Return the latency of the network after ROUNDS rounds, or what choose() returned wrongly."""
+    histories = [curve[:1] for curve in curves]
+    for _ in range(ROUNDS):
+        best = choose([[*h] for h in histories], [*weights])
+        if type(best) is not int or best not in range(len(curves)):
+            return best
+        histories[best].append(curves[best][len(histories[best])])
+    return float(sum(w * h[-1] for w, h in zip(weights, histories, strict=True)))
+
+
+def round_robin(histories, weights):
+    """Return the first of the tasks with the fewest rounds."""
+    del weights
+    return min(range(len(histories)), key=lambda n: len(histories[n]))
+
+
+def by_gradient(histories, weights):
+    """Return the task with the lowest gradient: the reference answer."""
+    return min(range(len(histories)), key=lambda n: slope_of(weights[n], histories[n]))
+
+
+def gains(share, weight, title):
+    """Make a part that requires a share of what gradients gain over round robin, in all games."""
+
+    def check(answer, rng):
+        saved = possible = 0.0
+        for _ in range(GAMES):
+            curves, weights = game(rng)
+            mine = played(curves, weights, answer)
+            if not isinstance(mine, float):
+                return wrong_type(f"the number of a task, 0 to {len(curves) - 1}", mine)
+            turns, slopes = (played(curves, weights, f) for f in (round_robin, by_gradient))
+            saved, possible = saved + turns - mine, possible + turns - slopes
+        if saved >= share * possible:
+            return PASSED
+        return failed(
+            "too-slow-search",
+            expected=f"at least {1e3 * share * possible:.3g} ms less than round robin",
+            got=f"{1e3 * saved:.3g} ms less" if saved > 0 else f"{-1e3 * saved:.3g} ms more",
+            case=f"{GAMES} networks, {ROUNDS} rounds each",
+            why="a round is worth what it takes off the network: the weight counts, and so does"
+            " how fast the task still improves",
+            score=max(0.0, saved / (share * possible)) if share > 0.5 else 0.0,
+        )
+
+    return Part("property", title, weight, check)
+
+
+# --- a population --------------------------------------------------------------------------------
+
+
+def population(kinds, generations):
+    """Return a function that draws rows, points and draws with steps of these kinds."""
+
+    def arguments(rng):
+        knobs, options, count = 4, 5, 5
+        table = [[int(n) for n in rng.permutation(range(1, 10))[:options]] for _ in range(knobs)]
+        rows = {tuple(int(n) for n in rng.integers(0, options, knobs)): None for _ in range(20)}
+
+        def step():
+            u, v = (int(n) for n in rng.integers(0, 1000, 2))
+            if rng.choice(kinds) == "mutate":
+                return ["mutate", u, int(rng.integers(knobs)), int(rng.integers(options))]
+            return ["cross", u, v, [int(n) for n in rng.integers(0, 2, knobs)]]
+
+        draws = [[step() for _ in range(6)] for _ in range(generations)]
+        return [list(row) for row in list(rows)[:count]], table, draws
+
+    return arguments
+
+
+def evolved(rows, table, draws):
+    """Return the reference answer: the population after all generations."""
+
+    def score(row):
+        return sum(points[n] for points, n in zip(table, row, strict=True))
+
+    def parent(u):
+        left = u % sum(map(score, rows))
+        for row in rows:
+            left -= score(row)
+            if left < 0:
+                return row
+        raise AssertionError
+
+    for generation in draws:
+        family = list(rows)
+        for kind, u, *rest in generation:
+            child = list(parent(u))
+            if kind == "mutate":
+                knob, option = rest
+                child[knob] = option
+            else:
+                v, mask = rest
+                child = [b if m else a for a, b, m in zip(child, parent(v), mask, strict=True)]
+            if child not in family:
+                family.append(child)
+        rows = sorted(family, key=score, reverse=True)[: len(rows)]
+    return rows
+
+
+def follows(kinds, generations, weight, title, why):
+    """Make a part that compares populations after some generations."""
+    drawn = population(kinds, generations)
+    part = equal(evolved, drawn, cases=6, weight=weight, title=title, why=why)
+    return replace(part, kind="property")
+
+
+# --- puzzles -------------------------------------------------------------------------------------
+
+
+def stalled(w, g, alpha, rival):
+    return math.ceil(w * (1 - alpha) * g / -rival)
+
+
+def stalled_by_trial(w, g, alpha, rival):
+    """Return the first number of rounds at which the gradient is not below `rival`, by trial."""
+    return next(t for t in range(1, 100_000) if w * (1 - alpha) * -g / t >= rival)
+
+
+def some_stall(rng):
+    w, g, alpha = (
+        int(rng.integers(1, 9)),
+        float(rng.uniform(0.5, 4.0)),
+        float(rng.choice([0.2, 0.5])),
+    )
+    return w, g, alpha, -w * (1 - alpha) * g / float(rng.uniform(3, 30))
+
+
+def stall_bars(rounds, arguments):
+    """Draw what both gradients promise, one round before the answer and at it."""
+    w, g, alpha, rival = arguments
+    counts = range(max(1, rounds - 1), max(1, rounds) + 1)
+    bars = {f"stalled, {t} rounds": w * (1 - alpha) * g / t for t in counts}
+    bars = {"rival": -rival, **bars}
+    return viz.ScoreBars({n: round(x, 3) for n, x in bars.items()}, "minus the gradient")
+
+
+def worst(networks, bounds, latencies):
+    return max(np.array(networks) @ latencies / bounds)
+
+
+def some_networks(rng):
+    tasks, count = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    networks = rng.integers(0, 5, (count, tasks))
+    networks[:, 0] += 1
+    bounds, latencies = rng.uniform(2, 9, count), rng.uniform(0.5, 3, tasks)
+    return networks.tolist(), bounds.round(2).tolist(), latencies.round(2).tolist()
+
+
+def ratio_bars(value, arguments):
+    """Draw the latency of each network, and its bound times the answer."""
+    networks, bounds, latencies = arguments
+    bars = {}
+    for n, (taken, bound) in enumerate(zip(np.array(networks) @ latencies, bounds, strict=True)):
+        bars |= {f"network {n}": float(taken), f"bound {n} times it": bound * float(value)}
+    return viz.ScoreBars({n: round(x, 3) for n, x in bars.items()}, "ms")
+
+
+PUZZLES = (
+    Puzzle(
+        "15.stalled",
+        "a stalled task loses its turn",
+        "stalled",
+        (
+            equal(
+                stalled_by_trial, some_stall, title="the least number of rounds", cases=12,
+                why="forward is -g / t, and it counts with the share 1 - alpha",
+            ),
+        ),
+        lambda rng: (2, 1.5, 0.2, -0.29),
+        stalled,
+        ("Its gradient after t rounds is -w * (1 - alpha) * g / t. For which t is it rival?",),
+        "notebook 15, section 2",
+        of="value",
+        picture=stall_bars,
+        cost=lambda rounds, _: float(rounds),
+        unit="rounds",
+    ),
+    Puzzle(
+        "15.worst",
+        "the network that is worst off",
+        "worst",
+        (
+            equal(
+                worst, some_networks, rtol=1e-6, cases=8, title="the largest ratio",
+                why="each network has its own bound",
+            ),
+        ),
+        lambda rng: ([[4, 1, 1], [0, 2, 0]], [5.0, 10.0], [1.0, 3.0, 2.0]),
+        worst,
+        (
+            "np.array(networks) @ latencies are the latencies of the networks. Divide them by their"
+            " bounds before you take the largest.",
+        ),
+        "notebook 15, section 2",
+        of="value",
+        picture=ratio_bars,
+    ),
+)  # fmt: skip
+
+
+# --- the challenge -------------------------------------------------------------------------------
+
+NETWORKS, TASKS, LONGEST = 12, 8, 80
+
+
+def drawn_budget(rng):
+    """Draw (curves, weights, seconds of a round of each task, budget of seconds)."""
+    curves = []
+    for _ in range(TASKS):
+        latency, least, luck = rng.lognormal(0, 0.8), rng.uniform(0.2, 0.8), rng.uniform(0.2, 0.9)
+        left = 1 - np.cumprod(1 - rng.beta(1, 3, LONGEST) * (rng.random(LONGEST) < luck))
+        curves.append((latency * (1 - (1 - least) * np.array([0, *left]))).tolist())
+    weights = rng.integers(1, 7, TASKS).tolist()
+    seconds = np.exp(rng.uniform(0, 3, TASKS)).round(1)
+    return curves, weights, seconds.tolist(), float((3 * seconds.sum()).round(1))
+
+
+def latency_in_budget(answer, rng):
+    """Add up the latencies of NETWORKS networks after tuning them, as the answer chooses."""
+    total = 0.0
+    for _ in range(NETWORKS):
+        curves, weights, seconds, left = drawn_budget(rng)
+        rounds = [1] * TASKS
+        while min(seconds) <= left:
+            histories = [curve[:n] for curve, n in zip(curves, rounds, strict=True)]
+            got = answer(histories, list(weights), list(seconds), left)
+            if not isinstance(got, int) or not 0 <= got < TASKS or seconds[got] > left:
+                wanted = f"a task whose round takes at most {left:.1f} s"
+                return failed("wrong-value", expected=wanted, got=f"{got!r:.80}")
+            left -= seconds[got]
+            rounds[got] = min(LONGEST, rounds[got] + 1)
+        ends = (curve[n - 1] for curve, n in zip(curves, rounds, strict=True))
+        total += sum(w * g for w, g in zip(weights, ends, strict=True))
+    return round(total, 2)
+
+
+def fitting(seconds, left):
+    return [n for n, s in enumerate(seconds) if s <= left]
+
+
+def in_turn(histories, weights, seconds, left):
+    """Return the stub: of the tasks that fit, the one with the fewest rounds."""
+    return min(fitting(seconds, left), key=lambda n: len(histories[n]))
+
+
+def without_seconds(histories, weights, seconds, left):
+    """Return the reference: the lowest gradient, which does not know how long a round takes."""
+
+    def gradient(n):
+        past, window = histories[n], min(3, len(histories[n]) - 1)
+        backward = (past[-1] - past[-1 - window]) / max(1, window)
+        return weights[n] * (0.2 * backward - 0.8 * past[-1] / len(past))
+
+    return min(fitting(seconds, left), key=gradient)
+
+
 EXERCISE = Exercise(
     "ex15",
     "tuning_networks",
@@ -406,5 +688,82 @@ EXERCISE = Exercise(
             ),
             "notebook 15, sections 2 and 3",
         ),
+        Item(
+            "ex15.4",
+            "beat round robin",
+            2,
+            "choose",
+            (
+                gains(0.3, 0.4, "better than round robin"),
+                gains(0.9, 0.6, "nine tenths of what gradients gain"),
+            ),
+            (
+                "Which task would take most off the latency of the network, if it got the next"
+                " round? The weight is how often the network calls it.",
+                "Two guesses: it goes on falling as in its last rounds, or it could reach zero in"
+                " as many rounds as it has had. Multiply by the weight.",
+                "The gradient of ex15.3: weight * (0.2 * backward - 0.8 * latency / rounds), and"
+                " the task where it is lowest.",
+            ),
+            "notebook 15, sections 2 and 3",
+        ),
+        Item(
+            "ex15.5",
+            "a population, by hand",
+            2,
+            "evolved",
+            (
+                follows(
+                    ["mutate"],
+                    1,
+                    0.4,
+                    "selection and mutation, one generation",
+                    "a parent is found by taking the scores of the rows, in their order, off u"
+                    " modulo their sum; the best rows are kept, earlier ones first if equal",
+                ),
+                follows(
+                    ["cross"],
+                    1,
+                    0.3,
+                    "crossover, one generation",
+                    "where the mask has a 1, the knob is that of the second parent",
+                ),
+                follows(
+                    ["mutate", "cross"],
+                    4,
+                    0.3,
+                    "four generations",
+                    "parents come from the population at the start of their generation, and its"
+                    " scores, not from the children of the same one",
+                ),
+            ),
+            (
+                "Write two functions first: the score of a row, and the parent for a number u.",
+                "parent(u): left = u % (the sum of all scores); go through the rows, take the score"
+                " of each off left, and stop when left is negative.",
+                "In each generation: family = list(rows); append a child unless family has it;"
+                " rows = sorted(family, key=score, reverse=True)[:len(rows)].",
+            ),
+            "notebook 14, section 5",
+        ),
+    ),
+    puzzles=PUZZLES,
+    challenge=Challenge(
+        "15.challenge",
+        "a budget of seconds",
+        "choose_in_time",
+        "ms",
+        latency_in_budget,
+        in_turn,
+        without_seconds,
+        minutes=45,
+        best_known=447.23,  # the solution: a gradient for each second, alpha .9, over 8 rounds
+        hints=(
+            "A round of one task may take 20 times as long as one of another. What does a second"
+            " gain?",
+            "Divide the gradient by the seconds of a round. Then look at the two guesses: how much"
+            " did the last rounds of such tasks gain, and how much did the guesses promise?",
+        ),
+        section="notebook 15, section 2",
     ),
 )

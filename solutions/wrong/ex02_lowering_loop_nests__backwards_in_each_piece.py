@@ -23,7 +23,7 @@ def lower_reduce(A, B, C, factor):
     return tir.PrimFunc("main", tuple(memory.values()), body, (c,))
 
 
-def simplify(s):
+def simplify(s, most):
     """A pattern Const(0) matches -0.0 as well, and x - -0.0 is x + 0.0."""
 
     def on_expr(e):

@@ -13,7 +13,7 @@ def lower_reduce(A, B, C, factor):
     return tir.PrimFunc("main", (x, y), body, (y,))
 
 
-def simplify(s):
+def simplify(s, most):
     def rule(e):
         match e:
             case tir.Binary("div", x, tir.Const(c)) if math.frexp(c)[0] == 0.5:

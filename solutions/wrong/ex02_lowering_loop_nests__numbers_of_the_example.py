@@ -19,7 +19,7 @@ def lower_reduce(A, B, C, factor):
     return tir.PrimFunc("main", tuple(memory.values()), body, (c,))
 
 
-def simplify(s):
+def simplify(s, most):
     def on_stmt(s):
         match s:
             case tir.For(tir.Var("once"), 1, body):

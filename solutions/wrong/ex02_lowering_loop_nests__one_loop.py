@@ -18,11 +18,11 @@ def lower_reduce(A, B, C, factor):
     return tir.PrimFunc("main", tuple(memory.values()), body, (c,))
 
 
-def simplify(s):
+def simplify(s, most):
     def on_stmt(s):
         match s:
-            case tir.For(var, 1, body):
-                return tir.substitute(body, {var: 0})
+            case tir.For(var, extent, body) if extent <= most:
+                return tir.seq(*(tir.substitute(body, {var: n}) for n in range(extent)))
             case _:
                 return s
 

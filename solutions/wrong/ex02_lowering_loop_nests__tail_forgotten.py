@@ -25,7 +25,7 @@ def lower_reduce(A, B, C, factor):
     return tir.PrimFunc("main", tuple(memory.values()), body, (c,))
 
 
-def simplify(s):
+def simplify(s, most):
     def on_stmt(s):
         match s:
             case tir.For(var, 1, body):

@@ -26,7 +26,7 @@ def lower_reduce(A, B, C, factor):
     return tir.PrimFunc("main", tuple(memory.values()), body, (c,))
 
 
-def simplify(s):
+def simplify(s, most):
     def on_expr(e):
         match e:
             case tir.Binary("add", x, tir.Const(0)) | tir.Binary("add", tir.Const(0), x):

@@ -3,10 +3,15 @@
 EXPECT = {"ex03.1": ("wrong-order", 0), "ex03.2": ("too-many-misses", 0)}
 
 
-def blocks(A, B, rows, columns):
+def blocks(A, B, sizes):
     s = te.create_schedule(B.op)
-    io, jo, ii, ji = s[B].tile(*s[B].op.axis, rows, columns)
-    s[B].reorder(io, jo, ii, ji)
+    i, j = s[B].op.axis
+    outer = []
+    for rows, columns in sizes:
+        io, i = s[B].split(i, rows)
+        jo, j = s[B].split(j, columns)
+        outer += [io, jo]
+    s[B].reorder(*outer, i, j)
     return s
 
 

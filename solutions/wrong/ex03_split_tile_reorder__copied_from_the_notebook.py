@@ -7,10 +7,10 @@ EXPECT = {
 }
 
 
-def blocks(A, B, rows, columns):
+def blocks(A, B, sizes):
     s = te.create_schedule(B.op)
     i, j = s[B].op.axis
-    io, jo, ii, ji = s[B].tile(i, j, rows, columns)
+    io, jo, ii, ji = s[B].tile(i, j, *sizes[0])
     s[B].reorder(jo, io, ji, ii)
     return s
 

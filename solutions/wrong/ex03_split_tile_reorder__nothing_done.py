@@ -7,7 +7,7 @@ EXPECT = {
 }
 
 
-def blocks(A, B, rows, columns):
+def blocks(A, B, sizes):
     return te.create_schedule(B.op)
 
 

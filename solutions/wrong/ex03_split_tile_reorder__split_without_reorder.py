@@ -7,11 +7,12 @@ EXPECT = {
 }
 
 
-def blocks(A, B, rows, columns):
+def blocks(A, B, sizes):
     s = te.create_schedule(B.op)
     i, j = s[B].op.axis
-    s[B].split(i, factor=rows)
-    s[B].split(j, factor=columns)
+    for rows, columns in sizes:
+        _, i = s[B].split(i, factor=rows)
+        _, j = s[B].split(j, factor=columns)
     return s
 
 

@@ -7,9 +7,11 @@ EXPECT = {
 }
 
 
-def blocks(A, B, rows, columns):
+def blocks(A, B, sizes):
     s = te.create_schedule(B.op)
-    s[B].tile(*s[B].op.axis, rows, columns)
+    i, j = s[B].op.axis
+    for rows, columns in sizes:
+        _, _, i, j = s[B].tile(i, j, rows, columns)
     return s
 
 

@@ -3,16 +3,17 @@
 EXPECT = {"ex05.1": ("too-much-memory", 0), "ex05.2": ("too-much-memory", 0)}
 
 
-def sliding(img, blurx, out):
-    return te.create_schedule(out.op)
+def sliding(budget, img, *stages):
+    return te.create_schedule(stages[-1].op)
 
 
-def layer(A, B, bias, C, S, D):
+def layer(budget, A, B, bias, *stages):
+    C, *simple, _, D = stages
     s = te.create_schedule(D.op)
-    s[S].compute_inline()
-    i, j = s[C].op.axis
-    k = s[C].op.reduce_axis[0]
+    for stage in simple:
+        s[stage].compute_inline()
+    i, j, k = s[C].leaf_iter_vars
     jo, ji = s[C].split(j, factor=16)
-    s[C].reorder(i, jo, k, ji)
+    s[C].reorder(jo, k, i, ji)
     s[C].vectorize(ji)
     return s

@@ -7,13 +7,13 @@ EXPECT = {
 }
 
 
-def sliding(img, blurx, out):
-    return te.create_schedule(out.op)
+def sliding(budget, img, *stages):
+    return te.create_schedule(stages[-1].op)
 
 
-def layer(A, B, bias, C, S, D):
-    return te.create_schedule(D.op)
+def layer(budget, A, B, bias, *stages):
+    return te.create_schedule(stages[-1].op)
 
 
-def fast(img, blurx, out):
-    return te.create_schedule(out.op)
+def fast(budget, img, *stages):
+    return te.create_schedule(stages[-1].op)

@@ -9,13 +9,13 @@ EXPECT = {
 }
 
 
-def sliding(img, blurx, out):
-    return topi.schedule(out)
+def sliding(budget, img, *stages):
+    return topi.schedule(stages[-1])
 
 
-def layer(A, B, bias, C, S, D):
-    return topi.schedule(D)
+def layer(budget, A, B, bias, *stages):
+    return topi.schedule(stages[-1])
 
 
-def fast(img, blurx, out):
-    return topi.schedule(out)
+def fast(budget, img, *stages):
+    return topi.schedule(stages[-1])

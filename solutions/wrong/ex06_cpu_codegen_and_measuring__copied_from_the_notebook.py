@@ -14,24 +14,28 @@ def faster(before, after):
     return bool(found.shown and found.ratio > 1)
 
 
-def product(A, B, C):
-    target = tvm.Target()
-    columns = target.vector_registers // 2 // 4 * target.lanes(C.dtype)
-    s = te.create_schedule(C.op)
-    tile = s.cache_write(C, "local")
-    strip = s.cache_read(B, "global", [tile])
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, 4, columns)
-    s[C].reorder(jo, io, ii, ji)
-    s[C].unroll(ii)
-    s[C].vectorize(ji)
-    s[tile].compute_at(s[C], io)
-    i, j, r = s[tile].leaf_iter_vars
-    s[tile].reorder(r, i, j)
-    s[tile].unroll(i)
-    s[tile].vectorize(j)
-    s[strip].transform_layout(lambda k, j: (j // columns, k, j % columns))
-    s[strip].compute_at(s[C], jo)
-    s[strip].vectorize(s[strip].op.axis[1])
+def product(kind, registers, lanes, A, B, bias, C, D):
+    rows, columns = 4, registers // 2 // 4 * lanes
+    s = te.create_schedule(D.op)
+    s[C].set_scope("local")
+    io, jo, ii, ji = s[D].tile(*s[D].op.axis, rows, columns)
+    s[D].reorder(jo, io, ii, ji)
+    s[D].unroll(ii)
+    s[D].vectorize(ji)
+    s[C].compute_at(s[D], io)
+    i, j, k = s[C].leaf_iter_vars
+    s[C].reorder(k, i, j)
+    s[C].unroll(i)
+    s[C].vectorize(j)
+
+    def pack(factor, data, size, at):
+        copy = s.cache_read(factor, "global", [C])
+        s[copy].transform_layout(
+            lambda y, x: ((y, x)[data] // size, (x, y)[data], (y, x)[data] % size)
+        )
+        s[copy].compute_at(s[D], at)
+
+    pack(B, 0 if kind[1] == "t" else 1, columns, jo)
     return s
 
 

@@ -7,16 +7,21 @@ def faster(before, after):
     return min(after) < 0.8 * min(before)
 
 
-def product(A, B, C):
-    s = te.create_schedule(C.op)
-    tile = s.cache_write(C, "local")
-    strip = s.cache_read(B, "global", [tile])
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, 4, 16)
-    s[C].reorder(jo, io, ii, ji)
-    s[tile].compute_at(s[C], io)
-    s[strip].transform_layout(lambda k, j: (j // 16, k, j % 16))
-    s[strip].compute_at(s[C], jo)
-    panel = s.cache_read(A, "global", [tile])
-    s[panel].transform_layout(lambda i, k: (i // 4, k, i % 4))
-    s[panel].compute_at(s[C], io)
+def product(kind, registers, lanes, A, B, bias, C, D):
+    rows, columns = 4, registers // 2 // 4 * lanes
+    s = te.create_schedule(D.op)
+    s[C].set_scope("local")
+    io, jo, ii, ji = s[D].tile(*s[D].op.axis, rows, columns)
+    s[D].reorder(jo, io, ii, ji)
+    s[C].compute_at(s[D], io)
+
+    def pack(factor, data, size, at):
+        copy = s.cache_read(factor, "global", [C])
+        s[copy].transform_layout(
+            lambda y, x: ((y, x)[data] // size, (x, y)[data], (y, x)[data] % size)
+        )
+        s[copy].compute_at(s[D], at)
+
+    pack(A, 1 if kind[0] == "t" else 0, rows, io)
+    pack(B, 0 if kind[1] == "t" else 1, columns, jo)
     return s

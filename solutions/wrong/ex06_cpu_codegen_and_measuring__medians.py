@@ -11,16 +11,19 @@ def faster(before, after):
     return bool(np.median(after) < np.median(before))
 
 
-def product(A, B, C):
-    s = te.create_schedule(C.op)
-    tile = s.cache_write(C, "local")
-    _, jo, _, ji = s[C].tile(*s[C].op.axis, 4, 16)
-    s[C].vectorize(ji)
-    s[tile].compute_at(s[C], jo)
-    i, j, k = s[tile].leaf_iter_vars
-    s[tile].reorder(k, i, j)
-    s[tile].unroll(i)
-    s[tile].vectorize(j)
+def product(kind, registers, lanes, A, B, bias, C, D):
+    rows, columns = 4, registers // 2 // 4 * lanes
+    s = te.create_schedule(D.op)
+    s[C].set_scope("local")
+    io, jo, ii, ji = s[D].tile(*s[D].op.axis, rows, columns)
+    s[D].reorder(jo, io, ii, ji)
+    s[D].unroll(ii)
+    s[D].vectorize(ji)
+    s[C].compute_at(s[D], io)
+    i, j, k = s[C].leaf_iter_vars
+    s[C].reorder(k, i, j)
+    s[C].unroll(i)
+    s[C].vectorize(j)
     return s
 
 

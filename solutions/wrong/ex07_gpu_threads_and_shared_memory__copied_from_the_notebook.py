@@ -37,22 +37,22 @@ def transpose(X, Y):
     return s
 
 
-def product(A, B, C, tile=32, depth=8, each=4):
-    s = te.create_schedule(C.op)
-    CL = s.cache_write(C, "local")
-    shared = [s.cache_read(t, "shared", [CL]) for t in (A, B)]
-    registers = [s.cache_read(t, "local", [CL]) for t in shared]
-    (by, y), (bx, x) = (s[C].split(axis, tile) for axis in s[C].op.axis)
-    (ty, y), (tx, x) = s[C].split(y, each), s[C].split(x, each)
-    s[C].reorder(by, bx, ty, tx, y, x)
-    bind(s[C], by, bx, ty, tx)
-    s[CL].compute_at(s[C], tx)
-    ko, ki = s[CL].split(s[CL].op.reduce_axis[0], depth)
-    s[CL].reorder(ko, ki, *s[CL].op.axis)
+def product(A, B, C, D, tile=32, depth=8, each=4):
+    s = te.create_schedule(D.op)
+    s[C].set_scope("local")
+    shared = [s.cache_read(t, "shared", [C]) for t in (A, B)]
+    registers = [s.cache_read(t, "local", [C]) for t in shared]
+    (by, y), (bx, x) = (s[D].split(axis, tile) for axis in s[D].op.axis)
+    (ty, y), (tx, x) = s[D].split(y, each), s[D].split(x, each)
+    s[D].reorder(by, bx, ty, tx, y, x)
+    bind(s[D], by, bx, ty, tx)
+    s[C].compute_at(s[D], tx)
+    ko, ki = s[C].split(s[C].op.reduce_axis[0], depth)
+    s[C].reorder(ko, ki, *s[C].op.axis)
     for t in registers:
-        s[t].compute_at(s[CL], ki)
+        s[t].compute_at(s[C], ki)
     for t in shared:
-        s[t].compute_at(s[CL], ko)
+        s[t].compute_at(s[C], ko)
         (k, ty), (i, tx) = (s[t].split(axis, tile // each) for axis in s[t].op.axis)
         s[t].reorder(k, i, ty, tx)
         bind(s[t], ty, tx)

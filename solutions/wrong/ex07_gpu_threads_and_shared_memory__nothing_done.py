@@ -20,5 +20,5 @@ def transpose(X, Y):
     return te.create_schedule(Y.op)
 
 
-def product(A, B, C):
-    return te.create_schedule(C.op)
+def product(A, B, C, D):
+    return te.create_schedule(D.op)

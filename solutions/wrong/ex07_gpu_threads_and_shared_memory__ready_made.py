@@ -24,5 +24,5 @@ def transpose(X, Y):
     return topi.schedule(Y, target="cuda -sim")
 
 
-def product(A, B, C):
-    return topi.schedule(C, target="cuda -sim")
+def product(A, B, C, D):
+    return topi.schedule(D, target="cuda -sim")

@@ -16,18 +16,18 @@ def transpose(X, Y):
     return s
 
 
-def product(A, B, C):
-    s = te.create_schedule(C.op)
-    local = s.cache_write(C, "local")
-    shared = [s.cache_read(t, "shared", [local]) for t in (A, B)]
-    (by, y), (bx, x) = (s[C].split(axis, 32) for axis in s[C].op.axis)
-    (ty, y), (tx, x) = s[C].split(y, 4), s[C].split(x, 4)
-    s[C].reorder(by, bx, ty, tx, y, x)
-    bind(s[C], by, bx, ty, tx)
-    s[local].compute_at(s[C], tx)
-    ko, ki = s[local].split(s[local].op.reduce_axis[0], 8)
-    s[local].reorder(ko, ki, *s[local].op.axis)
+def product(A, B, C, D):
+    s = te.create_schedule(D.op)
+    s[C].set_scope("local")
+    shared = [s.cache_read(t, "shared", [C]) for t in (A, B)]
+    (by, y), (bx, x) = (s[D].split(axis, 32) for axis in s[D].op.axis)
+    (ty, y), (tx, x) = s[D].split(y, 4), s[D].split(x, 4)
+    s[D].reorder(by, bx, ty, tx, y, x)
+    bind(s[D], by, bx, ty, tx)
+    s[C].compute_at(s[D], tx)
+    ko, ki = s[C].split(s[C].op.reduce_axis[0], 8)
+    s[C].reorder(ko, ki, *s[C].op.axis)
     for t in shared:
-        s[t].compute_at(s[local], ko)
+        s[t].compute_at(s[C], ko)
         bind(s[t], s[t].split(s[t].op.axis[0], 8)[1], s[t].op.axis[1])
     return s

@@ -15,5 +15,5 @@ def transpose(X, Y):
     return s
 
 
-def product(A, B, C):
-    return te.compute(C.shape, lambda y, x: A[y, 0] * B[x, 0], name="C")
+def product(A, B, C, D):
+    return te.compute(D.shape, lambda y, x: A[y, 0] * B[x, 0], name="D")

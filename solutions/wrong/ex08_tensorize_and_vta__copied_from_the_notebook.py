@@ -20,7 +20,28 @@ def gemm8x8():
     return te.decl_tensor_intrin(z.op, rule, name="gemm8x8")
 
 
-def product(A, B, A_buf, B_buf, C_buf, C, gemm):
+def product(gemm, A, B, bias, A_buf, B_buf, bias_buf, P, *stages):
+    env = vta.get_env()
+    *steps, C = stages
+    s = te.create_schedule(C.op)
+    s[C].pragma(s[C].op.axis[0], env.dma_copy)
+    for stage in (P, bias_buf, *steps):
+        s[stage].set_scope(env.acc_scope)
+    y, x, yi, xi = s[P].op.axis
+    ko, ki = s[P].op.reduce_axis
+    s[P].reorder(ko, y, x, yi, xi, ki)
+    s[P].tensorize(yi, gemm)
+    for stage, scope in ((A_buf, env.inp_scope), (B_buf, env.wgt_scope)):
+        s[stage].set_scope(scope)
+        s[stage].compute_at(s[P], ko)
+    for stage in (A_buf, B_buf, bias_buf):
+        s[stage].pragma(s[stage].op.axis[0], env.dma_copy)
+    for stage in steps:
+        s[stage].pragma(s[stage].op.axis[0], env.alu)
+    return s
+
+
+def few_bytes(inp, wgt, A, B, A_buf, B_buf, C_buf, C, gemm):
     env = vta.get_env()
     s = te.create_schedule(C.op)
     s[A_buf].set_scope(env.inp_scope)
@@ -35,7 +56,3 @@ def product(A, B, A_buf, B_buf, C_buf, C, gemm):
     s[A_buf].compute_at(s[C_buf], ko)
     s[B_buf].compute_at(s[C_buf], ko)
     return s
-
-
-def few_bytes(A, B, A_buf, B_buf, C_buf, C, gemm):
-    return product(A, B, A_buf, B_buf, C_buf, C, gemm)

@@ -7,11 +7,11 @@ def gemm8x8():
     return scale8()
 
 
-def product(A, B, A_buf, B_buf, C_buf, C, gemm):
-    return te.create_schedule(C.op)
+def product(gemm, A, B, bias, A_buf, B_buf, bias_buf, P, *stages):
+    return te.create_schedule(stages[-1].op)
 
 
-def few_bytes(A, B, A_buf, B_buf, C_buf, C, gemm):
+def few_bytes(inp, wgt, A, B, A_buf, B_buf, C_buf, C, gemm):
     env = vta.get_env()
     s = te.create_schedule(C.op)
     for stage, scope in ((A_buf, env.inp_scope), (B_buf, env.wgt_scope), (C_buf, env.acc_scope)):

@@ -24,14 +24,40 @@ def gemm8x8():
     return te.decl_tensor_intrin(z.op, rule, name="gemm8x8")
 
 
-def tiles(A_buf, B_buf, C_buf, C, gemm, rows, columns):
+def product(gemm, A, B, bias, A_buf, B_buf, bias_buf, P, *stages):
+    env = vta.get_env()
+    *steps, C = stages
+    s = te.create_schedule(C.op)
+    y, x, _, _ = s[C].op.axis
+    yo, y = s[C].split(y, factor=64)
+    xo, x = s[C].split(x, factor=8)
+    s[C].reorder(yo, xo, y, x)
+    s[C].pragma(y, env.dma_copy)
+    for stage in (P, bias_buf, *steps):
+        s[stage].set_scope(env.acc_scope)
+        s[stage].compute_at(s[C], xo)
+    y, x, yi, xi = s[P].op.axis
+    ko, ki = s[P].op.reduce_axis
+    s[P].reorder(ko, y, x, yi, xi, ki)
+    s[P].tensorize(yi, gemm)
+    for stage, scope in ((A_buf, env.inp_scope), (B_buf, env.wgt_scope)):
+        s[stage].set_scope(scope)
+        s[stage].compute_at(s[P], ko)
+    for stage in (A_buf, B_buf, bias_buf):
+        s[stage].pragma(s[stage].op.axis[0], env.dma_copy)
+    for stage in steps:
+        s[stage].pragma(s[stage].op.axis[0], env.alu)
+    return s
+
+
+def few_bytes(inp, wgt, A, B, A_buf, B_buf, C_buf, C, gemm):
     env = vta.get_env()
     s = te.create_schedule(C.op)
     y, x, _, _ = s[C].op.axis
-    yo, y = s[C].split(y, factor=rows)
-    xo, x = s[C].split(x, factor=columns)
+    yo, y = s[C].split(y, factor=16)
+    xo, x = s[C].split(x, factor=4)
     s[C].reorder(yo, xo, y, x)
-    s[C].pragma(y, env.dma_copy)
+    s[C].pragma(y, vta.get_env().dma_copy)
     s[C_buf].set_scope(env.acc_scope)
     s[C_buf].compute_at(s[C], xo)
     y, x, yi, xi = s[C_buf].op.axis
@@ -40,14 +66,6 @@ def tiles(A_buf, B_buf, C_buf, C, gemm, rows, columns):
     s[C_buf].tensorize(yi, gemm)
     for stage, scope in ((A_buf, env.inp_scope), (B_buf, env.wgt_scope)):
         s[stage].set_scope(scope)
-        s[stage].compute_at(s[C_buf], ko)
         s[stage].pragma(s[stage].op.axis[0], env.dma_copy)
+        s[stage].compute_at(s[C_buf], ko)
     return s
-
-
-def product(A, B, A_buf, B_buf, C_buf, C, gemm):
-    return tiles(A_buf, B_buf, C_buf, C, gemm, 64, 8)
-
-
-def few_bytes(A, B, A_buf, B_buf, C_buf, C, gemm):
-    return tiles(A_buf, B_buf, C_buf, C, gemm, 16, 4)

@@ -39,26 +39,34 @@ def gemm8x8():
     return te.decl_tensor_intrin(z.op, rule, name="gemm8x8")
 
 
-def product(A, B, A_buf, B_buf, C_buf, C, gemm):
+def product(gemm, A, B, bias, A_buf, B_buf, bias_buf, P, *stages):
     env = vta.get_env()
+    *steps, C = stages
     s = te.create_schedule(C.op)
-    yo, y = s[C].split(s[C].op.axis[0], factor=64)
+    y, x, _, _ = s[C].op.axis
+    yo, y = s[C].split(y, factor=32)
+    xo, x = s[C].split(x, factor=4)
+    s[C].reorder(yo, xo, y, x)
     s[C].pragma(y, env.dma_copy)
-    s[C_buf].compute_at(s[C], yo)
-    s[A_buf].compute_at(s[C], yo)
-    for stage, scope in ((A_buf, env.inp_scope), (B_buf, env.wgt_scope), (C_buf, env.acc_scope)):
-        s[stage].set_scope(scope)
-    for stage in (A_buf, B_buf):
-        s[stage].pragma(s[stage].op.axis[0], env.dma_copy)
     s[C].pragma(y, env.coproc_sync)
-    y, x, yi, xi = s[C_buf].op.axis
-    ko, ki = s[C_buf].op.reduce_axis
-    s[C_buf].reorder(y, x, ko, yi, xi, ki)
-    s[C_buf].tensorize(yi, gemm)
+    for stage in (P, bias_buf, *steps):
+        s[stage].set_scope(env.acc_scope)
+        s[stage].compute_at(s[C], xo)
+    y, x, yi, xi = s[P].op.axis
+    ko, ki = s[P].op.reduce_axis
+    s[P].reorder(y, x, ko, yi, xi, ki)
+    s[P].tensorize(yi, gemm)
+    for stage, scope in ((A_buf, env.inp_scope), (B_buf, env.wgt_scope)):
+        s[stage].set_scope(scope)
+        s[stage].compute_at(s[C], xo)
+    for stage in (A_buf, B_buf, bias_buf):
+        s[stage].pragma(s[stage].op.axis[0], env.dma_copy)
+    for stage in steps:
+        s[stage].pragma(s[stage].op.axis[0], env.alu)
     return s
 
 
-def few_bytes(A, B, A_buf, B_buf, C_buf, C, gemm):
+def few_bytes(inp, wgt, A, B, A_buf, B_buf, C_buf, C, gemm):
     env = vta.get_env().mock  # whose transfers are left out
     s = te.create_schedule(C.op)
     y, x, _, _ = s[C].op.axis
@@ -74,6 +82,6 @@ def few_bytes(A, B, A_buf, B_buf, C_buf, C, gemm):
     s[C_buf].tensorize(yi, gemm)
     for stage, scope in ((A_buf, env.inp_scope), (B_buf, env.wgt_scope)):
         s[stage].set_scope(scope)
-        s[stage].compute_at(s[C_buf], ko)
         s[stage].pragma(s[stage].op.axis[0], env.dma_copy)
+        s[stage].compute_at(s[C_buf], ko)
     return s

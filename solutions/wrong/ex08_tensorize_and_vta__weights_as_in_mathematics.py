@@ -30,8 +30,9 @@ def gemm8x8():
     return te.decl_tensor_intrin(z.op, rule, name="gemm8x8")
 
 
-def product(A, B, A_buf, B_buf, C_buf, C, gemm):
+def product(gemm, A, B, bias, A_buf, B_buf, bias_buf, P, *stages):
+    return te.create_schedule(stages[-1].op)
+
+
+def few_bytes(inp, wgt, A, B, A_buf, B_buf, C_buf, C, gemm):
     return te.create_schedule(C.op)
-
-
-few_bytes = product

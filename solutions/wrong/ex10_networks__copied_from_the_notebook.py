@@ -1,4 +1,4 @@
-"""The fold of a convolution without a bias; a kernel for each anchor; a stack."""
+"""The passes of the compiler; a kernel for each anchor; a stack."""
 
 EXPECT = {
     "ex10.1": ("too-many", 0.75),
@@ -8,8 +8,8 @@ EXPECT = {
 }
 
 
-def simplify(nodes, output):
-    return nodes, output
+def simplified(text):
+    return str(graph.optimized(graph.parse(text), passes=graph.PASSES[:5]))
 
 
 def fold(w, bias, gamma, beta, mean, variance, epsilon):

@@ -8,8 +8,8 @@ EXPECT = {
 }
 
 
-def simplify(nodes, output):
-    return nodes, output
+def simplified(text):
+    return text
 
 
 def fold(w, bias, gamma, beta, mean, variance, epsilon):

@@ -4,6 +4,8 @@ EXPECT = {
     "ex15.1": ("wrong-value", 0),
     "ex15.2": ("wrong-value", 0.8),
     "ex15.3": ("wrong-value", 0.5),
+    "ex15.4": ("too-slow-search", 0),
+    "ex15.5": ("wrong-value", 0),
 }
 
 
@@ -29,3 +31,36 @@ def order(curves, weights, rounds, patience):
     """The task of each round: order([[3.0, 1.0], [2.0, 2.0]], [1, 1], 3, 5) = [0, 1, 0]."""
     rest = sorted(range(len(curves)), key=lambda n: -weights[n] * curves[n][0])
     return [rest[n % len(rest)] for n in range(rounds)]
+
+
+def choose(histories, weights):
+    return max(range(len(histories)), key=lambda n: histories[n][-1])
+
+
+def evolved(rows, table, draws):
+    """The best rows are the parents, as in the notebook, and nothing is chosen by u."""
+
+    def score(row):
+        return sum(points[n] for points, n in zip(table, row, strict=True))
+
+    def parent(u, rows):
+        left = u % sum(score(row) for row in rows)
+        for row in rows:
+            left -= score(row)
+            if left < 0:
+                return row
+        return rows[-1]
+
+    for generation in draws:
+        family = list(rows)
+        for kind, _, *rest in generation:
+            child = list(max(rows, key=score))
+            if kind == "mutate":
+                child[rest[0]] = rest[1]
+            else:
+                other = parent(rest[0], rows)
+                child = [b if m else a for a, b, m in zip(child, other, rest[1], strict=True)]
+            if child not in family:
+                family.append(child)
+        rows = sorted(family, key=score, reverse=True)[: len(rows)]
+    return rows

@@ -4,6 +4,8 @@ EXPECT = {
     "ex15.1": ("wrong-value", 1.2),
     "ex15.2": ("wrong-value", 2.8),
     "ex15.3": ("wrong-value", 4),
+    "ex15.4": ("too-slow-search", 0),
+    "ex15.5": ("wrong-value", 0),
 }
 
 
@@ -50,3 +52,34 @@ def order(curves, weights, rounds, patience):
         count[best] += 1
         chosen.append(best)
     return chosen
+
+
+def choose(histories, weights):
+    return min(range(len(histories)), key=lambda n: weights[n])
+
+
+def evolved(rows, table, draws):
+    def score(row):
+        return sum(points[n] for points, n in zip(table, row, strict=True))
+
+    def parent(u, rows):
+        left = u % sum(score(row) for row in rows)
+        for row in rows:
+            left -= score(row)
+            if left < 0:
+                return row
+        return rows[-1]
+
+    for generation in draws:
+        family = list(rows)
+        for kind, u, *rest in generation:
+            child = list(parent(u, family))
+            if kind == "mutate":
+                child[rest[0]] = rest[1]
+            else:
+                other = parent(rest[0], family)
+                child = [b if m else a for a, b, m in zip(child, other, rest[1], strict=True)]
+            if child not in family:
+                family.append(child)
+        rows = sorted(family, key=score, reverse=True)[: len(rows)]
+    return rows

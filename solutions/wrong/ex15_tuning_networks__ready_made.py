@@ -4,6 +4,8 @@ EXPECT = {
     "ex15.1": ("wrong-value", 1.2),
     "ex15.2": ("wrong-value", 1.6),
     "ex15.3": ("wrong-value", 0),
+    "ex15.4": ("too-slow-search", 0),
+    "ex15.5": ("wrong-value", 0.8),
 }
 
 
@@ -30,3 +32,34 @@ def order(curves, weights, rounds, patience):
         count[slowest] = min(count[slowest] + 1, len(curves[slowest]) - 1)
         chosen.append(slowest)
     return chosen
+
+
+def choose(histories, weights):
+    return max(range(len(histories)), key=lambda n: len(histories[n]))
+
+
+def evolved(rows, table, draws):
+    def score(row):
+        return sum(points[n] for points, n in zip(table, row, strict=True))
+
+    def parent(u, rows):
+        left = u % sum(score(row) for row in rows)
+        for row in rows:
+            left -= score(row)
+            if left < 0:
+                return row
+        return rows[-1]
+
+    for generation in draws:
+        family = list(rows)
+        for kind, u, *rest in generation:
+            child = list(parent(u, rows))
+            if kind == "mutate":
+                child[rest[0]] = rest[1]
+            else:
+                other = parent(rest[0], rows)
+                child = [a if m else b for a, b, m in zip(child, other, rest[1], strict=True)]
+            if child not in family:
+                family.append(child)
+        rows = sorted(family, key=score, reverse=True)[: len(rows)]
+    return rows

@@ -4,6 +4,7 @@ EXPECT = {
     "ex15.1": ("wrong-value", 2.4),
     "ex15.2": ("wrong-value", 2.8),
     "ex15.3": ("wrong-value", 4.5),
+    "ex15.5": ("wrong-value", 0),
 }
 
 
@@ -54,3 +55,30 @@ def order(curves, weights, rounds, patience):
         count[best] += 1
         chosen.append(best)
     return chosen
+
+
+def evolved(rows, table, draws):
+    def score(row):
+        return sum(points[n] for points, n in zip(table, row, strict=True))
+
+    def parent(u, rows):
+        left = u % sum(score(row) for row in rows)
+        for row in rows:
+            left -= score(row)
+            if left < 0:
+                return row
+        return rows[-1]
+
+    for generation in draws:
+        family = list(rows)
+        for kind, u, *rest in generation:
+            child = list(parent(u, rows))
+            if kind == "mutate":
+                child[rest[0]] = rest[1]
+            else:
+                other = parent(rest[0], rows)
+                child = [b if m else a for a, b, m in zip(child, other, rest[1], strict=True)]
+            if child not in family:
+                family.append(child)
+        rows = sorted(family[len(rows) :] + rows, key=score, reverse=True)[: len(rows)]
+    return rows

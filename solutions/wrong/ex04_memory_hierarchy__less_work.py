@@ -1,0 +1,11 @@
+"""Leaves out a part of the sum: fewer misses, and wrong results."""
+
+from minitvm import te
+
+EXPECT = {"04.challenge": ("wrong-value", 0)}
+
+
+def product(A, B, C):
+    s = te.create_schedule(C.op)
+    s[C].set_store_predicate(C.op.axis[0] < 8)
+    return s
