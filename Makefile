@@ -10,6 +10,8 @@ JOBS ?= 2
 AS_CPU ?=
 NO_BROWSER ?=
 LAB_FLAGS ?=
+WEEKS ?= 14
+START ?=
 
 # Tests start hundreds of processes; without bytecode each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,10 +31,11 @@ LAB_MODE := $(if $(NO_BROWSER),--no-browser) $(if $(filter 0,$(shell id -u)),--a
 OLDEST := $(if $(filter oldest,$(PINS)),$(VENV)/oldest.txt)
 RUNTIME := $(VENV)/.installed-runtime
 TESTS := $(VENV)/.installed-test-dev
+DOCS := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify attacks mutants mutants-of bench notebooks exercises ci-deps clean
+.PHONY: help docs slides course lab demo test check unit exhaustive size browser browser-all nbval verify attacks mutants mutants-of bench notebooks exercises ci-deps clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,6 +45,15 @@ lab: $(RUNTIME) ## open the notebooks in JupyterLab
 
 demo: $(RUNTIME) ## measure one product under seven schedules, in a terminal
 	$(PY) -m minitvm demo
+
+docs: $(DOCS) ## build the site in build/site, without a network; warnings are errors
+	$(PY) docs/make_site.py build/site
+
+slides: $(RUNTIME) ## make slides of the notebooks in build/slides
+	$(PY) docs/make_slides.py build/slides $(NOTEBOOKS)
+
+course: $(RUNTIME) ## make a course folder: make course WEEKS=6 START=2027-01-11
+	$(PY) docs/make_course.py build/course --weeks $(WEEKS) --start "$(START)"
 
 test: check unit browser nbval verify ## everything that continuous integration runs
 
@@ -73,7 +85,8 @@ size: $(TESTS) ## lines per package, beside their budgets
 
 # loadscope keeps the cells of one notebook in one worker, in order.
 nbval: $(TESTS) ## run the notebooks and compare with their stored outputs
-	$(if $(NOTEBOOKS),$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=60 \
+	$(if $(NOTEBOOKS),MINITVM_GUESSES=off $(PY) -m pytest --nbval --nbval-current-env \
+		--nbval-cell-timeout=60 --nbval-sanitize-with tests/nbval.ini \
 		-p no:python -n $(JOBS) --dist loadscope $(NOTEBOOKS) $(SOLUTIONS),@echo "no notebooks to compare")
 
 verify: $(TESTS) ## attack the grader, and check that the exercises match their solutions
@@ -138,6 +151,10 @@ $(RUNTIME): pyproject.toml $(OLDEST) | $(PY)
 
 $(TESTS): pyproject.toml $(OLDEST) | $(PY)
 	$(PIP_INSTALL) $(addprefix -c ,$(OLDEST)) -e '.[test,dev]'
+	@touch $@ $(RUNTIME)
+
+$(DOCS): pyproject.toml $(OLDEST) | $(PY)
+	$(PIP_INSTALL) $(addprefix -c ,$(OLDEST)) -e '.[docs]'
 	@touch $@ $(RUNTIME)
 
 # numpy>=2.0 -> numpy==2.0, for what users and the tests import

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 os.environ["MINITVM_CHECK"] = "1"  # nodes are frozen and every pass is verified; read at import
+os.environ["MINITVM_GUESSES"] = "off"  # of a reader, who may run the tests beside the notebooks
 
 from minitvm.base import BuildError, host, processor
 

@@ -21,9 +21,9 @@ TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 # other at every run
 MEASURES = (
     *("measure(", "interleaved(", "fma_peak(", "share_of_peak(", "time_evaluator(", ".profile("),
-    *("tune.run(", "graph.tune(", "searched("),
+    *("tune.run(", "graph.tune(", "searched(", "rounds("),
 )
-MACHINE = ("Target()", 'source("asm")', "report.accuracy")  # trees, too
+MACHINE = ("Target()", 'source("asm")', "report.accuracy", "errors = [")  # trees, rounding
 GIVEN = (  # a described machine, recorded or simulated times: always alike
     *("viz.Machine(", "from_records(", "viz.NetworkPart("),
     *("TableMeasurer(", "from_trials(", "run_seconds="),  # frozen tables, a given limit
@@ -56,6 +56,11 @@ def printed(cell: dict[str, Any]) -> str:
     return "\n".join("".join(text) for text in texts)
 
 
+def page_of(output: dict[str, Any]) -> str:
+    """The HTML of an output, such as a folded answer."""
+    return "".join(output.get("data", {}).get("text/html", ""))
+
+
 def tags(cell: dict[str, Any]) -> set[str]:
     return set(cell["metadata"].get("tags", []))
 
@@ -68,7 +73,7 @@ def unrun_faults(notebook: Notebook) -> list[str]:
 
 def silent_faults(notebook: Notebook) -> list[str]:
     """Cells that print or end with a value, but have no output: somebody stripped it."""
-    speaks = re.compile(r"^(?:print|plt\.show|measure)\(", re.M)
+    speaks = re.compile(r"^(?:(?:print|plt\.show|measure)\(|with course\.predict)", re.M)
     return [
         f"{name}: no output"
         for name, cell in code_cells(notebook)
@@ -139,7 +144,10 @@ def form_faults(notebook: Notebook) -> list[str]:
     for here, after in zip(cells, [*cells[1:], {"cell_type": ""}], strict=True):
         if len(source(here).splitlines()) > MAX_LINES and here["cell_type"] == "code":
             faults.append(f"cell {here['id']}: more than {MAX_LINES} lines")
-        figure = any("image/png" in out.get("data", {}) for out in here.get("outputs", []))
+        figure = any(
+            "image/png" in out.get("data", {}) or "<img" in page_of(out)
+            for out in here.get("outputs", [])
+        )
         if figure and after["cell_type"] != "markdown":
             faults.append(f"cell {here['id']}: a figure without a description after it")
     return faults + (["too large"] if len(json.dumps(notebook)) > MAX_BYTES else [])
@@ -192,6 +200,7 @@ GOOD = {
     "metadata": {"kernelspec": {"name": "python3"}},
 }
 PICTURE = {"output_type": "display_data", "data": {"image/png": ""}}
+FOLDED = {"output_type": "display_data", "data": {"text/html": "<details><img></details>"}}
 ERROR = {"output_type": "error", "ename": "ValueError"}
 
 
@@ -218,6 +227,8 @@ def test_a_good_notebook_has_no_faults() -> None:
         (ignored_faults, cell("x", tags=("nbval-ignore",)), "unknown tag nbval-ignore"),
         (ignored_faults, cell("# NBVAL_SKIP"), "a tag says it"),
         (form_faults, cell("plt.show()", PICTURE), "a figure without a description"),
+        (form_faults, cell("plt.show()", FOLDED), "a figure without a description"),
+        (silent_faults, cell('with course.predict("03.a"):\n    f()'), "cell a: no output"),
         (form_faults, cell("x\n" * 61), "more than 60 lines"),
     ],
 )

@@ -59,7 +59,7 @@ def test_conda_and_pip_install_the_same_pins() -> None:
 
 
 def test_the_workflow_runs_what_ci_run_runs() -> None:
-    assert commands("ci.yml") == [".ci/run"]
+    assert commands("ci.yml") == [".ci/run", "make docs"]
     assert os.access(ROOT / ".ci/run", os.X_OK)
 
 
@@ -74,8 +74,9 @@ def test_a_job_names_its_machine_and_a_step_runs_a_command_or_uses_an_action(wor
 def test_scripts_call_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    called = make_targets("\n".join([script, *commands("weekly.yml")]))
+    called = make_targets("\n".join([script, *commands("ci.yml"), *commands("weekly.yml")]))
     once = {"ci-deps", "test", "unit", "nbval", "browser-all", "exhaustive", "mutants", "attacks"}
+    once |= {"docs"}
     assert called == once
     assert called <= set(re.findall(r"^([a-z-]+):", makefile, re.M))
 
