@@ -390,7 +390,9 @@ EXERCISE = Exercise(
             4,
             "layer",
             (
-                schedule_correct(layers, weight=0.0, why="each sum is needed as a whole"),
+                schedule_correct(
+                    layers, weight=0.0, why="each sum must be complete before a stage reads it"
+                ),
                 required(
                     at_most(
                         memory_between,

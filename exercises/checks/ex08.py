@@ -573,7 +573,7 @@ EXERCISE = Exercise(
                 "Begin with the formula: 8 x 8 sums over k. Both factors are int8: convert each of"
                 " them with .astype('int32') before they are multiplied.",
                 "One function of your own can write the loops of all three statements, with two"
-                " questions: shall it store 0 first? shall it add the products?",
+                " questions: does it store 0 first? does it add the products?",
                 "for i, for j: z[i, j] = 0 if asked to; then if asked to, for k: z[i, j] = z[i, j]"
                 " + w[i, k].astype('int32') * x[j, k].astype('int32'). compute asks for both,"
                 " reset for the first, update for the second.",

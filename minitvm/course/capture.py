@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import IPython
-import IPython.display
+
+from minitvm import viz
 
 Output = dict[str, Any]  # of nbformat: a stream or display_data
 OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")  # earlier states of a progress bar
-show: Callable[..., Any] = vars(IPython.display)["display"]
 
 
 class Printed(io.TextIOBase):
@@ -68,4 +68,4 @@ def show_again(outputs: list[Output]) -> None:
         if output["output_type"] == "stream":
             print(output["text"], end="")
         else:
-            show(output["data"], metadata=output["metadata"], raw=True)
+            viz.show_in_notebook(output["data"], metadata=output["metadata"], raw=True)

@@ -10,7 +10,7 @@ from typing import Any
 from minitvm import viz
 from minitvm.base import front_end
 
-from .capture import Output, captured, show, show_again
+from .capture import Output, captured, show_again
 from .folded import folded
 from .guesses import Guess, store, stored
 from .prompt import Prompt
@@ -55,7 +55,7 @@ def predict(name: str) -> Generator[Prediction]:
     if prompt:
         prompt.finish(answer, outputs)
     else:
-        show(folded(question, answer, outputs), raw=True)
+        viz.show_in_notebook(folded(question, answer, outputs), raw=True)
 
 
 def _shown(name: str, question: Question) -> Prompt:

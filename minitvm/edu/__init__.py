@@ -41,7 +41,7 @@ from .item import (
     required,
 )
 from .live import check, hint
-from .pictures import NumberGrid, loops_picture, misses_picture, stream_picture, visits_picture
+from .pictures import NumberGrid, misses_picture, visits_picture
 from .puzzles import on_schedule, puzzle
 from .schedules import (
     Fact,

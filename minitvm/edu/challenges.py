@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from minitvm import viz
 from minitvm.base import ArgumentError
 
 from .apart import for_reference
 from .course import Folder, challenge_of, checks_folder
 from .item import Challenge, Exercise
 from .live import call_in_process
-from .pictures import scores_picture
 from .puzzles import show
 from .score import Mark, PartMark, mark, random_for
 
@@ -39,7 +39,7 @@ def challenge(name: str, answer: Callable[..., Any], *, checks: Folder | None = 
     row = f"{value:,.10g} {question.unit}: score {rating:.0f} (0 is the stub, 100 the reference)"
     shown = PartMark("property", row, 0.0, result.parts[0].outcome)
     scores = {"yours": value, **others, "best known": question.best_known}
-    show(replace(result, parts=(shown,)), scores_picture(scores, question.unit))
+    show(replace(result, parts=(shown,)), viz.ScoreBars(scores, question.unit))
 
 
 def value_in(result: Mark) -> float | None:

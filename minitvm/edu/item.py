@@ -141,7 +141,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Puzzle:
-    """A function in a notebook that lacks one line; nobody is graded for it.
+    """A function in a notebook that lacks one line. It is for practice and earns no points.
 
     answer      the name of the function. For a schedule it takes `s` and any tensors of the problem
                 by their names, and changes `s`: def one_miss_a_line(s, B)

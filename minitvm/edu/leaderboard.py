@@ -146,7 +146,7 @@ def place(kept: Path, student: str, challenge: str) -> Path:
 
 
 def read(kept: Path, student: str, challenge: str) -> Entry | None:
-    """Read an entry of an earlier run; None if there is none or the file is damaged."""
+    """Return the entry of an earlier run, or None if its file is missing or damaged."""
     try:
         return Entry(**json.loads(place(kept, student, challenge).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import IPython.display
-
+from minitvm import viz
 from minitvm.base import ArgumentError, front_end
 
 from .course import Folder, checks_folder, item_of
@@ -28,9 +27,6 @@ class Points(float):
     def _ipython_display_(self) -> None:
         if front_end() != "notebook":
             raise NotImplementedError  # IPython then prints the number
-
-
-show_in_notebook: Callable[..., Any] = vars(IPython.display)["display"]
 
 
 def check(
@@ -60,7 +56,9 @@ def check(
         raise ArgumentError(what, "not a function", f"edu.check({item!r}, {question.answer})")
     result = mark(question, lambda *arguments: call_in_process(answer, arguments))
     if show:
-        show_in_notebook({"text/plain": as_text(result), "text/html": as_html(result)}, raw=True)
+        viz.show_in_notebook(
+            {"text/plain": as_text(result), "text/html": as_html(result)}, raw=True
+        )
     return Points(result.points)
 
 

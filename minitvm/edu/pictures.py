@@ -1,13 +1,12 @@
-"""Pictures for puzzles: what a schedule, a trace of accesses or a stream of instructions does."""
+"""Pictures for puzzles: what a schedule visits, reads and misses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from minitvm import accel, cachesim, te, tensor, viz
+from minitvm import cachesim, te, tensor, viz
 
 from .apart import record
 from .checkers import Array
@@ -51,11 +50,6 @@ def visits_picture(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> Picture:
     return NumberGrid(f"the visits to {tensors[-1].name}", grid)
 
 
-def loops_picture(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> Picture:
-    """Draw the loops of a schedule, and the path that it takes through its result."""
-    return viz.NestPlayer(s, tensors)
-
-
 def misses_picture(
     cache: cachesim.Cache,
 ) -> Callable[[te.Schedule, Sequence[tensor.Tensor]], Picture]:
@@ -66,17 +60,3 @@ def misses_picture(
         return viz.ScoreBars({b: n.misses for b, n in counts.items()}, "misses of each tensor")
 
     return picture
-
-
-def stream_picture(config: accel.Config) -> Callable[[str, Sequence[Any]], Picture]:
-    """Return a function that draws when each unit works, for a program given as text."""
-
-    def picture(program: str, arguments: Sequence[Any]) -> Picture:
-        return viz.TokenGantt(accel.parse(program), config)
-
-    return picture
-
-
-def scores_picture(scores: dict[str, float], unit: str) -> Picture:
-    """Draw the value of an answer beside others."""
-    return viz.ScoreBars(scores, unit)

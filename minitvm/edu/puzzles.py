@@ -17,14 +17,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from minitvm import te, tensor
+from minitvm import te, tensor, viz
 from minitvm.base import ArgumentError, TVMError
 
 from .checkers import describe, differs
 from .course import Folder, checks_folder, puzzle_of
 from .feedback import as_html, as_text
 from .item import AnswerError, Outcome, Picture, Puzzle, expanded
-from .live import call_in_process, show_in_notebook
+from .live import call_in_process
 from .schedules import tensors_of
 from .score import Mark, PartMark, mark, random_for
 
@@ -84,11 +84,11 @@ def puzzle(name: str, answer: Callable[..., Any], *, checks: Folder | None = Non
 def show(feedback: Mark, picture: Picture | None) -> None:
     """Show a box of feedback in the notebook, and a picture below it."""
     text, box = as_text(feedback), as_html(feedback)
-    show_in_notebook({"text/plain": text, "text/html": box}, raw=True)
+    viz.show_in_notebook({"text/plain": text, "text/html": box}, raw=True)
     if picture is not None:
         image = base64.b64encode(picture.png()).decode("ascii")
         bundle = {"text/plain": picture.ascii(), "image/svg+xml": picture.svg(), "image/png": image}
-        show_in_notebook(bundle, raw=True)
+        viz.show_in_notebook(bundle, raw=True)
 
 
 def tried(puzzle: Puzzle, answer: Callable[..., Any]) -> Attempt:

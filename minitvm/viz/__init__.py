@@ -135,7 +135,14 @@ from .shares_scene import shares_scene
 from .sketch_tree import SketchTree
 from .space_map import SpaceMap
 from .stall_waterfall import StallWaterfall
-from .stored import is_live, live_only, live_view, show_live_or_stored, stored_only
+from .stored import (
+    is_live,
+    live_only,
+    live_view,
+    show_in_notebook,
+    show_live_or_stored,
+    stored_only,
+)
 from .svg import svg
 from .task_allocation import TaskAllocation
 from .timing_lab import TimingLab

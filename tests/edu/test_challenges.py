@@ -2,9 +2,8 @@
 
 import pytest
 
-from minitvm import edu, te
+from minitvm import edu, te, viz
 from minitvm.base import ArgumentError
-from minitvm.edu import puzzles
 from minitvm.edu.challenges import known_values, value_in
 from minitvm.edu.course import challenge_of
 from minitvm.edu.item import Challenge
@@ -20,9 +19,7 @@ PRODUCT = challenge_of("04.challenge", CHECKS)
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is displayed, as text."""
     texts: list[str] = []
-    monkeypatch.setattr(
-        puzzles, "show_in_notebook", lambda data, raw: texts.append(data["text/plain"])
-    )
+    monkeypatch.setattr(viz, "show_in_notebook", lambda data, raw: texts.append(data["text/plain"]))
     return texts
 
 

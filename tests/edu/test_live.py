@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitvm import edu, te
+from minitvm import edu, te, viz
 from minitvm.base import ArgumentError
 from minitvm.edu import live
 from minitvm.edu.__main__ import main
@@ -14,7 +14,7 @@ from minitvm.edu.live import call_in_process
 def shown(monkeypatch: pytest.MonkeyPatch) -> list:
     """What is displayed: for each check a box of HTML and the same as text."""
     found: list = []
-    monkeypatch.setattr(live, "show_in_notebook", lambda data, raw: found.append(data))
+    monkeypatch.setattr(viz, "show_in_notebook", lambda data, raw: found.append(data))
     return found
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitvm import edu, te
+from minitvm import edu, te, viz
 from minitvm.base import ArgumentError
 from minitvm.edu import puzzles
 from minitvm.edu.course import item_of, puzzle_of
@@ -19,9 +19,7 @@ PADDED = puzzle_of("04.padding", CHECKS)
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is displayed, as text."""
     texts: list[str] = []
-    monkeypatch.setattr(
-        puzzles, "show_in_notebook", lambda data, raw: texts.append(data["text/plain"])
-    )
+    monkeypatch.setattr(viz, "show_in_notebook", lambda data, raw: texts.append(data["text/plain"]))
     return texts
 
 
