@@ -11,6 +11,7 @@ import json
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from nbconvert.filters import markdown2html
 Cell = dict[str, Any]
 MOST_SLIDES, MOST_WORDS, MOST_LINES = 25, 60, 12
 WIDTH = 1180  # pixels of a slide of 1280 x 720 that text may fill
-LEFT_OUT = ("Try it yourself", "Check yourself", "Further reading")
+LEFT_OUT = ("Try it yourself", "Check yourself", "Your predictions", "Further reading")
 FORMULAS = {
     r"\\cdot": "·",
     r"\\ge": "≥",
@@ -30,6 +31,7 @@ FORMULAS = {
     r"\\sum": "Σ",
     r"\^T": "ᵀ",
 }
+ANSWER = '<details class="mtvm-answer">'  # what a prediction stores, see minitvm/course/folded.py
 PICTURES = {"image/svg+xml": "image/svg+xml;base64,", "image/png": "image/png;base64,"}
 
 
@@ -116,7 +118,10 @@ def results(cell: Cell) -> tuple[str, str]:
     for output in cell.get("outputs", []):
         data: dict[str, Any] = output.get("data", {})
         kind = next((kind for kind in PICTURES if kind in data), "")
-        if kind:
+        if ANSWER in "".join(data.get("text/html", "")):
+            answer, picture = answered(data)
+            printed += answer
+        elif kind:
             content = "".join(data[kind])
             if kind == "image/svg+xml":
                 content = base64.b64encode(content.encode()).decode()
@@ -124,6 +129,16 @@ def results(cell: Cell) -> tuple[str, str]:
         elif output["output_type"] == "stream" and output["name"] == "stdout":
             printed += "".join(output["text"])
     return printed.strip("\n"), picture
+
+
+def answered(data: dict[str, Any]) -> tuple[str, str]:
+    """Return the text and the last picture of a folded answer; long lines are broken."""
+    pictures = re.findall(r'<img src="(data:image/[^"]+)"', "".join(data["text/html"]))
+    first, _, rest = "".join(data["text/plain"]).partition("\n")
+    lines = [first.partition(": ")[2], *rest.split("\n")]
+    broken = (textwrap.wrap(line, 80) if len(line) > 100 else [line] for line in lines)
+    text = "\n".join(part for parts in broken for part in parts)
+    return text.strip("\n") + "\n", pictures[-1] if pictures else ""
 
 
 def sections(cells: list[Cell]) -> Iterator[tuple[str, list[Cell]]]:

@@ -1,0 +1,34 @@
+"""Slides show the predictions of a notebook: the question, and on the next slide the answer."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "docs"))  # scripts there import each other by name
+
+import make_slides  # noqa: E402
+
+NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_deck_has_questions_with_answers(path: Path) -> None:
+    slides = make_slides.slides(json.loads(path.read_text(encoding="utf-8"))["cells"])
+    pairs = [s for s in slides if s.pair]
+    questions, answers = pairs[::2], pairs[1::2]
+    assert questions
+    assert all("**Predict" in s.text for s in questions)
+    assert [s.pair for s in questions] == [s.pair for s in answers]
+    assert all(s.output or s.picture for s in answers)
+
+
+def test_a_folded_answer_is_read() -> None:
+    html = '<details class="mtvm-answer"><img src="data:image/png;base64,AA" alt="x"></details>'
+    text = "Answer (predict first): 3 iterations\n  a row\n" + "word " * 30
+    printed, picture = make_slides.answered({"text/html": html, "text/plain": text})
+    assert printed.split("\n")[:2] == ["3 iterations", "  a row"]
+    assert max(map(len, printed.split("\n"))) <= 80
+    assert picture == "data:image/png;base64,AA"
