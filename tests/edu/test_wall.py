@@ -158,10 +158,10 @@ refused = {
     "of another": libc.prlimit(parent, 7, bytes(16), None), "TIOCSTI": libc.ioctl(0, 0x5412, b"x"),
     "F_SETOWN": libc.fcntl(0, 8, parent), "new call": libc.syscall(ctypes.c_long(500)),
 }
-print({name: code for name, code in refused.items() if code != -1})
+print({name: code for name, code in refused.items() if code != -1}, flush=True)
 os.kill(os.getpid(), 0)
 assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
-thread = threading.Thread(target=lambda: print("a thread"))
+thread = threading.Thread(target=lambda: print("a thread", flush=True))
 thread.start()
 thread.join()
 os.abort()
