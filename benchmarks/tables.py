@@ -2,6 +2,7 @@
 
 python benchmarks/tables.py trials                      trials to 95 % of the best, three tables
 python benchmarks/tables.py measure matmul --seconds 30 measure for 30 s; repeat to resume
+python benchmarks/tables.py check C9                    measure 100 candidates of a table again
 
 A table is a file in minitvm/tune/tables: the options of each knob, and the seconds of each
 candidate by its number. Searches on a table need no machine to measure on and take no time for it.
@@ -16,11 +17,10 @@ import statistics
 import threading
 import time
 from dataclasses import asdict
-from itertools import takewhile
 
 import numpy as np
 
-from minitvm import autotvm, te, tune
+from minitvm import autotvm, papers, te, tune
 from minitvm.base import host
 from minitvm.testing import fma_peak
 
@@ -198,25 +198,30 @@ CASES = {
     "depthwise": ((56, 128), "a depthwise 3 x 3 convolution of 56 x 56 x 128, NHWC"),
 }
 TARGET = "llvm -num-cores=1"
+MAX_ROWS = 2100  # of a table; candidates of larger spaces are drawn
+NAMES = (*CASES, *papers.LAYERS, *papers.PRODUCTS, *papers.OTHER_MACHINE)
 
 
-def measure(name: str, seconds: float) -> None:
-    """Measure candidates that the log lacks; write the table when all are measured."""
-    args, what = CASES[name]
-    task = autotvm.task.create(f"tables/{name}", args, TARGET)
-    space, log = task.config_space.space, tune.Log(f"tables-{name}.jsonl")
-    rows = tune.policy.every_row(space)
-    numbers = np.flatnonzero(space.legal(rows))
-    candidates = {task.derived.candidate(tuple(rows[n].tolist())): int(n) for n in numbers}
-    known = {t.candidate for t in log.read(task).trials}
-    left = [c for c in candidates if c not in known]
-    order = np.random.default_rng(0).permutation(len(left))
-    end = time.perf_counter() + seconds
-    drawn = takewhile(lambda _: time.perf_counter() < end, (left[n] for n in order))
+def task_of(name: str) -> autotvm.Task:
+    """Return the task of a table."""
+    if name in CASES:
+        return autotvm.task.create(f"tables/{name}", CASES[name][0], TARGET)
+    return papers.task(name)
+
+
+def drawn_rows(task: autotvm.Task) -> np.ndarray:
+    """Return the numbers of the candidates that a table has, in the order of measuring."""
+    rows = tune.every_row(task.config_space.space)
+    numbers = np.flatnonzero(task.config_space.space.legal(rows))
+    return np.random.default_rng(0).permutation(numbers)[:MAX_ROWS]
+
+
+def measured(task: autotvm.Task, candidates: list[tune.Candidate], log: tune.Log | None):
+    """Measure candidates one after another; append each trial to the log, and yield it."""
     started: list[tune.Candidate] = []
 
     def programs():
-        for candidate in drawn:
+        for candidate in candidates:
             started.append(candidate)
             yield tune.CandidateProgram(task, candidate)
 
@@ -224,20 +229,51 @@ def measure(name: str, seconds: float) -> None:
     with tune.Measurer(task.default(), task.target, options=options) as measurer:
         for n, result in enumerate(measurer.measure(programs())):
             trial = tune.Trial(started[n], result, time.time())
-            log.append(tune.record_of(task, trial))
-        *_, default = measurer.remeasure([])
+            if log is not None:
+                log.append(tune.record_of(task, trial))
+            yield trial
+
+
+def measure(name: str, seconds: float) -> None:
+    """Measure candidates that the log lacks; write the table when all are measured."""
+    task, log = task_of(name), tune.Log(f"tables-{name}.jsonl")
+    space = task.config_space.space
+    numbers = drawn_rows(task).tolist()
+    candidates = {task.derived.candidate(space.row(n)): n for n in numbers}
+    known = {t.candidate for t in log.read(task).trials}
+    left = [c for c in candidates if c not in known]
+    end = time.perf_counter() + seconds
+    for n, _ in enumerate(measured(task, left, log)):
+        if n % 100 == 99:
+            print(f"{name}: {len(known) + n + 1} of {len(candidates)}", flush=True)
+        if time.perf_counter() > end:
+            break
     trials = log.read(task).trials
     print(f"{len(trials)} of {len(candidates)} candidates measured")
     if len(trials) == len(candidates):
-        found = np.full(len(rows), math.nan, np.float32)
+        with tune.Measurer(task.default(), task.target) as measurer:
+            *_, default = measurer.remeasure([])
+        seconds_of = np.full(space.size, math.nan, np.float32)
         for trial in trials:
-            found[candidates[trial.candidate]] = trial.seconds
+            seconds_of[candidates[trial.candidate]] = trial.seconds
+        machine = {k: v for k, v in asdict(host()).items() if k not in ("features", "fma")}
         about = {
-            "what": what, "task": f"tables/{name}", "args": list(args), "flops": task.flops,
-            "target": TARGET, "peak": fma_peak(), "default": default.best,
-            "machine": {k: v for k, v in asdict(host()).items() if k not in ("features", "fma")},
+            "what": CASES[name][1] if name in CASES else str(papers.LAYERS.get(name, name)),
+            "task": task.name, "args": list(task.arguments), "flops": task.flops,
+            "target": str(task.target), "peak": fma_peak(), "default": default.best,
+            "machine": machine,
         }  # fmt: skip
-        tune.Table(name, space.knobs, found, about).save(f"{name}.npz")
+        tune.Table(name, space.knobs, seconds_of, about).save(f"{name}.npz")
+
+
+def check(name: str, count: int = 100) -> None:
+    """Measure `count` candidates of a table again; print the rank correlation with the table."""
+    task, table = task_of(name), tune.load_table(name)
+    rows = np.random.default_rng(1).permutation(table.rows)[:count]
+    candidates = [task.derived.candidate(tuple(row)) for row in rows.tolist()]
+    again = np.array([trial.seconds for trial in measured(task, candidates, None)])
+    ranks = [np.argsort(np.argsort(seconds)) for seconds in (table.of(rows), again)]
+    print(f"{name:12} Spearman of {len(rows)} rows: {np.corrcoef(*ranks)[0, 1]:.3f}", flush=True)
 
 
 def needed(table: tune.Table, task: tune.Task, guided: bool, seed: int, share: float) -> int:
@@ -271,8 +307,8 @@ def trials(seeds: int, share: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("trials", "measure"), nargs="?", default="trials")
-    parser.add_argument("name", choices=tuple(CASES), nargs="?", default="matmul")
+    parser.add_argument("what", choices=("trials", "measure", "check"), nargs="?", default="trials")
+    parser.add_argument("name", choices=NAMES, nargs="?", default="matmul")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of `measure`")
     parser.add_argument("--seeds", type=int, default=20, help="of `trials`")
     parser.add_argument("--share", type=float, default=0.95, help="of the best speed, for `trials`")
@@ -280,5 +316,7 @@ if __name__ == "__main__":
     flags = parser.parse_args()
     if flags.what == "trials":
         trials(3 if flags.quick else flags.seeds, flags.share)
+    elif flags.what == "check":
+        check(flags.name)
     else:
         measure(flags.name, flags.seconds)

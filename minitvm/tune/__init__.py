@@ -73,7 +73,7 @@ from .loss import (
 from .measure import MeasureOptions, Measurer, Processes
 from .model import AnalyticModel, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
-from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
+from .policy import Policy, RandomPolicy, Seen, Trial, every_row, spaces_of
 from .progress import ProgressLine, counted, shown
 from .record import (
     Log,

@@ -1,0 +1,189 @@
+"""The tasks whose measurements are recorded: one template of convolutions, and one of products.
+
+The layers are those of ResNet-18 that Chen et al. 2018 name C1 to C12 (Table 1), for one image,
+channels last, with constant weights. `task("C9-avx2")` is the layer C9 on a machine without AVX-512.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from minitvm import autotvm, te
+from minitvm.base import ArgumentError
+
+LANES = 16  # float32 numbers of the vectors that are counted
+MAX_UNROLLED = 256  # vectors of results in the unrolled loops of a configuration
+MAX_REGISTERS = 256  # vectors of results that the innermost tile keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A layer: an image of size x size x channels, kernels of kernel x kernel, and a stride."""
+
+    size: int
+    channels: int
+    filters: int
+    kernel: int
+    stride: int
+
+    @property
+    def args(self) -> tuple[int, ...]:
+        """Return the arguments of the template."""
+        return self.size, self.channels, self.filters, self.kernel, self.stride
+
+    def __str__(self) -> str:
+        image = f"{self.size} x {self.size} x {self.channels}"
+        return f"{self.kernel} x {self.kernel} / {self.stride}, {image} -> {self.filters} channels"
+
+
+LAYERS = {
+    "C1": Convolution(224, 3, 64, 7, 2),
+    "C2": Convolution(56, 64, 64, 3, 1),
+    "C3": Convolution(56, 64, 64, 1, 1),
+    "C4": Convolution(56, 64, 128, 3, 2),
+    "C5": Convolution(56, 64, 128, 1, 2),
+    "C6": Convolution(28, 128, 128, 3, 1),
+    "C7": Convolution(28, 128, 256, 3, 2),
+    "C8": Convolution(28, 128, 256, 1, 2),
+    "C9": Convolution(14, 256, 256, 3, 1),
+    "C10": Convolution(14, 256, 512, 3, 2),
+    "C11": Convolution(14, 256, 512, 1, 2),
+    "C12": Convolution(7, 512, 512, 3, 1),
+}
+PRODUCTS = {"matmul-512": 512}
+OTHER_MACHINE = ("C7-avx2", "C9-avx2")  # recorded again without AVX-512
+TARGETS = {"": "llvm -num-cores=1", "avx2": "llvm -num-cores=1 -mattr=-avx512f"}
+
+
+@lru_cache(maxsize=None)
+def task(name: str) -> autotvm.Task:
+    """Return the task with this name: "C1" to "C12", "matmul-512", or "C9-avx2" and the like."""
+    layer, _, machine = name.partition("-avx2")
+    target = TARGETS["avx2" if name.endswith("-avx2") else ""]
+    if layer in LAYERS and not machine:
+        return autotvm.task.create("papers/conv2d", LAYERS[layer].args, target)
+    if layer in PRODUCTS and not machine:
+        return autotvm.task.create("papers/matmul", (PRODUCTS[layer],), target)
+    known = ", ".join((*LAYERS, *PRODUCTS, *OTHER_MACHINE))
+    raise ArgumentError(f"task {name!r}", "there is no such task", f"one of {known}")
+
+
+@autotvm.template("papers/conv2d")
+def conv2d(
+    size: int, channels: int, filters: int, kernel: int, stride: int
+) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Convolve one image, channels last; the padding keeps size / stride rows and columns."""
+    pad, out_size = kernel // 2, -(-size // stride)
+    data = te.placeholder((1, size, size, channels), name="data")
+    weights = te.placeholder((kernel, kernel, channels, filters), name="weights", constant=True)
+    wide = (out_size - 1) * stride + kernel
+
+    def border(n: te.Expr, y: te.Expr, x: te.Expr, c: te.Expr) -> te.Expr:
+        inside = te.all(y >= pad, y < size + pad, x >= pad, x < size + pad)
+        return te.if_then_else(inside, data[n, y - pad, x - pad, c], 0.0)
+
+    padded = te.compute((1, wide, wide, channels), border, name="padded") if pad else data
+    dy, dx = te.reduce_axis((0, kernel), name="dy"), te.reduce_axis((0, kernel), name="dx")
+    c = te.reduce_axis((0, channels), name="c")
+    out = te.compute(
+        (1, out_size, out_size, filters),
+        lambda n, y, x, f: te.sum(
+            padded[n, y * stride + dy, x * stride + dx, c] * weights[dy, dx, c, f],
+            axis=[dy, dx, c],
+        ),
+        name="out",
+    )
+    s = te.create_schedule(out.op)
+    tile = s.cache_write(out, "local")
+    n, y, x, f = s[out].op.axis
+    _, rows, columns, vector = s[tile].op.axis
+    dy, dx, c = s[tile].op.reduce_axis
+
+    cfg = autotvm.get_config()
+    few_columns = out_size <= 7  # then more ways to tile channels take the place of columns
+    cfg.define_split("tile_y", y, num_outputs=2, max_factor=7 if out_size <= 14 else 2)
+    cfg.define_split("tile_x", x, num_outputs=2, max_factor=28)
+    widest = 256 if few_columns else 128
+    cfg.define_split("tile_f", f, num_outputs=2, filter=lambda e: 8 <= e.size[-1] <= widest)
+    cfg.define_split("tile_c", c, num_outputs=2, max_factor=32 if few_columns else 8)
+    cfg.define_reorder("order", [0, 1], "all")
+    cfg.define_annotate("unroll", [0, 1], "try_unroll")
+    cfg.define_knob("pack", [0, 1])
+    cfg.multi_filter(lambda e: _is_small(e, e["tile_y"], e["tile_x"], e["tile_f"], e["tile_c"]))
+
+    yo, yi = cfg["tile_y"].apply(s, out, y)
+    xo, xi = cfg["tile_x"].apply(s, out, x)
+    fo, fi = cfg["tile_f"].apply(s, out, f)
+    s[out].reorder(n, fo, yo, xo, yi, xi, fi)
+    s[out].vectorize(fi)
+    s[tile].compute_at(s[out], xo)
+    co, ci = cfg["tile_c"].apply(s, tile, c)
+    inner = cfg["order"].apply(s, tile, [ci, columns])
+    s[tile].reorder(dy, dx, co, rows, *inner, vector)
+    cfg["unroll"].apply(s, tile, inner)
+    s[tile].vectorize(vector)
+    if pad:
+        s[padded].vectorize(s[padded].op.axis[3])
+    if cfg["pack"].val:
+        width = cfg["tile_f"].size[-1]
+        strips = s.cache_read(weights, "global", [tile])
+        s[strips].transform_layout(lambda dy, dx, c, f: (f // width, dy, dx, c, f % width))
+        s[strips].vectorize(s[strips].op.axis[-1])
+    return s, [data, weights, out]
+
+
+@autotvm.template("papers/matmul")
+def matmul(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Multiply an n x n matrix by a constant n x n matrix."""
+    data = te.placeholder((n, n), name="data")
+    weights = te.placeholder((n, n), name="weights", constant=True)
+    c = te.reduce_axis((0, n), name="c")
+    out = te.compute((n, n), lambda x, f: te.sum(data[x, c] * weights[c, f], axis=c), name="out")
+    s = te.create_schedule(out.op)
+    tile = s.cache_write(out, "local")
+    x, f = s[out].op.axis
+    columns, vector = s[tile].op.axis
+    (c,) = s[tile].op.reduce_axis
+
+    cfg = autotvm.get_config()
+    cfg.define_split("tile_x", x, num_outputs=2, max_factor=64)
+    cfg.define_split("tile_f", f, num_outputs=2, filter=lambda e: 8 <= e.size[-1] <= 128)
+    cfg.define_split("tile_c", c, num_outputs=2, max_factor=8)
+    cfg.define_reorder("order", [0, 1], "all")
+    cfg.define_annotate("unroll", [0, 1], "try_unroll")
+    cfg.define_knob("pack", [0, 1])
+    cfg.multi_filter(lambda e: _is_small(e, None, e["tile_x"], e["tile_f"], e["tile_c"]))
+
+    xo, xi = cfg["tile_x"].apply(s, out, x)
+    fo, fi = cfg["tile_f"].apply(s, out, f)
+    s[out].reorder(fo, xo, xi, fi)
+    s[out].vectorize(fi)
+    s[tile].compute_at(s[out], xo)
+    co, ci = cfg["tile_c"].apply(s, tile, c)
+    inner = cfg["order"].apply(s, tile, [ci, columns])
+    s[tile].reorder(co, *inner, vector)
+    cfg["unroll"].apply(s, tile, inner)
+    s[tile].vectorize(vector)
+    if cfg["pack"].val:
+        width = cfg["tile_f"].size[-1]
+        strips = s.cache_read(weights, "global", [tile])
+        s[strips].transform_layout(lambda c, f: (f // width, c, f % width))
+        s[strips].vectorize(s[strips].op.axis[-1])
+    return s, [data, weights, out]
+
+
+def _is_small(cfg: Any, rows: Any, columns: Any, filters: Any, channels: Any) -> bool:
+    """Return whether the tile and the unrolled loops of a configuration are of a sensible size."""
+    vectors = -(-filters.size[-1] // LANES)
+    results = vectors * columns.size[-1] * (rows.size[-1] if rows else 1)
+    loops = (channels, columns)
+    first, second = (loops[n] for n in cfg["order"].perm)
+    copies = math.prod(
+        loop.size[-1]
+        for loop, how in zip((first, second), cfg["unroll"].anns, strict=True)
+        if how == "unroll"
+    )
+    return results <= MAX_REGISTERS and vectors * copies <= MAX_UNROLLED
