@@ -198,7 +198,7 @@ CASES = {
     "depthwise": ((56, 128), "a depthwise 3 x 3 convolution of 56 x 56 x 128, NHWC"),
 }
 TARGET = "llvm -num-cores=1"
-MAX_ROWS = 2100  # of a table; candidates of larger spaces are drawn
+MAX_ROWS = 2000  # of a table; candidates of larger spaces are drawn
 NAMES = (*CASES, *papers.LAYERS, *papers.PRODUCTS, *papers.OTHER_MACHINE)
 
 

@@ -1,22 +1,17 @@
 """The tasks whose measurements are recorded: one template of convolutions, and one of products.
 
 The layers are those of ResNet-18 that Chen et al. 2018 name C1 to C12 (Table 1), for one image,
-channels last, with constant weights. `task("C9-avx2")` is the layer C9 on a machine without AVX-512.
+channels last, with constant weights. `task("C9-avx512")` is the layer C9 on a machine with AVX-512.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from minitvm import autotvm, te
 from minitvm.base import ArgumentError
-
-LANES = 16  # float32 numbers of the vectors that are counted
-MAX_UNROLLED = 256  # vectors of results in the unrolled loops of a configuration
-MAX_REGISTERS = 256  # vectors of results that the innermost tile keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +49,15 @@ LAYERS = {
     "C12": Convolution(7, 512, 512, 3, 1),
 }
 PRODUCTS = {"matmul-512": 512}
-OTHER_MACHINE = ("C7-avx2", "C9-avx2")  # recorded again without AVX-512
-TARGETS = {"": "llvm -num-cores=1", "avx2": "llvm -num-cores=1 -mattr=-avx512f"}
+OTHER_MACHINE = ("C7-avx512", "C9-avx512")  # recorded again with AVX-512
+TARGETS = {"avx512": "llvm -num-cores=1", "": "llvm -num-cores=1 -mattr=-avx512f"}
 
 
 @lru_cache(maxsize=None)
 def task(name: str) -> autotvm.Task:
-    """Return the task with this name: "C1" to "C12", "matmul-512", or "C9-avx2" and the like."""
-    layer, _, machine = name.partition("-avx2")
-    target = TARGETS["avx2" if name.endswith("-avx2") else ""]
+    """Return the task with this name: "C1" to "C12", "matmul-512", or "C9-avx512" and the like."""
+    layer, _, machine = name.partition("-avx512")
+    target = TARGETS["avx512" if name.endswith("-avx512") else ""]
     if layer in LAYERS and not machine:
         return autotvm.task.create("papers/conv2d", LAYERS[layer].args, target)
     if layer in PRODUCTS and not machine:
@@ -104,15 +99,9 @@ def conv2d(
 
     cfg = autotvm.get_config()
     few_columns = out_size <= 7  # then more ways to tile channels take the place of columns
-    cfg.define_split("tile_y", y, num_outputs=2, max_factor=7 if out_size <= 14 else 2)
+    cfg.define_split("tile_y", y, num_outputs=2, max_factor=2 if 14 < out_size < 100 else 7)
     cfg.define_split("tile_x", x, num_outputs=2, max_factor=28)
-    widest = 256 if few_columns else 128
-    cfg.define_split("tile_f", f, num_outputs=2, filter=lambda e: 8 <= e.size[-1] <= widest)
-    cfg.define_split("tile_c", c, num_outputs=2, max_factor=32 if few_columns else 8)
-    cfg.define_reorder("order", [0, 1], "all")
-    cfg.define_annotate("unroll", [0, 1], "try_unroll")
-    cfg.define_knob("pack", [0, 1])
-    cfg.multi_filter(lambda e: _is_small(e, e["tile_y"], e["tile_x"], e["tile_f"], e["tile_c"]))
+    _define_channels(cfg, f, c, widest=512 if few_columns else 128, deepest=32 if few_columns else 8)
 
     yo, yi = cfg["tile_y"].apply(s, out, y)
     xo, xi = cfg["tile_x"].apply(s, out, x)
@@ -121,10 +110,10 @@ def conv2d(
     s[out].vectorize(fi)
     s[tile].compute_at(s[out], xo)
     co, ci = cfg["tile_c"].apply(s, tile, c)
-    inner = cfg["order"].apply(s, tile, [ci, columns])
-    s[tile].reorder(dy, dx, co, rows, *inner, vector)
-    cfg["unroll"].apply(s, tile, inner)
+    strips, vector = s[tile].split(vector, factor=cfg["lanes"].val)
+    s[tile].reorder(dy, dx, co, rows, *cfg["order"].apply(s, tile, [ci, columns]), strips, vector)
     s[tile].vectorize(vector)
+    s[tile].unroll(strips)
     if pad:
         s[padded].vectorize(s[padded].op.axis[3])
     if cfg["pack"].val:
@@ -149,13 +138,8 @@ def matmul(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
     (c,) = s[tile].op.reduce_axis
 
     cfg = autotvm.get_config()
-    cfg.define_split("tile_x", x, num_outputs=2, max_factor=64)
-    cfg.define_split("tile_f", f, num_outputs=2, filter=lambda e: 8 <= e.size[-1] <= 128)
-    cfg.define_split("tile_c", c, num_outputs=2, max_factor=8)
-    cfg.define_reorder("order", [0, 1], "all")
-    cfg.define_annotate("unroll", [0, 1], "try_unroll")
-    cfg.define_knob("pack", [0, 1])
-    cfg.multi_filter(lambda e: _is_small(e, None, e["tile_x"], e["tile_f"], e["tile_c"]))
+    cfg.define_split("tile_x", x, num_outputs=2, max_factor=256)
+    _define_channels(cfg, f, c, widest=128, deepest=16)
 
     xo, xi = cfg["tile_x"].apply(s, out, x)
     fo, fi = cfg["tile_f"].apply(s, out, f)
@@ -163,10 +147,10 @@ def matmul(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
     s[out].vectorize(fi)
     s[tile].compute_at(s[out], xo)
     co, ci = cfg["tile_c"].apply(s, tile, c)
-    inner = cfg["order"].apply(s, tile, [ci, columns])
-    s[tile].reorder(co, *inner, vector)
-    cfg["unroll"].apply(s, tile, inner)
+    strips, vector = s[tile].split(vector, factor=cfg["lanes"].val)
+    s[tile].reorder(co, *cfg["order"].apply(s, tile, [ci, columns]), strips, vector)
     s[tile].vectorize(vector)
+    s[tile].unroll(strips)
     if cfg["pack"].val:
         width = cfg["tile_f"].size[-1]
         strips = s.cache_read(weights, "global", [tile])
@@ -175,15 +159,10 @@ def matmul(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
     return s, [data, weights, out]
 
 
-def _is_small(cfg: Any, rows: Any, columns: Any, filters: Any, channels: Any) -> bool:
-    """Return whether the tile and the unrolled loops of a configuration are of a sensible size."""
-    vectors = -(-filters.size[-1] // LANES)
-    results = vectors * columns.size[-1] * (rows.size[-1] if rows else 1)
-    loops = (channels, columns)
-    first, second = (loops[n] for n in cfg["order"].perm)
-    copies = math.prod(
-        loop.size[-1]
-        for loop, how in zip((first, second), cfg["unroll"].anns, strict=True)
-        if how == "unroll"
-    )
-    return results <= MAX_REGISTERS and vectors * copies <= MAX_UNROLLED
+def _define_channels(cfg: Any, f: te.Axis, c: te.Axis, widest: int, deepest: int) -> None:
+    """Define the knobs of the loops over the channels f of the result and c of the image."""
+    cfg.define_split("tile_f", f, num_outputs=2, filter=lambda e: 8 <= e.size[-1] <= widest)
+    cfg.define_split("tile_c", c, num_outputs=2, max_factor=deepest)
+    cfg.define_knob("lanes", [4, 8, 16])
+    cfg.define_reorder("order", [0, 1], "all")
+    cfg.define_knob("pack", [0, 1])
