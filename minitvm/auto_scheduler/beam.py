@@ -89,6 +89,8 @@ class BeamPolicy:
 
     model    learns from the complete programs that were measured; by default trees that correct the
              analytic model. Until enough are measured, the analytic model gives the scores
+    columns  the features that the model sees; by default those of tune.columns_of. Without the
+             analytic model's estimate, the scores are random until enough programs are measured
     beam     the number of prefixes to keep after each decision
     branch   the most options of a knob to try; if a knob has more options, random ones are tried
     draws    0: score a prefix with all other knobs at their first options, which split no loop;
@@ -102,13 +104,14 @@ class BeamPolicy:
         rng: np.random.Generator,
         *,
         model: tune.Model | None = None,
+        columns: tune.Columns | None = None,
         beam: int = 32,
         branch: int = 64,
         draws: int = 0,
     ) -> None:
         self.task, self.rng = task, rng
         self.beam, self.branch, self.draws = beam, branch, draws
-        self.columns = tune.columns_of(task)
+        self.columns = columns or tune.columns_of(task)
         self.prior = self.columns.analytic
         seed, loops = int(rng.integers(1 << 31)), tune.loops_in(self.columns.names)
         self.model = model or tune.Trees(seed=seed, prior=self.prior, only=loops)

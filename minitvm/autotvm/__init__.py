@@ -15,7 +15,7 @@ from minitvm.tune import LocalBuilder, LocalRunner
 from minitvm.tune import measure_options as measure_option
 
 from . import callback, record, task, tuner
-from .columns import columns_of, relations, touched
+from .columns import columns_of, features_of, relations, touched
 from .dispatch import (
     ApplyConfig,
     DispatchContext,

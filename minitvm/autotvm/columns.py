@@ -39,6 +39,14 @@ def columns_of(task: Task, kind: FeatureType) -> tune.Columns:
     return tune.Columns(lambda n, rows: relations(task.sketches[n], rows), CURVE_NAMES)
 
 
+def features_of(task: Task, columns: tune.Columns, rows: tune.Rows) -> Floats:
+    """Return the columns of rows of the task's configuration space, float32[rows, columns]."""
+    features = np.zeros((len(rows), len(columns.names)), np.float32)
+    for sketch, at, part in task.derived.parts(rows):
+        features[at] = columns.of(sketch, part)
+    return features
+
+
 def knob_columns(task: Task) -> tune.Columns:
     """Return the options of the knobs as columns; all sketches of the task have the same columns.
 

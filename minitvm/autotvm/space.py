@@ -7,7 +7,7 @@ is a row of option numbers; its index is the number of that row, and the first k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -241,6 +241,14 @@ class ConfigSpace(Config):
     def space(self) -> tune.Space:
         """The space of the knobs, in which a configuration is a row of option numbers."""
         return tune.Space(tuple(self.space_map.values()), self.allowed if self.filters else None)
+
+    def restricted(self, allowed: Callable[[tune.Rows], tune.Mask]) -> ConfigSpace:
+        """Return a copy that allows only rows for which allowed(rows) is true, too."""
+        copy, whole = ConfigSpace(), self.space
+        copy.__dict__.update(self.__dict__)
+        legal = replace(whole, allowed=lambda rows: whole.legal(rows) & allowed(rows))
+        copy.__dict__["space"] = legal
+        return copy
 
     @property
     def range_length(self) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,23 @@ class Task(tune.Task):
     def config(self, candidate: tune.Candidate) -> ConfigEntity:
         """Return the configuration of a candidate."""
         return self.config_space.entity(self.derived.row(candidate))
+
+    def restricted(self, allowed: Callable[[tune.Rows], tune.Mask]) -> Task:
+        """Return the same task with fewer candidates: only rows for which allowed(rows) is true.
+
+        allowed   takes rows of the configuration space and returns a mask of them
+        """
+        space, derived = self.config_space.restricted(allowed), self.derived
+
+        def part(n: int, sketch: tune.Sketch) -> tune.Sketch:
+            def legal(rows: tune.Rows) -> tune.Mask:
+                return sketch.space.legal(rows) & allowed(derived.rows(n, rows))
+
+            return replace(sketch, space=replace(sketch.space, allowed=legal))
+
+        sketches = tuple(part(n, sketch) for n, sketch in enumerate(derived.sketches))
+        fewer = replace(derived, sketches=sketches)
+        return replace(self, sketches=sketches, config_space=space, derived=fewer)
 
     def lowered(self, candidate: tune.Candidate) -> tir.PrimFunc:
         sketch = self.sketches[candidate.sketch]

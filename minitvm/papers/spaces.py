@@ -7,7 +7,7 @@ channels last, with constant weights. `task("C9-avx512")` is the layer C9 on a m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from minitvm import autotvm, te
@@ -53,7 +53,7 @@ OTHER_MACHINE = ("C7-avx512", "C9-avx512")  # recorded again with AVX-512
 TARGETS = {"avx512": "llvm -num-cores=1", "": "llvm -num-cores=1 -mattr=-avx512f"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def task(name: str) -> autotvm.Task:
     """Return the task with this name: "C1" to "C12", "matmul-512", or "C9-avx512" and the like."""
     layer, _, machine = name.partition("-avx512")
@@ -101,7 +101,9 @@ def conv2d(
     few_columns = out_size <= 7  # then more ways to tile channels take the place of columns
     cfg.define_split("tile_y", y, num_outputs=2, max_factor=2 if 14 < out_size < 100 else 7)
     cfg.define_split("tile_x", x, num_outputs=2, max_factor=28)
-    _define_channels(cfg, f, c, widest=512 if few_columns else 128, deepest=32 if few_columns else 8)
+    _define_channels(
+        cfg, f, c, widest=512 if few_columns else 128, deepest=32 if few_columns else 8
+    )
 
     yo, yi = cfg["tile_y"].apply(s, out, y)
     xo, xi = cfg["tile_x"].apply(s, out, x)

@@ -167,6 +167,14 @@ class Space:
             index = index * len(knob) + int(option)
         return index
 
+    def indices(self, rows: Rows) -> Ints:
+        """Return the numbers of rows, int64[candidates]; see `index`."""
+        numbers, scale = np.zeros(len(rows), np.int64), 1
+        for column, knob in zip(rows.T, self.knobs, strict=True):
+            numbers += column.astype(np.int64) * scale
+            scale *= len(knob)
+        return numbers
+
     def row(self, index: int) -> tuple[int, ...]:
         """Return the row with this number; raise ArgumentError if the space is smaller."""
         if not 0 <= index < self.size:

@@ -76,11 +76,7 @@ class Table:
 
     def of(self, rows: Rows) -> Seconds:
         """Return the times of the candidates in `rows`."""
-        index, scale = np.zeros(len(rows), np.int64), 1
-        for column, knob in zip(rows.T, self.knobs, strict=True):
-            index += column.astype(np.int64) * scale
-            scale *= len(knob)
-        return self.seconds[index]
+        return self.seconds[Space(self.knobs).indices(rows)]
 
     def share_within(self, fraction: float) -> float:
         """Return the share of the candidates with at least (1 - fraction) of the best speed."""

@@ -11,4 +11,4 @@ them: it starts from the analytic model, and evolves candidates with high scores
 
 from .base import GridSearchTuner, RandomTuner, Tuner
 from .genetic import GATuner
-from .model import GuidedTuner, XGBTuner
+from .model import GuidedTuner, ModelTuner, XGBTuner

@@ -61,14 +61,22 @@ class GATuner(Tuner):
         share = np.cumsum(speed / speed.sum())[:-1]
         children = dict[Row, None]()
         for _ in range(20 * self.pop_size):
-            a, b = np.searchsorted(share, self.rng.random(2)).tolist()
-            cut = int(self.rng.integers(len(self.space.knobs) + 1))
-            row = self._mutated(np.concatenate([parents[a][:cut], parents[b][cut:]]))
+            row = self._mutated(self.crossed(parents, share))
             if self.key(row) not in self.visited and self.allowed(row):
                 children[row] = None
             if len(children) == self.pop_size:
                 break
         return [*children] or self._random()
+
+    def crossed(self, parents: tune.Ints, share: tune.Floats) -> tune.Ints:
+        """Return a child of two parents: the first knobs of one, and the other knobs of the other.
+
+        parents   rows, int64[parents, knobs]
+        share     the limits of their shares of the children, float64[parents - 1]
+        """
+        a, b = np.searchsorted(share, self.rng.random(2)).tolist()
+        cut = int(self.rng.integers(len(self.space.knobs) + 1))
+        return np.concatenate([parents[a][:cut], parents[b][cut:]])
 
     def _mutated(self, row: np.ndarray[Any, np.dtype[np.int64]]) -> Row:
         sizes = np.array([len(g) for g in self.space.knobs])
