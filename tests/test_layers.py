@@ -37,7 +37,7 @@ LAYERS = (  # low to high; packages of one layer do not import each other
     ("vta",),
     ("tune",),
     ("autotvm", "auto_scheduler"),
-    ("graph",),
+    ("graph", "papers"),
     ("viz",),
     ("course", "edu"),
     ("demo", "doctor", "net", "tuning"),

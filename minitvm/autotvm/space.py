@@ -246,8 +246,11 @@ class ConfigSpace(Config):
         """Return a copy that allows only rows for which allowed(rows) is true, too."""
         copy, whole = ConfigSpace(), self.space
         copy.__dict__.update(self.__dict__)
-        legal = replace(whole, allowed=lambda rows: whole.legal(rows) & allowed(rows))
-        copy.__dict__["space"] = legal
+
+        def legal(rows: tune.Rows) -> tune.Mask:
+            return whole.legal(rows) & allowed(rows)
+
+        copy.__dict__["space"] = replace(whole, allowed=legal)
         return copy
 
     @property

@@ -83,14 +83,12 @@ def conv2d(
     padded = te.compute((1, wide, wide, channels), border, name="padded") if pad else data
     dy, dx = te.reduce_axis((0, kernel), name="dy"), te.reduce_axis((0, kernel), name="dx")
     c = te.reduce_axis((0, channels), name="c")
-    out = te.compute(
-        (1, out_size, out_size, filters),
-        lambda n, y, x, f: te.sum(
-            padded[n, y * stride + dy, x * stride + dx, c] * weights[dy, dx, c, f],
-            axis=[dy, dx, c],
-        ),
-        name="out",
-    )
+
+    def element(n: te.Expr, y: te.Expr, x: te.Expr, f: te.Expr) -> te.Expr:
+        pixel = padded[n, y * stride + dy, x * stride + dx, c]
+        return te.sum(pixel * weights[dy, dx, c, f], axis=[dy, dx, c])
+
+    out = te.compute((1, out_size, out_size, filters), element, name="out")
     s = te.create_schedule(out.op)
     tile = s.cache_write(out, "local")
     n, y, x, f = s[out].op.axis
@@ -112,17 +110,21 @@ def conv2d(
     s[out].vectorize(fi)
     s[tile].compute_at(s[out], xo)
     co, ci = cfg["tile_c"].apply(s, tile, c)
-    strips, vector = s[tile].split(vector, factor=cfg["lanes"].val)
-    s[tile].reorder(dy, dx, co, rows, *cfg["order"].apply(s, tile, [ci, columns]), strips, vector)
+    group, vector = s[tile].split(vector, factor=cfg["lanes"].val)
+    s[tile].reorder(dy, dx, co, rows, *cfg["order"].apply(s, tile, [ci, columns]), group, vector)
     s[tile].vectorize(vector)
-    s[tile].unroll(strips)
+    s[tile].unroll(group)
     if pad:
         s[padded].vectorize(s[padded].op.axis[3])
     if cfg["pack"].val:
         width = cfg["tile_f"].size[-1]
-        strips = s.cache_read(weights, "global", [tile])
-        s[strips].transform_layout(lambda dy, dx, c, f: (f // width, dy, dx, c, f % width))
-        s[strips].vectorize(s[strips].op.axis[-1])
+
+        def strips(dy: te.Expr, dx: te.Expr, c: te.Expr, f: te.Expr) -> tuple[te.Expr, ...]:
+            return f // width, dy, dx, c, f % width
+
+        packed = s.cache_read(weights, "global", [tile])
+        s[packed].transform_layout(strips)
+        s[packed].vectorize(s[packed].op.axis[-1])
     return s, [data, weights, out]
 
 
@@ -132,7 +134,11 @@ def matmul(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
     data = te.placeholder((n, n), name="data")
     weights = te.placeholder((n, n), name="weights", constant=True)
     c = te.reduce_axis((0, n), name="c")
-    out = te.compute((n, n), lambda x, f: te.sum(data[x, c] * weights[c, f], axis=c), name="out")
+
+    def element(x: te.Expr, f: te.Expr) -> te.Expr:
+        return te.sum(data[x, c] * weights[c, f], axis=c)
+
+    out = te.compute((n, n), element, name="out")
     s = te.create_schedule(out.op)
     tile = s.cache_write(out, "local")
     x, f = s[out].op.axis
@@ -149,21 +155,29 @@ def matmul(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
     s[out].vectorize(fi)
     s[tile].compute_at(s[out], xo)
     co, ci = cfg["tile_c"].apply(s, tile, c)
-    strips, vector = s[tile].split(vector, factor=cfg["lanes"].val)
-    s[tile].reorder(co, *cfg["order"].apply(s, tile, [ci, columns]), strips, vector)
+    group, vector = s[tile].split(vector, factor=cfg["lanes"].val)
+    s[tile].reorder(co, *cfg["order"].apply(s, tile, [ci, columns]), group, vector)
     s[tile].vectorize(vector)
-    s[tile].unroll(strips)
+    s[tile].unroll(group)
     if cfg["pack"].val:
         width = cfg["tile_f"].size[-1]
-        strips = s.cache_read(weights, "global", [tile])
-        s[strips].transform_layout(lambda c, f: (f // width, c, f % width))
-        s[strips].vectorize(s[strips].op.axis[-1])
+
+        def strips(c: te.Expr, f: te.Expr) -> tuple[te.Expr, ...]:
+            return f // width, c, f % width
+
+        packed = s.cache_read(weights, "global", [tile])
+        s[packed].transform_layout(strips)
+        s[packed].vectorize(s[packed].op.axis[-1])
     return s, [data, weights, out]
 
 
 def _define_channels(cfg: Any, f: te.Axis, c: te.Axis, widest: int, deepest: int) -> None:
     """Define the knobs of the loops over the channels f of the result and c of the image."""
-    cfg.define_split("tile_f", f, num_outputs=2, filter=lambda e: 8 <= e.size[-1] <= widest)
+
+    def is_wide(split: autotvm.SplitEntity) -> bool:
+        return 8 <= split.size[-1] <= widest
+
+    cfg.define_split("tile_f", f, num_outputs=2, filter=is_wide)
     cfg.define_split("tile_c", c, num_outputs=2, max_factor=deepest)
     cfg.define_knob("lanes", [4, 8, 16])
     cfg.define_reorder("order", [0, 1], "all")
