@@ -16,6 +16,7 @@
     viz.TuningCurve(search)           a search while it runs: trials, the best so far, failures
     viz.SpaceMap(task, trials)        two knobs against speed; where a tuner has looked
     viz.EvolutionView(task, generations)   the population of a search: scores, parents, children
+    viz.ModelLens(knobs, rows, measured, predict)   a cost model: its order, its worst pairs
     viz.SketchTree(task)              how rules derive the sketches of a computation
     viz.TaskAllocation(scheduler)     which task of several gets the rounds, and what that gains
     viz.GraphStepper(net)             a network before and after each pass, and what it saves
@@ -103,6 +104,7 @@ from .layers_rows import (
     layer_row,
 )
 from .memory_plan import MemoryPlan
+from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
