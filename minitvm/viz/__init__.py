@@ -17,6 +17,7 @@
     viz.SpaceMap(task, trials)        two knobs against speed; where a tuner has looked
     viz.EvolutionView(task, generations)   the population of a search: scores, parents, children
     viz.ModelLens(knobs, rows, measured, predict)   a cost model: its order, its worst pairs
+    viz.TransferLab(curves, sources, targets)   how many trials the history of a task saves
     viz.SketchTree(task)              how rules derive the sketches of a computation
     viz.TaskAllocation(scheduler)     which task of several gets the rounds, and what that gains
     viz.GraphStepper(net)             a network before and after each pass, and what it saves
@@ -149,6 +150,7 @@ from .svg import svg
 from .task_allocation import TaskAllocation
 from .timing_lab import TimingLab
 from .timings import Speedup, TimedRun, compare_times
+from .transfer_lab import TransferLab
 from .triple import TripleView
 from .tuning_curve import TuningCurve
 from .visual import Visual

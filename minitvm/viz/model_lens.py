@@ -10,7 +10,7 @@ import numpy as np
 
 from minitvm.base import ArgumentError, check_text, is_count
 
-from .boxes import Box, aligned, column, framed, legend, row, sized, spread, text
+from .boxes import Box, aligned, column, framed, legend, row, sized, text
 from .chart import short
 from .controls import Layout, Slider, index_in
 from .figure import WIDTH, Figure
@@ -172,12 +172,14 @@ class ModelLens(Figure):
         )
         shares = Axis(0, 1, "measured: share of the best speed", label="{:.0%}".format)
         scores = Axis.around([*self._scores, self.now.score], "predicted score")
+        samples = {"sky dot": "recorded", "line ring": "chosen"}
+        samples |= {"removed line": "a pair in the wrong order"} if self.worst else {}
         return column(
             text(self.title(), size=13, bold=True, width=WIDTH),
             row(
                 column(
                     plot(shares, scores, self._marks(), LEFT, HEIGHT),
-                    legend({"sky dot": "recorded", "line ring": "chosen"}, LEFT),
+                    legend(samples, LEFT),
                 ),
                 sized(right, RIGHT),
                 gap=WIDTH - LEFT - RIGHT,
@@ -193,9 +195,8 @@ class ModelLens(Figure):
             tip = f"configuration {n}: measured {share:.1%}, predicted {score:.4g}"
             yield Dot(share, score, "sky", f"row:{n}", tip, 3)
         for k, pair in enumerate(self.worst):
-            (x0, y0), (x1, y1) = ends = [points[n] for n in pair]
-            yield Path(ends, "removed", f"line:{k}")
-            yield Name((x0 + x1) / 2, (y0 + y1) / 2, str(k + 1), aside=4)
+            yield Path([points[n] for n in pair], "removed", f"line:{k}")
+            yield Name(*points[pair.faster], str(k + 1), aside=9)
         if self.now.number is None:
             yield Rule(y=self.now.score, text="predicted, not recorded", key="chosen")
         else:
@@ -229,15 +230,16 @@ class ModelLens(Figure):
             here, best = self.now.features[name], self._reference.get(name, 0.0)
             most = max(abs(here), abs(best)) or 1.0
             low = min(low, here / most, best / most)
+            tip = f"{name}: {here:.4g}; of the fastest recorded one: {best:.4g}"
             marks += [
-                Bar(0, n + 0.1, here / most, n + 0.5, "blue", f"feature:{name}"),
-                Bar(0, n + 0.5, best / most, n + 0.9, "grey"),
+                Bar(0, n + 0.1, here / most, n + 0.5, "blue", f"feature:{name}", tip),
+                Bar(0, n + 0.5, best / most, n + 0.9, "grey", tip=tip),
                 Note(max(here, best, 0) / most, n + 0.5, f"{here:.4g}"),
             ]
         axis = Axis(names=[clipped(name, RIGHT / 2, 12) for name in names])
         more = len(self.now.features) - len(names)
         return column(
-            legend({"blue bar": "features", "grey bar": "of the fastest one"}, RIGHT),
+            legend({"blue bar": "its features", "grey bar": "of the fastest recorded one"}, RIGHT),
             plot(Axis(low, 1, hidden=True), axis, marks, RIGHT, 24 * len(names) + 6),
             text(f"{more} more features", "soft") if more else None,
             gap=4,
@@ -248,7 +250,7 @@ class ModelLens(Figure):
         if not self.worst:
             return None
         head = ("", "faster one", "measured", "predicted", "slower one", "measured", "predicted")
-        lines = [[text(words, "soft") for words in head]]
+        lines = [[text(words, "soft", anchor="end") for words in head]]
         for k, pair in enumerate(self.worst):
             cells = [
                 words
@@ -259,8 +261,7 @@ class ModelLens(Figure):
         first, *others = aligned(lines, (0, *[1] * 6), 24)
         keyed = (framed(box, "paper", f"pair:{k}", inset=2) for k, box in enumerate(others))
         heading = "the worst pairs: the model prefers the slower one"
-        return column(spread(text(heading), text(""), WIDTH), framed(first, "paper", inset=2),
-                      *keyed, gap=1)  # fmt: skip
+        return column(text(heading), framed(first, "paper", inset=2), *keyed, gap=1)
 
     def ascii(self) -> str:
         """Return the verdict, the chosen configuration and the worst pairs as text."""
