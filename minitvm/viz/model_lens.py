@@ -82,7 +82,8 @@ class ModelLens(Figure):
                 raise ArgumentError(f"ModelLens: {name}={f!r}", "not a function", EXAMPLE)
         self._predict, self._features = predict, features
         self._scores = finite("predict(rows)", predict(self._rows.copy()), count).tolist()
-        self._numbers = {tuple(r): n for n, r in reversed([*enumerate(self._rows.tolist())])}
+        options: list[list[int]] = self._rows.tolist()
+        self._number_of = {tuple(r): n for n, r in reversed([*enumerate(options)])}
         self.accuracy, self.pairs, self.worst = compared(self._measured, self._scores)
         if not is_count(number, 0) or number >= count:
             why = f"the configurations are 0 to {count - 1}"
@@ -90,7 +91,7 @@ class ModelLens(Figure):
         self._title = check_text("title", title, 'title="conv2d"')
         fastest = max(range(count), key=self._measured.__getitem__)
         self._reference = self._named_features(self._rows[fastest])
-        self._show(self._numbers[tuple(self._rows[number].tolist())])
+        self._show(int(number))
         super().__init__()
 
     # --- the chosen configuration ---
@@ -105,7 +106,7 @@ class ModelLens(Figure):
 
     def _choose(self, options: tuple[int, ...]) -> None:
         """Choose any configuration; the model is asked about those that are not recorded."""
-        number = self._numbers.get(options)
+        number = self._number_of.get(options)
         if number is not None:
             self._show(number)
             return

@@ -21,11 +21,13 @@ def finite(what: str, values: Any, *shape: int | None) -> Array:
     except (TypeError, ValueError):
         raise ArgumentError(what, "not an array of numbers", "a list of floats") from None
     sizes = zip(numbers.shape, shape, strict=False)
-    fits = numbers.ndim == len(shape) and all(n == (max(n, 1) if m is None else m) for n, m in sizes)
+    fits = numbers.ndim == len(shape) and all(
+        n == (max(n, 1) if m is None else m) for n, m in sizes
+    )
     if not fits:
-        wanted_shape = ", ".join("n" if m is None else str(m) for m in shape)
+        expected = ", ".join("n" if m is None else str(m) for m in shape)
         size = f"float[{', '.join(map(str, numbers.shape))}]"
-        raise ArgumentError(f"{what}: {size}", f"its shape is not [{wanted_shape}]")
+        raise ArgumentError(f"{what}: {size}", f"its shape is not [{expected}]")
     if not np.isfinite(numbers).all():
         raise ArgumentError(what, "some numbers are NaN or infinite", "np.nan_to_num(values)")
     return numbers

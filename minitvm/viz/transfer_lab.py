@@ -30,7 +30,12 @@ SERIES = (  # the kinds of a median and its band, and the form of its mark at th
 )
 BLOCKS = " ▁▂▃▄▅▆▇█"
 COLUMNS = 60  # characters of a curve as text
-TABLE = ("searcher", "trials to the goal", "quartiles", "times fewer", "seeds that reach it")
+TABLE = ("searcher", "trials to the goal", "quartiles", "times as fast", "seeds that reach it")
+LEGEND = (
+    "line: the median of the seeds; band: from the lower to the upper quartile; mark: at the goal",
+    "times as fast: the trials of the first searcher, divided by the trials of this one",
+)
+COMPUTING, PATIENCE = "computing the curves", 0.2  # seconds: quick curves are drawn at once
 EXAMPLE = 'viz.TransferLab(curves, sources=["C1", "C2"], targets=["C7"])'
 WHY = "not float[seeds, trials] by name of a searcher"
 
@@ -64,9 +69,9 @@ class TransferLab(Live):
 
     Two menus choose the source and the target. A line is the median of the seeds, a band reaches
     from the lower to the upper quartile, and a mark shows the trial at which the median reaches the
-    goal. The table has these trials, and how many times fewer they are than those of the first
-    searcher. Each pair of names is computed once: the first before the widget appears, others in a
-    thread. An exception in `curves` is shown in the widget.
+    goal. The table has these trials, and their ratio: those of the first searcher, divided by those
+    of this one. Each pair of names is computed once: the first before the widget appears, others in
+    a thread. An exception in `curves` is shown in the widget.
     """
 
     recorded = True
@@ -121,13 +126,21 @@ class TransferLab(Live):
             return super().on(name, value)
         with self._choosing:
             setattr(self, name, value)
-            if isinstance(self._results.get(self._pair()), Exception):
+            if self._failed():
                 del self._results[self._pair()]  # try again
             idle = not self._busy
             self._busy = self._busy or self._pair() not in self._results
         if idle and self._busy:
             self.run_in_thread(self._work)
-        return None if self._pair() in self._results else self._status()
+            self.join(PATIENCE)
+        return None
+
+    def refresh(self) -> None:
+        """Draw everything again; say below the menus what is under way, or what went wrong."""
+        if not self._known() or self.message.startswith(COMPUTING):
+            self.message = "" if self._known() else self._status()
+            self.refused = self._failed()
+        super().refresh()
 
     # --- what is shown ---
 
@@ -135,7 +148,7 @@ class TransferLab(Live):
         result = self._results.get(self._pair())
         pair = " and ".join(map(repr, self._pair()))
         if result is None:
-            return f"computing the curves of {pair} ..."
+            return f"{COMPUTING} of {pair} ..."
         if isinstance(result, Exception):
             return f"curves of {pair}: {type(result).__name__}: {result}"
         return f"history of {self.source}, search of {self.target}"
@@ -143,6 +156,9 @@ class TransferLab(Live):
     def _known(self) -> list[Curve]:
         result = self._results.get(self._pair())
         return result if isinstance(result, list) else []
+
+    def _failed(self) -> bool:
+        return isinstance(self._results.get(self._pair()), Exception)
 
     def title(self) -> str:
         return self._title or "search with and without a history"
@@ -162,16 +178,15 @@ class TransferLab(Live):
         top = max([1.0, *(s for c in curves for s in c.high)])
         shares = Axis(0, 1.04 * top, "share of the best speed", label="{:.0%}".format, grid=True)
         axis = Axis(0, trials, "trials", ticks=8, whole=True)
-        failed = isinstance(self._results.get(self._pair()), Exception)
+        failed = self._failed()
         status = text("" if failed else self._status(), "soft", anchor="end")
         return column(
             spread(text(self.title(), size=13, bold=True), status, WIDTH),
             paragraph(self._status(), WIDTH, bold=True) if failed else None,
             plot(axis, shares, self._marks(curves), WIDTH, HEIGHT),
             self._table(curves) if curves else None,
-            text("line: the median of the seeds; band: from the lower to the upper quartile; "
-                 "mark: the median reaches the goal", "soft") if curves else None,
-        )  # fmt: skip
+            column(*(text(line, "soft") for line in LEGEND), gap=1) if curves else None,
+        )
 
     def _marks(self, curves: Sequence[Curve]) -> Iterator[Mark]:
         for c, (_, band, _) in zip(curves, SERIES, strict=False):
@@ -179,7 +194,7 @@ class TransferLab(Live):
         for c, (_, band, _) in zip(curves, SERIES, strict=False):
             yield Path(_steps(c.low), band)  # bands may cover each other; their edges do not
             yield Path(_steps(c.high), band)
-        yield Rule(y=self._goal, text=f"goal: {self._goal:.4g}", key="goal")
+        yield Rule(y=self._goal, text=f"goal: {100 * self._goal:.4g}%", key="goal")
         for c, (kind, _, form) in zip(curves, SERIES, strict=False):
             yield Path(_steps(c.median), kind, f"median:{c.name}", self._tip(c))
             if at := c.trials[1]:
@@ -194,7 +209,7 @@ class TransferLab(Live):
         """Return a line for each searcher, with the sample of its curve."""
         head = row(sized(text(""), 15), text(TABLE[0], "soft"), gap=8)
         lines = [[head, *(text(words, "soft", anchor="end") for words in TABLE[1:])]]
-        for c, cells, (kind, _, form) in zip(curves, _cells(curves), SERIES, strict=False):
+        for cells, (kind, _, form) in zip(_cells(curves), SERIES, strict=False):
             sample = sized(icon(kind, form), 15, across=0.5)
             name = row(sample, text(cells[0], bold=True, width=WIDTH / 3), gap=8)
             lines.append([name, *(text(cell, anchor="end") for cell in cells[1:])])
@@ -212,11 +227,11 @@ class TransferLab(Live):
             lines.append(f"|{''.join(BLOCKS[round(8 * s / top)] for s in shares)}|  {c.name}")
         table = [TABLE, *_cells(curves)]
         first = max(len(cells[0]) for cells in table)
-        lines.append(f"medians of the seeds; goal: {self._goal:.4g} of the best speed")
-        return lines + [
-            "  ".join([name.ljust(first), *(c.rjust(len(h)) for c, h in zip(cells, TABLE[1:], strict=True))])
-            for name, *cells in table
-        ]
+        lines.append(f"medians of the seeds; goal: {100 * self._goal:.4g}% of the best speed")
+        for name, *cells in table:
+            numbers = (c.rjust(len(head)) for c, head in zip(cells, TABLE[1:], strict=True))
+            lines.append("  ".join([name.ljust(first), *numbers]))
+        return [*lines, LEGEND[1]]
 
 
 def summaries(curves: Any, goal: float) -> list[Curve]:
