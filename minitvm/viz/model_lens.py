@@ -24,7 +24,7 @@ LEFT, RIGHT, HEIGHT = 430, 334, 360  # pixels: widths of both halves, height of 
 MOST = 2000  # recorded configurations: all pairs of them are compared
 PAIRS = 5  # listed pairs
 FEATURES = 10  # drawn features
-LINES = 10  # knobs below each other
+LINES = 16  # knobs below each other
 EXAMPLE = 'viz.ModelLens({"tile": [1, 2, 4]}, [[0], [2]], [0.4, 1.0], predict)'
 
 
@@ -190,14 +190,14 @@ class ModelLens(Figure):
         )
 
     def _marks(self) -> Iterator[Mark]:
-        """Draw the configurations, lines between those of the worst pairs, and the chosen one."""
+        """Draw lines between the worst pairs, all recorded configurations, and the chosen one."""
         points = [*zip(self._measured, self._scores, strict=True)]
-        for n, (share, score) in enumerate(points):
-            tip = f"configuration {n}: measured {share:.1%}, predicted {score:.4g}"
-            yield Dot(share, score, "sky", f"row:{n}", tip, 3)
         for k, pair in enumerate(self.worst):
             yield Path([points[n] for n in pair], "removed", f"line:{k}")
             yield Name(*points[pair.faster], str(k + 1), aside=9)
+        for n, (share, score) in enumerate(points):
+            tip = f"configuration {n}: measured {share:.1%}, predicted {score:.4g}"
+            yield Dot(share, score, "sky", f"row:{n}", tip, 3)
         if self.now.number is None:
             yield Rule(y=self.now.score, text="predicted, not recorded", key="chosen")
         else:
@@ -231,11 +231,11 @@ class ModelLens(Figure):
             here, best = self.now.features[name], self._reference.get(name, 0.0)
             most = max(abs(here), abs(best)) or 1.0
             low = min(low, here / most, best / most)
-            tip = f"{name}: {here:.4g}; of the fastest recorded one: {best:.4g}"
+            tip = f"{name}: {here:,.6g}; of the fastest recorded one: {best:,.6g}"
             marks += [
                 Bar(0, n + 0.1, here / most, n + 0.5, "blue", f"feature:{name}", tip),
                 Bar(0, n + 0.5, best / most, n + 0.9, "grey", tip=tip),
-                Note(max(here, best, 0) / most, n + 0.5, f"{here:.4g}"),
+                Note(max(here, best, 0) / most, n + 0.5, f"{here:,.6g}"),
             ]
         axis = Axis(names=[clipped(name, RIGHT / 2, 12) for name in names])
         more = len(self.now.features) - len(names)
@@ -270,7 +270,7 @@ class ModelLens(Figure):
         lines = [self.title(), self._verdict()]
         lines += [f"{self._heading()}: predicted {self.now.score:.4g}, {self._speed()}"]
         lines += [f"  {line}" for line in wrap(knobs, 96)[:5]]
-        lines += [f"  {n}: {x:.4g}" for n, x in [*self.now.features.items()][:FEATURES]]
+        lines += [f"  {n}: {x:,.6g}" for n, x in [*self.now.features.items()][:FEATURES]]
         lines += ["the worst pairs: the model prefers the slower one"] if self.worst else []
         for pair in self.worst:
             ends = (f"{self._measured[n]:.1%} with score {self._scores[n]:.4g}" for n in pair)
@@ -288,17 +288,16 @@ def compared(
     configuration is in two of them.
     """
     speed, score = np.array(measured), np.array(scores)
-    order = np.argsort(-speed, kind="stable")
-    gaps = speed[order][:, None] - speed[order]  # [n, m] > 0: n is faster than m
-    agree = np.sign(score[order][:, None] - score[order])
+    gaps = speed[:, None] - speed  # [n, m] > 0: n is faster than m
+    agree = np.sign(score[:, None] - score)
     differ = gaps > 0
     pairs = int(differ.sum())
     share = float(np.mean(0.5 + 0.5 * agree[differ])) if pairs else None
     wrong: Array = np.where(differ & (agree < 0), gaps, 0.0)
     worst = list[Pair]()
     while len(worst) < PAIRS and wrong.any():
-        n, m = divmod(int(wrong.argmax()), len(order))
-        worst.append(Pair(int(order[n]), int(order[m])))
+        n, m = divmod(int(wrong.argmax()), len(speed))
+        worst.append(Pair(n, m))
         wrong[[n, m]] = wrong[:, [n, m]] = 0.0
     return share, pairs, worst
 
