@@ -27,6 +27,7 @@ from .task import Task, create
 from .templates import TEMPLATES, Instance, template
 
 NAME = "conv2d_packed.vta"
+MAX_STEPS = 512  # more take long to simulate, and are slow on all layers of ResNet-18
 THREADS = (1, 2)  # as in VTA; more than two buffers hide no more latency
 HAND = vta.Tiling(h=7, w=14, oc=8, ic=1, oc_threads=2)  # of convolution_opt, which is for C9
 TILES = {"tile_h": "h", "tile_w": "w", "tile_ci": "ic", "tile_co": "oc"}  # knob -> field
@@ -70,7 +71,7 @@ def _tiling(layer: vta.Convolution, cfg: Config) -> vta.Tiling:
         cfg.define_split(name, extent, num_outputs=2)
     for name in VIRTUAL:
         cfg.define_knob(name, THREADS)
-    cfg.multi_filter(lambda chosen: _runs(layer, tiling(chosen), vta.get_env().config))
+    cfg.multi_filter(lambda chosen: _allowed(layer, tiling(chosen), vta.get_env().config))
     if isinstance(cfg, FallbackConfigEntity):
         at = by_hand(layer)
         for name, field in TILES.items():
@@ -87,14 +88,18 @@ def tiling(cfg: Config) -> vta.Tiling:
 
 
 @lru_cache(maxsize=1 << 16)
-def _runs(layer: vta.Convolution, at: vta.Tiling, machine: accel.Config) -> bool:
-    """Return whether the tiles of all threads fit into the memories, and the threads are whole.
+def _allowed(layer: vta.Convolution, at: vta.Tiling, machine: accel.Config) -> bool:
+    """Return whether a tiling may be measured: its threads are whole, and their tiles fit.
 
+    A program with more than MAX_STEPS steps may not: its tiles are so small that most of the time
+    is spent on starting transfers and instructions. A step loads some input channels of a tile.
     The result is cached, because annealing asks for the same configurations again and again.
     """
-    rows, blocks = layer.grid(machine)[0] // at.h, layer.blocks(machine)[1] // at.oc
+    (h, w), (ic, oc) = layer.grid(machine), layer.blocks(machine)
+    rows, blocks = h // at.h, oc // at.oc
     whole = rows % at.h_threads == 0 and blocks % at.oc_threads == 0
-    return whole and vta.fits(layer, at, machine)
+    steps = rows * (w // at.w) * blocks * (ic // at.ic)
+    return whole and steps <= MAX_STEPS and vta.fits(layer, at, machine)
 
 
 def by_hand(layer: vta.Convolution) -> vta.Tiling:
@@ -113,7 +118,7 @@ def by_hand(layer: vta.Convolution) -> vta.Tiling:
     ]
     for tw, th, to in product(*smaller):
         at = vta.Tiling(h=th, w=tw, oc=to, oc_threads=threads)
-        if _runs(layer, at, machine):
+        if _allowed(layer, at, machine):
             return at
     what = f"{layer} on {machine.name}"
     raise ScheduleError(what, "no tiling fits", "a Config with larger memories")

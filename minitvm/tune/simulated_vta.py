@@ -1,10 +1,10 @@
 """Measure programs for the accelerator in simulated cycles, in this process.
 
-program() -> instructions -> verified -> simulated: cycles, right or not
+program() -> instructions -> simulated on data: cycles, right or not
 
-Each program is verified: its tokens must order all conflicting accesses. Then it is simulated on
-random data, and its outputs must equal those of the reference. The cycles come from the simulator's
-timing model. They do not depend on the data, and do not vary.
+The outputs of each program must equal those of the reference, which is also verified: its tokens
+order all conflicting accesses. The last measurements of a search verify the fastest programs, too.
+The cycles come from the simulator's timing model. They do not depend on the data, and do not vary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Self
 
 import numpy as np
 
-from minitvm import accel, driver, runtime, tir
+from minitvm import accel, codegen, driver, runtime, tir
 from minitvm.base import ArgumentError, MeasureError, TVMError
 
 from .builder import Program, lowered
@@ -29,7 +29,8 @@ class SimulatedVta:
 
     reference   a program that computes the expected outputs, lowered for the accelerator
     inputs      the arguments that are not outputs, in order; by default random arrays
-    check       whether to compute the outputs and compare them with those of the reference
+    check       whether to compute the outputs and compare them with those of the reference; without
+                it, programs are only timed, several times as fast
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class SimulatedVta:
         """Return the cycles of the reference; raise MeasureError if it cannot run."""
         if math.isinf(self._cycles):
             try:
+                driver.build(self._func, target="vta")
                 self._expected, self._cycles = self._run(self._func)
             except TVMError as e:
                 raise MeasureError("the reference program", str(e)) from e
@@ -68,11 +70,13 @@ class SimulatedVta:
     def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
         """Yield the result of each program, in order; a failure is a result too."""
         _ = self.reference_cost
-        return map(self._measured, programs)
+        for program in programs:
+            yield self._measured(program, verify=False)
 
     def remeasure(self, programs: Sequence[Program]) -> list[Result]:
-        """Measure programs once more; the result of the reference is last."""
-        return [*self.measure(programs), Result(cycles=(self.reference_cost,))]
+        """Measure and verify programs; the result of the reference is last."""
+        reference = Result(cycles=(self.reference_cost,))
+        return [*(self._measured(program, verify=True) for program in programs), reference]
 
     def __enter__(self) -> Self:
         return self
@@ -80,13 +84,15 @@ class SimulatedVta:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def _measured(self, program: Program) -> Result:
+    def _measured(self, program: Program, *, verify: bool) -> Result:
         start = time.perf_counter()
         func = lowered(program)
         if isinstance(func, Result):
             return func
         built = time.perf_counter()
         try:
+            if verify:
+                driver.build(func, target="vta")
             outputs, cycles = self._run(func)
         except TVMError as e:
             return Result((), "compile", str(e), built - start)
@@ -97,22 +103,28 @@ class SimulatedVta:
         return Result((), "", "", *seconds, cycles=(cycles,))
 
     def _run(self, func: tir.PrimFunc) -> tuple[list[Array], float]:
-        """Build, verify and simulate a program; return its outputs, if checked, and its cycles."""
-        f = driver.build(func, target="vta")
-        assert isinstance(f, runtime.AcceleratorFunction)
-        if not self._check:
-            return [], float(f.run().cycles)
+        """Time a program; return its outputs, which are computed only if checked, and its cycles.
+
+        Raises MeasureError if the program deadlocks.
+        """
+        config = func.machine
+        assert isinstance(config, accel.Config)
+        program = codegen.emit_vta(func, config)
+        timing = accel.measure(program, config)
+        if timing.blocked:
+            why = "; ".join(map(str, timing.blocked))
+            raise MeasureError(func.name, f"it deadlocks: {why}", "vta.verify(f)")
         left, arrays = iter(self._inputs), dict[str, Array]()
-        pairs = list(zip(f.program.areas, self._parameters, strict=True))
+        pairs = list(zip(program.areas, self._parameters, strict=True))
         for area, p in pairs:
-            shape = area.shape + f.config.element_shape(area.memory)
+            shape = area.shape + config.element_shape(area.memory)
             is_input = p.kind == "input"
             arrays[area.name] = (
                 next(left).reshape(shape) if is_input else _unwritten(shape, p.dtype)
             )
-        run = accel.simulate(f.program, f.config, arrays)
-        outputs = [run.outputs[a.name].reshape(p.shape) for a, p in pairs if p.kind == "output"]
-        return outputs, float(run.cycles)
+        outputs = accel.execute(program, config, arrays) if self._outputs else {}
+        results = [outputs[a.name].reshape(p.shape) for a, p in pairs if a.name in outputs]
+        return results, float(timing.cycles)
 
 
 def _unwritten(shape: tuple[int, ...], dtype: str) -> Array:
