@@ -102,7 +102,7 @@ def test_a_search_ends_at_least_as_fast_as_the_tiling_by_hand(tmp_path: Path) ->
     layer, log = vta.RESNET18["C11"], tmp_path / "c11.log"
     task = packed.task(layer)
     tuner = autotvm.tuner.XGBTuner(task, plan_size=16, rng=np.random.default_rng(0))
-    options = autotvm.measure_option(check=False)
+    options = tune.MeasureOptions(check=False)
     callbacks = [autotvm.callback.log_to_file(log)]
     outcome = tuner.tune(n_trial=48, measure_option=options, callbacks=callbacks)
     assert outcome.default is not None
