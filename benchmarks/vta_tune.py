@@ -32,7 +32,7 @@ import numpy as np
 
 from minitvm import autotvm, tune, vta
 
-TUNERS = {"xgb": autotvm.tuner.XGBTuner, "random": autotvm.tuner.RandomTuner}
+TUNERS = ("xgb", "random")
 PLAN = 16  # XGBTuner trains its model, and plans, after this many trials
 TRIALS, QUICK = 64, 16
 TIMED = tune.MeasureOptions(check=False)
@@ -69,17 +69,17 @@ def row(case: str, seeds: int, trials: int) -> Row:
     task = autotvm.packed.task(layer)
     measurer = tune.SimulatedVta(task.default())
     hand = int(measurer.reference_cost)
-    cycles: dict[str, list[int]] = {name: [] for name in TUNERS}
-    best: dict[int, vta.Tiling] = {}
+    cycles = {name: list[int]() for name in TUNERS}
+    best = dict[int, vta.Tiling]()
     for name in TUNERS:
         for seed in range(seeds):
-            found = searched(task, name, seed, trials)
-            program = tune.CandidateProgram(task, found.candidate)
+            trial = searched(task, name, seed, trials)
+            program = tune.CandidateProgram(task, trial.candidate)
             (result, _) = measurer.remeasure([program])
-            if result.error or result.best != found.cost:
+            if result.error or result.best != trial.cost:
                 raise SystemExit(f"{case}: {result.error or 'other cycles'}: {result.detail}")
             cycles[name].append(int(result.best))
-            best[int(result.best)] = autotvm.packed.tiling(task.config(found.candidate))
+            best[int(result.best)] = autotvm.packed.tiling(task.config(trial.candidate))
     seconds = time.perf_counter() - start
     xgb, random = map(tuple, cycles.values())
     optimum = vta.best_tiling(layer, threads=2).cycles
@@ -89,8 +89,11 @@ def row(case: str, seeds: int, trials: int) -> Row:
 
 def searched(task: autotvm.Task, name: str, seed: int, trials: int) -> tune.Trial:
     """Return the fastest trial of one search."""
-    options = {"plan_size": PLAN} if name == "xgb" else {}
-    tuner = TUNERS[name](task, rng=np.random.default_rng(seed), **options)
+    rng = np.random.default_rng(seed)
+    if name == "xgb":
+        tuner = autotvm.tuner.XGBTuner(task, plan_size=PLAN, rng=rng)
+    else:
+        tuner = autotvm.tuner.RandomTuner(task, rng)
     return tuner.tune(n_trial=trials, measure_option=TIMED).best
 
 
