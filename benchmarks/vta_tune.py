@@ -12,7 +12,7 @@ search with lower bounds; the tuners may also choose one thread, or four.
 Trials are timed only. Then the best program of each search is verified, simulated on random data,
 and its outputs are compared with those of the tiling by hand. Cycles are exact: they depend on the
 seeds, but not on the machine that runs the simulator. The exit status is 1 if XGBTuner ends slower
-than the tiling by hand with any seed.
+than the tiling by hand with any seed, unless the search is a quick one.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def main() -> None:
     if flags.json is not None:
         flags.json.write_text(json.dumps([asdict(r) for r in rows], indent=1))
     slower = [r.case for r in rows if max(r.xgb) > r.hand]
-    if slower:
+    if slower and not flags.quick:
         sys.exit(f"slower than by hand: {', '.join(slower)}")
 
 
