@@ -27,8 +27,8 @@ from .task import Task, create
 from .templates import TEMPLATES, Instance, template
 
 NAME = "conv2d_packed.vta"
-MAX_STEPS = 512  # more take long to simulate, and are slow on all layers of ResNet-18
-THREADS = (1, 2)  # as in VTA; more than two buffers hide no more latency
+MAX_STEPS = 512  # more take long to simulate, and are slower than HAND on all of ResNet-18
+THREADS = (1, 2)  # along one axis, as in VTA; along both, they make four threads
 HAND = vta.Tiling(h=7, w=14, oc=8, ic=1, oc_threads=2)  # of convolution_opt, which is for C9
 TILES = {"tile_h": "h", "tile_w": "w", "tile_ci": "ic", "tile_co": "oc"}  # knob -> field
 VIRTUAL = {"oc_nthread": "oc_threads", "h_nthread": "h_threads"}
