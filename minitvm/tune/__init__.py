@@ -19,7 +19,7 @@ from . import analytic
 from .analytic import ANALYTIC
 from .builder import Program
 from .columns import COLUMNS, Columns, columns_of, knob_columns
-from .derive import CalledSketch, Derived, Made, derive, traced
+from .derive import CalledSketch, Derived, Made, called, derive, traced
 from .events import (
     ENDS,
     End,
@@ -100,6 +100,7 @@ from .shared import (
     save_trees,
 )
 from .simulated_gpu import SimulatedGpu, measurer
+from .simulated_vta import SimulatedVta
 from .sketch import Parameter, Sketch, replayed
 from .space import Keys, Mask, Rows, Space, first_of_each
 from .statements import Statement, statements

@@ -23,6 +23,7 @@ from .builder import Program, lowered
 from .inputs import Array, arguments, checked, draw, expected_of, tolerance
 from .legal_gpu import MAX_STEPS
 from .measure import MeasureOptions, Measurer, Processes
+from .simulated_vta import SimulatedVta
 from .trial import Result
 
 SLOWER = 8  # any program may take this many times as many steps as the reference
@@ -178,12 +179,14 @@ def measurer(
     rng: np.random.Generator | None = None,
     options: MeasureOptions | None = None,
     processes: Processes | None = None,
-) -> Measurer | SimulatedGpu:
+) -> Measurer | SimulatedGpu | SimulatedVta:
     """Return what measures programs for a target; for the arguments, see Measurer.
 
-    A simulated GPU has no caches and no clock; of the options, it uses `check` only.
+    A simulator has no caches and no clock; of the options, it uses `check` only.
     """
+    check = options is None or options.check
+    if target.kind == "vta":
+        return SimulatedVta(reference, inputs=inputs, rng=rng, check=check)
     if target.sim:
-        check = options is None or options.check
         return SimulatedGpu(reference, target, inputs=inputs, rng=rng, check=check)
     return Measurer(reference, target, inputs=inputs, rng=rng, options=options, processes=processes)
