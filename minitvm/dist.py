@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import platform
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -84,14 +84,21 @@ def _client(dask: Any, address: str) -> Any:
     return client
 
 
-def ask_workers(client: Any, ask: Callable[..., Any], code: str, *args: Any) -> dict[str, Any]:
+def ask_workers(
+    client: Any,
+    ask: Callable[..., Any],
+    code: str,
+    *args: Any,
+    workers: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """Return what ask(code, *args) returns on each worker, by its address.
 
-    code   the version that workers must have: `ask` calls check_code
+    code      the version that workers must have: `ask` calls check_code
+    workers   the addresses of the workers to ask; None for all
     Raises the TVMError of a worker, or ArgumentError if a worker has a version without `ask`.
     """
     try:
-        return client.run(ask, code, *args)
+        return client.run(ask, code, *args, workers=workers)
     except TVMError:
         raise
     except Exception as e:  # a version without this file: Python says what is missing
