@@ -59,7 +59,7 @@ from .kernel import Packed
 from .knob import Ints, Knob, choice_knob, knob_of, number_knob, sizes_knob, split_knob
 from .legal import legal_rows, restricted
 from .limits import Limits
-from .local import LocalBuilder, LocalRunner, measure_options
+from .local import LocalBuilder, LocalRunner, RPCRunner, measure_options
 from .loss import (
     Floats,
     Objective,
