@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,10 +28,15 @@ FAILING = [name for name in failing.FAILURES if name not in ("garbage", "hang", 
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Any]:
-    """A cluster of two worker processes with a device each, which are started again if they die."""
-    with dist._local_cluster(dist.distributed("tests"), 2, {DEVICE: 1}) as started:
-        yield started
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A cluster of two worker processes with a device each, which are started again if they die.
+
+    They have a folder of their own for locks, because other tests may have clusters at that time.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("locks")))
+        with dist._local_cluster(dist.distributed("tests"), 2, {DEVICE: 1}) as started:
+            yield started
 
 
 @pytest.fixture
@@ -137,8 +143,10 @@ def test_the_command_measures_on_a_cluster(pool: Any, tmp_path, capsys) -> None:
 # --- devices -------------------------------------------------------------------------------------
 
 
-def test_two_devices_have_no_cpu_in_common() -> None:
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no CPU is reserved here")
+def test_two_devices_have_no_cpu_in_common(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that another process has locked is left to it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     lock = device.locked(0)
     assert lock is not None
     with lock:
