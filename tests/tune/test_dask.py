@@ -81,17 +81,21 @@ def test_the_best_are_measured_again_beside_the_reference(measurer: tune.DaskMea
 
 
 def test_a_log_is_the_same_if_a_worker_is_killed_in_the_middle(
-    pool: Any, measurer: tune.DaskMeasurer, tmp_path
+    measurer: tune.DaskMeasurer, tmp_path
 ) -> None:
-    here, log = search(), tune.Log(tmp_path / "log.jsonl")
-    killed = list[psutil.Process]()
+    here, log = search(measure=SHORT), tune.Log(tmp_path / "log.jsonl")
+    processes, killed = measurer.client.run(os.getpid), list[psutil.Process]()
 
     def kill(event: tune.Event) -> None:
-        if isinstance(event, tune.Measured) and event.number == 4:
-            killed.append(psutil.Process(pool.workers[0].pid))
-            killed[0].kill()
+        """Kill a worker that is measuring."""
+        if isinstance(event, tune.Measured) and event.number >= 4 and not killed:
+            for device in measurer.pool().devices:
+                if device.is_busy and not killed:
+                    killed.append(psutil.Process(processes[device.worker]))
+                    killed[0].kill()
 
-    there = search(measurer=measurer, log=log, on=kill)
+    there = search(measurer=measurer, measure=SHORT, log=log, on=kill)
+    assert len(killed) == 1
     assert not killed[0].is_running()
     assert verdicts(there.trials) == verdicts(here.trials)
     assert verdicts(log.read(matmul()).trials) == verdicts(here.trials)
