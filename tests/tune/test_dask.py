@@ -80,6 +80,7 @@ def test_the_best_are_measured_again_beside_the_reference(measurer: tune.DaskMea
     assert (len(right.seconds), wrong.error, len(reference.seconds)) == (3, "wrong answer", 3)
 
 
+@pytest.mark.slow
 def test_a_log_is_the_same_if_a_worker_is_killed_in_the_middle(
     measurer: tune.DaskMeasurer, tmp_path
 ) -> None:
@@ -87,12 +88,12 @@ def test_a_log_is_the_same_if_a_worker_is_killed_in_the_middle(
     processes, killed = measurer.client.run(os.getpid), list[psutil.Process]()
 
     def kill(event: tune.Event) -> None:
-        """Kill a worker that is measuring."""
-        if isinstance(event, tune.Measured) and event.number >= 4 and not killed:
-            for device in measurer.pool().devices:
-                if device.is_busy and not killed:
-                    killed.append(psutil.Process(processes[device.worker]))
-                    killed[0].kill()
+        """Kill a worker that is building or measuring."""
+        if isinstance(event, tune.Measured) and not killed:
+            under_way = measurer.client.processing()
+            for worker in [w for w, keys in under_way.items() if keys][:1]:
+                killed.append(psutil.Process(processes[worker]))
+                killed[0].kill()
 
     there = search(measurer=measurer, measure=SHORT, log=log, on=kill)
     assert len(killed) == 1
@@ -103,6 +104,7 @@ def test_a_log_is_the_same_if_a_worker_is_killed_in_the_middle(
     assert measurer.pool().lost >= 1
 
 
+@pytest.mark.slow
 def test_one_line_moves_later_searches_to_a_cluster(pool: Any) -> None:
     task = matmul()
     with tune.DaskMeasurer(pool).use() as used:
@@ -114,6 +116,7 @@ def test_one_line_moves_later_searches_to_a_cluster(pool: Any) -> None:
     assert isinstance(tune.measurer(task.default(), task.target), tune.Measurer)
 
 
+@pytest.mark.slow
 def test_the_runner_of_tvm_is_a_kind_of_device_and_a_scheduler(pool: Any) -> None:
     host, port = pool.scheduler_address.removeprefix("tcp://").split(":")
     runner = autotvm.RPCRunner(device.this_device(), host, int(port), number=2, min_repeat_ms=1)
@@ -134,6 +137,7 @@ def test_the_pool_is_a_table(pool: Any, capsys) -> None:
     assert counts.startswith("0 waiting, ")
 
 
+@pytest.mark.slow
 def test_the_command_measures_on_a_cluster(pool: Any, tmp_path, capsys) -> None:
     log = tmp_path / "log.jsonl"
     words = ["matmul", "--shape", "64,64,64", "--target", ONE, "--trials", "3", "--log", str(log)]
