@@ -11,7 +11,7 @@ with autotvm.apply_history_best("log"):
 
 # pyright: reportUnusedImport=false
 
-from minitvm.tune import LocalBuilder, LocalRunner
+from minitvm.tune import LocalBuilder, LocalRunner, RPCRunner
 from minitvm.tune import measure_options as measure_option
 
 from . import callback, packed, record, task, tuner
