@@ -164,7 +164,7 @@ EXERCISE = Exercise(
                 "Make a schedule with te.create_schedule(C.op), take the step"
                 " s[C].parallel(C.op.reduce_axis[0]) inside `try`, and return str(error).",
             ),
-            "notebook 00, section 'A step that is not allowed'",
+            "notebook 00, section 'What a schedule may do'",
         ),
     ),
     puzzles=(
