@@ -173,7 +173,7 @@ class Puzzle:
 
     @property
     def has_one_answer(self) -> bool:
-        """Whether the parts ask only for the reference's value: no answer is better than another."""
+        """Whether the parts ask only for the reference's value, so no answer is a better one."""
         return self.of == "value" and all(part.kind == "correctness" for part in self.parts)
 
 
