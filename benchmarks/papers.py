@@ -358,7 +358,7 @@ def check(count: int, seed: int) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=("all", *FIGURES), default=[], metavar="FIGURE")
+    parser.add_argument("names", nargs="*", metavar="FIGURE", help=", ".join(("all", *FIGURES)))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--svg", type=Path, help="folder for the curves")
     parser.add_argument("--record", action="store_true", help="20 seeds of all; repeat to resume")
@@ -366,6 +366,8 @@ def main() -> None:
     parser.add_argument("--check", type=int, default=0, help="stored searches to run again")
     parser.add_argument("--quick", action="store_true", help="figure 4 on two tables")
     flags = parser.parse_args()
+    if unknown := {*flags.names} - {"all", *FIGURES}:
+        parser.error(f"no figure is called {', '.join(sorted(unknown))}")
     if flags.record:
         record(flags.jobs)
     if flags.check and not check(flags.check, seed=0):
