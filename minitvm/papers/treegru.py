@@ -67,7 +67,7 @@ class TreeGRU:
         scores, speeds = inputs @ trained, speeds - speeds.mean()
         scale = max(0.0, scores @ speeds / max(scores @ scores, 1e-9))
         products = inputs @ inputs.T  # [trials, trials]; there are fewer trials than inputs
-        penalty = RIDGE * np.trace(products) * np.eye(len(products))
+        penalty = RIDGE * np.eye(len(products)) * products.diagonal().mean()
         local = inputs.T @ np.linalg.solve(products + penalty, speeds - scale * scores)
         self.head = (scale * trained + local).reshape(self.head.shape).astype(np.float32)
 
