@@ -1,7 +1,6 @@
 """TreeGRU: a recurrent network that reads the loop tree of a program (Chen et al. 2018, section 4).
 
-    model = load_treegru()           weights that benchmarks/treegru.py has trained on C1 to C6
-    model.predict(columns)           scores of loop trees; see loop_tree.py for the columns
+Its weights are trained by benchmarks/treegru.py on C1 to C6; the columns are those of loop_tree.py.
 
 A gated recurrent unit reads the tree from the innermost loops outwards. Its input at a loop is the
 loop's context vector x; its state s is the sum of the embeddings of the loops directly inside.
@@ -32,26 +31,21 @@ RIDGE = 0.1  # of the correction, relative to the mean square of the embeddings
 
 
 class Weights(NamedTuple):
-    """Trained weights, float32, of H hidden units and M memory slots.
+    """Trained weights, float32, of H hidden units and M memory slots."""
 
-    read    W [context, 3 H]; state: U [H, 3 H]; bias: b [3 H]; inner: c [H]
-    slots   V [H, M]; head: the linear function [M, H]
-    """
-
-    read: tune.Floats
-    state: tune.Floats
-    bias: tune.Floats
-    inner: tune.Floats
-    slots: tune.Floats
-    head: tune.Floats
+    read: tune.Floats  # W [context, 3 H]
+    state: tune.Floats  # U [H, 3 H]
+    bias: tune.Floats  # b [3 H]
+    inner: tune.Floats  # c [H]
+    slots: tune.Floats  # V [H, M]
+    head: tune.Floats  # the linear function [M, H]
 
 
 @dataclass(slots=True)
 class TreeGRU:
-    """A cost model: a network trained on other tasks, and a linear correction for this task.
+    """A network that was trained on other tasks; fit() changes only its last, linear function.
 
-    fit() changes only `head`, by which the score depends on the embedding: f_global + f_local
-    (equation 4) is one linear function, because both terms are linear functions.
+    In equation 4, f_global + f_local, both terms are linear in the embedding; `head` is their sum.
     """
 
     weights: Weights
@@ -81,9 +75,10 @@ class TreeGRU:
 
     def explain(self, features: tune.Floats, names: Sequence[str]) -> dict[str, float]:
         """Return how much each loop adds to the score of one candidate, largest effect first."""
-        parts = enumerate(self._of_loops(features[:1])[0].tolist())
-        used = {f"loop{n}": part for n, part in parts if part}
-        return dict(sorted(used.items(), key=lambda item: -abs(item[1])))
+        parts = sorted(
+            enumerate(self._of_loops(features[:1])[0].tolist()), key=lambda p: -abs(p[1])
+        )
+        return {f"loop{n}": part for n, part in parts if part}
 
     def _of_loops(self, features: tune.Floats) -> tune.Floats:
         """Return what each loop adds to the score, float32[candidates, LOOPS]."""
@@ -92,27 +87,25 @@ class TreeGRU:
 
 
 def embedded(weights: Weights, features: tune.Floats) -> tuple[tune.Floats, tune.Floats]:
-    """Return h of each loop, float32[candidates, LOOPS, H], and softmax(h V), [..., M].
+    """Return h and softmax(h V) of each loop, float32[candidates, LOOPS, H] and [..., M].
 
     The shares of unused loops are 0.
     """
     trees = features.reshape(len(features), LOOPS, -1)
-    depths, every = trees[:, :, DEPTH].astype(np.intp), np.arange(len(trees))
-    hidden, deepest = len(weights.state), int(depths.max(initial=0))
+    depths, hidden = trees[:, :, DEPTH].astype(np.intp), len(weights.state)
     units = np.zeros((len(trees), LOOPS, hidden), np.float32)
-    # The sums of embeddings at each depth, since the last loop of a smaller depth was read. The
-    # loops are read from the end of the text, so the loops inside one are read just before it.
-    sums = np.zeros((len(trees), deepest + 2, hidden), np.float32)
+    # Loops are read from the end of the text: those inside a loop just before the loop itself.
+    # sums[:, d]: the sum of h of the loops at depth d since the last loop of a smaller depth
+    sums = np.zeros((len(trees), LOOPS + 2, hidden), np.float32)
     for n in reversed(range(LOOPS)):
-        used, depth = every[depths[:, n] > 0], depths[depths[:, n] > 0, n]
-        state = sums[used, depth + 1]
-        units[used, n] = _step(weights, trees[used, n], state)
+        used = np.flatnonzero(depths[:, n])
+        depth = depths[used, n]
+        units[used, n] = _step(weights, trees[used, n], sums[used, depth + 1])
         sums[used, depth + 1] = 0
         sums[used, depth] += units[used, n]
     logits = units @ weights.slots
-    shares = np.exp(logits - logits.max(axis=2, keepdims=True))
-    shares /= shares.sum(axis=2, keepdims=True)
-    return units, shares * (depths > 0)[:, :, None]
+    shares = np.exp(logits - logits.max(axis=2, keepdims=True)) * (depths > 0)[:, :, None]
+    return units, shares / np.maximum(shares.sum(axis=2, keepdims=True), 1e-30)
 
 
 def _step(weights: Weights, x: tune.Floats, state: tune.Floats) -> tune.Floats:
