@@ -29,9 +29,9 @@ from minitvm import papers, tune
 
 TARGETS = ("C7", "C8", "C9", "matmul-512")
 FILE = Path(papers.__file__).with_name("treegru.npz")
-HIDDEN, SLOTS = 48, 8
-STEPS, RATE, DECAY = 2000, 4e-3, 1e-4
-ROWS = 96  # of each task in a step; all pairs of them are compared
+HIDDEN, SLOTS = 32, 8
+STEPS, RATE, DECAY = 800, 8e-3, 1e-4
+ROWS = 64  # of each task in a step; all pairs of them are compared
 CHOSEN = 16
 
 

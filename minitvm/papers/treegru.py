@@ -54,14 +54,14 @@ class TreeGRU:
     def fit(self, features: tune.Floats, labels: tune.Floats) -> None:
         """Fit log2(label): scale the trained score, and correct it by ridge regression."""
         units, shares = embedded(self.weights, features)
-        inputs = np.einsum("nlm,nlh->nmh", shares, units, dtype=np.float64).reshape(len(units), -1)
+        inputs = (shares.swapaxes(1, 2) @ units).reshape(len(units), -1).astype(np.float64)
         inputs -= inputs.mean(axis=0)
         speeds = np.log2(np.maximum(labels, MIN_SPEED)).astype(np.float64)
         trained = self.weights.head.ravel().astype(np.float64)
         scores, speeds = inputs @ trained, speeds - speeds.mean()
         scale = max(0.0, scores @ speeds / max(scores @ scores, 1e-9))
         products = inputs @ inputs.T  # [trials, trials]; there are fewer trials than inputs
-        penalty = RIDGE * np.eye(len(products)) * products.diagonal().mean()
+        penalty = np.eye(len(products)) * (RIDGE * products.diagonal().mean() + 1e-9)
         local = inputs.T @ np.linalg.solve(products + penalty, speeds - scale * scores)
         self.head = (scale * trained + local).reshape(self.head.shape).astype(np.float32)
 
