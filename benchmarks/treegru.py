@@ -83,41 +83,37 @@ def trained(sources: Sequence[str], seed: int, steps: int) -> papers.TreeGRU:
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     tables = [papers.recorded(name) for name in sources]
+    features = np.concatenate([t.encoded("loop tree") for t in tables])
     speeds = torch.tensor(np.concatenate([t.speeds for t in tables]))
-    trees, inside = arranged(np.concatenate([t.encoded("loop tree") for t in tables]))
-    used = trees[trees[:, :, papers.loop_tree.DEPTH] > 0]
-    mean, deviation = used.mean(dim=0), used.std(dim=0) + 1e-3
+    trees, inside = arranged(features)
+    used = trees[:, :, papers.loop_tree.DEPTH] > 0
+    mean, deviation = trees[used].mean(dim=0), trees[used].std(dim=0) + 1e-3
+    trees = (trees - mean) / deviation
     network = Network(trees.shape[2])
     optimizer = torch.optim.AdamW(network.parameters(), RATE, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
-    rng, ends = np.random.default_rng(seed), np.cumsum([len(t.speeds) for t in tables])
-    begin, losses = time.perf_counter(), list[float]()
-    for step in range(steps):
-        drawn = np.concatenate(
-            [
-                rng.integers(end - len(t.speeds), end, ROWS)
-                for t, end in zip(tables, ends, strict=True)
-            ]
-        )
-        scores = network(
-            (trees[drawn] - mean) / deviation,
-            inside[drawn],
-            trees[drawn][:, :, papers.loop_tree.DEPTH] > 0,
-        )
-        loss = rank_loss(scores.view(len(tables), ROWS), speeds[drawn].view(len(tables), ROWS))
+    rng, ends = np.random.default_rng(seed), np.cumsum([len(t.speeds) for t in tables]).tolist()
+    begins, losses, start = [0, *ends[:-1]], list[float](), time.perf_counter()
+    for step in range(1, steps + 1):
+        rows = [rng.integers(begin, end, ROWS) for begin, end in zip(begins, ends, strict=True)]
+        drawn = np.concatenate(rows)
+        scores = network(trees[drawn], inside[drawn], used[drawn]).view(-1, ROWS)
+        loss = rank_loss(scores, speeds[drawn].view(-1, ROWS))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         losses.append(float(loss.detach()))
-        if (step + 1) % 100 == 0:
-            seconds = time.perf_counter() - begin
-            print(
-                f"step {step + 1}: loss {np.mean(losses[-100:]):.3f}, {seconds:.0f} s", flush=True
-            )
+        if step % 100 == 0:
+            seconds = time.perf_counter() - start
+            print(f"step {step}: loss {np.mean(losses[-100:]):.3f}, {seconds:.0f} s", flush=True)
     weights = exported(network, mean, deviation)
-    return papers.TreeGRU(weights, weights.head)
+    model = papers.TreeGRU(weights, weights.head)
+    with torch.no_grad():
+        scores = network(trees[drawn], inside[drawn], used[drawn]).numpy()
+    np.testing.assert_allclose(model.predict(features[drawn]), scores, rtol=1e-3, atol=1e-3)
+    return model
 
 
 def rank_loss(scores: torch.Tensor, speeds: torch.Tensor) -> torch.Tensor:
