@@ -1,7 +1,7 @@
 # pyright: basic
 # (the source of problems runs in students' processes as it is, so it has no type hints)
 
-"""Exercise 12: the gradient of the rank loss, a relation curve, a diverse batch, and a model."""
+"""Exercise 12: the gradient of a rank loss, a relation curve, a diverse batch, and a model."""
 
 import math
 
@@ -20,15 +20,15 @@ from minitvm.edu import (
     required,
 )
 
-# --- the gradient of the rank loss ---------------------------------------------------------------
+# --- the gradient of a rank loss -----------------------------------------------------------------
 
 
 def drawn_trials(rng, kind):
-    """Draw (scores, seconds): "plain", with "ties" and failures, or with "large" scores."""
+    """Draw (scores, seconds): "plain", with "failures" and ties, or with "large" scores."""
     count = int(rng.integers(3, 12))
     scores = np.round(rng.normal(0, 2, count), 2)
     seconds = rng.permutation(count) * 1e-3 + 1e-3
-    if kind == "ties":
+    if kind == "failures":
         seconds = rng.integers(1, 4, count) * 1e-3
         seconds[rng.permutation(count)[:2]] = math.inf
     if kind == "large":
@@ -37,13 +37,14 @@ def drawn_trials(rng, kind):
 
 
 def gradient(scores, seconds):
-    """Return the reference: how the summed loss of all pairs changes with each score."""
-    slopes = [0.0] * len(scores)
+    """Return the reference: how the weighted loss of all pairs changes with each score."""
+    slopes, best = [0.0] * len(scores), min(seconds)
     for a, fast in enumerate(seconds):
         for b, slow in enumerate(seconds):
             if fast < slow:
                 ahead = scores[a] - scores[b]
                 slope = math.exp(-max(ahead, 0.0)) / (1 + math.exp(-abs(ahead)))
+                slope *= best / fast - best / slow
                 slopes[a] -= slope
                 slopes[b] += slope
     return slopes
@@ -328,20 +329,21 @@ EXERCISE = Exercise(
     (
         Item(
             "ex12.1",
-            "the gradient of the rank loss",
+            "the gradient of a weighted rank loss",
             4,
             "gradient",
             (
                 slopes("plain", 0.5, "the gradient of all pairs", "each pair moves two scores"),
-                slopes("ties", 0.25, "equal times and failures", "equal times make no pair"),
+                slopes("failures", 0.25, "equal times and failures", "the speed of a failure is 0"),
                 slopes("large", 0.25, "scores far apart", "exp(4000) is no float"),
             ),
             (
-                "First one pair: by how much does log(1 + exp(-d)) change if d grows a little?",
-                "The slope for d is -1 / (1 + exp(d)). d grows with the score of the faster one and"
+                "First one pair: by how much does w * log(1 + exp(-d)) change if d grows a little?",
+                "The slope for d is -w / (1 + exp(d)). d grows with the score of the faster one and"
                 " falls with that of the slower one.",
-                "1 / (1 + exp(d)) is np.exp(-np.logaddexp(0, d)), without overflow. Sum it over the"
-                " pairs with seconds[:, None] < seconds[None, :]; once with each sign.",
+                "1 / (1 + exp(d)) is np.exp(-np.logaddexp(0, d)), without overflow. The weights are"
+                " np.maximum(speeds[:, None] - speeds[None, :], 0), which is 0 for all that are no"
+                " pairs. Sum over both axes, with opposite signs.",
             ),
             "notebook 11, section 5",
         ),
@@ -466,7 +468,7 @@ EXERCISE = Exercise(
         linear,
         quadratic,
         minutes=60,
-        best_known=1,
+        best_known=15_403,  # a least-squares fit of the machine, for each of its lanes and registers
         hints=(
             "The stub takes the logarithm of the time for a sum over knobs. Which two knobs decide"
             " together whether a tile fits into registers?",
