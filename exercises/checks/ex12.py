@@ -468,7 +468,7 @@ EXERCISE = Exercise(
         linear,
         quadratic,
         minutes=60,
-        best_known=15_403,  # a least-squares fit of the machine, for each of its lanes and registers
+        best_known=15_403,  # the stages of a step, fitted for each number of lanes and registers
         hints=(
             "The stub takes the logarithm of the time for a sum over knobs. Which two knobs decide"
             " together whether a tile fits into registers?",
