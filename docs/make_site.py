@@ -18,7 +18,7 @@ import make_slides
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
-PAGES = ("instructor", "tutorials", "from_tvm", "calls", "glossary", "errata")
+PAGES = ("instructor", "cluster", "tutorials", "from_tvm", "calls", "glossary", "errata")
 TOUR = "## The reading tour"  # from here on the README is about the source
 SOURCE = re.compile(r"(?<!\[)`(minitvm/[\w/]+\.py)`|(\]\()((?:\.\./)*)(minitvm/[\w/]+\.py)\)")
 # what a page loads; a plain link <a href=...> loads nothing
@@ -77,6 +77,15 @@ def source_linked(text: str, up: str) -> tuple[str, set[str]]:
     return SOURCE.sub(link, text), files
 
 
+def folded(notebook: str) -> str:
+    """Return a notebook in which the code that JupyterLab folds is folded on the page, too."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["metadata"].get("jupyter", {}).get("source_hidden"):
+            cell["metadata"].setdefault("tags", []).append("hide-input")
+    return json.dumps(content)
+
+
 def collect(folder: Path) -> None:
     """Collect the pages in `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -107,6 +116,8 @@ def collect(folder: Path) -> None:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(exist_ok=True)
         shutil.copyfile(path, place)
+    for place in folder.glob("notebooks/*.ipynb"):
+        place.write_text(folded(place.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def remote(site: Path) -> list[str]:
