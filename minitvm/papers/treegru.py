@@ -23,11 +23,11 @@ import numpy as np
 
 from minitvm import tune
 
-from .loop_tree import DEPTH, LOOPS
+from .loop_tree import CONTEXT, DEPTH, LOOPS
 from .models import MIN_SPEED
 
 FILE = Path(__file__).with_name("treegru.npz")
-RIDGE = 0.1  # of the correction, relative to the mean square of the embeddings
+RIDGE = 5.0  # of the correction, relative to the mean square of the embeddings; tried on C7, C8
 
 
 class Weights(NamedTuple):
@@ -91,7 +91,7 @@ def embedded(weights: Weights, features: tune.Floats) -> tuple[tune.Floats, tune
 
     The shares of unused loops are 0.
     """
-    trees = features.reshape(len(features), LOOPS, -1)
+    trees = features.reshape(len(features), LOOPS, len(CONTEXT))
     depths, hidden = trees[:, :, DEPTH].astype(np.intp), len(weights.state)
     units = np.zeros((len(trees), LOOPS, hidden), np.float32)
     # Loops are read from the end of the text: those inside a loop just before the loop itself.

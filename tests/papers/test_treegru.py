@@ -46,18 +46,15 @@ def test_the_serial_loops_of_a_tree_are_those_of_the_program(row):
     np.testing.assert_allclose(lengths, [int(extent) for _, _, extent in loops], rtol=1e-5)
 
 
-def test_the_tree_of_a_product_by_hand():
-    records = papers.recorded("matmul-512")
-    rows = records.task.config_space.space
-    tree = trees("matmul-512", slice(0, None))
-    one = tree[(tree[:, :, 1] > 0).sum(axis=1) == 8][0]
-    used = {name: one[one[:, 1] > 0, n] for n, name in enumerate(CONTEXT)}
-    assert rows.size == len(tree)
-    outermost = 0
-    assert used["outside"][outermost] == 0
-    np.testing.assert_allclose(used["inside"][outermost], 27, rtol=1e-5)  # 512 ** 3 iterations
-    np.testing.assert_allclose(used["access1.touched"][outermost], 18, rtol=1e-5)  # the matrix
-    np.testing.assert_allclose(used["inside"], used["access1.touched"] + used["access1.reuse"])
+def test_the_outermost_loop_of_a_product_contains_the_whole_product():
+    tree = trees("matmul-512", slice(0, 100))[:, 0]
+    outermost = tree[tree[:, CONTEXT.index("depth")] == 1]
+    column = {name: outermost[:, n] for n, name in enumerate(CONTEXT)}
+    assert len(outermost) > 10
+    np.testing.assert_allclose(column["outside"], 0)
+    np.testing.assert_allclose(column["inside"], 27, rtol=1e-5)  # 512 ** 3 iterations
+    np.testing.assert_allclose(column["access1.touched"], 18, rtol=1e-5)  # the whole matrix
+    np.testing.assert_allclose(column["access1.reuse"], 9, rtol=1e-5)  # once per column
 
 
 def test_a_convolution_and_a_product_have_the_same_columns():
@@ -129,12 +126,13 @@ def test_the_parts_of_loops_add_up_to_the_score():
 
 
 def test_a_correction_learns_from_the_trials_of_a_task():
-    features, speeds = (papers.recorded("C9").encoded("loop tree"), papers.recorded("C9").speeds)
-    model = random_model()
+    records, model = papers.recorded("C9"), papers.load_treegru()
+    drawn = np.random.default_rng(0).permutation(len(records.rows))
+    features, speeds = records.encoded("loop tree")[drawn], records.speeds[drawn]
     before = tune.pairwise_accuracy(model.predict(features[200:]), speeds[200:])
     model.fit(features[:200], speeds[:200])
     after = tune.pairwise_accuracy(model.predict(features[200:]), speeds[200:])
-    assert after > max(before, 0.55)
+    assert after > before
 
 
 def test_two_models_do_not_share_their_corrections():
