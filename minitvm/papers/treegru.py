@@ -59,11 +59,12 @@ class TreeGRU:
         speeds = np.log2(np.maximum(labels, MIN_SPEED)).astype(np.float64)
         trained = self.weights.head.ravel().astype(np.float64)
         scores, speeds = inputs @ trained, speeds - speeds.mean()
-        scale = max(0.0, scores @ speeds / max(scores @ scores, 1e-9))
+        scale = max(0.0, float(scores @ speeds) / max(float(scores @ scores), 1e-9))
         products = inputs @ inputs.T  # [trials, trials]; there are fewer trials than inputs
         penalty = np.eye(len(products)) * (RIDGE * products.diagonal().mean() + 1e-9)
-        local = inputs.T @ np.linalg.solve(products + penalty, speeds - scale * scores)
-        self.head = (scale * trained + local).reshape(self.head.shape).astype(np.float32)
+        pulls = np.asarray(np.linalg.solve(products + penalty, speeds - scale * scores), np.float64)
+        head = np.asarray(scale * trained + inputs.T @ pulls, np.float32)
+        self.head = head.reshape(self.head.shape)
 
     def predict(self, features: tune.Floats) -> tune.Floats:
         """Return the scores of candidates, float32[candidates]."""
@@ -75,10 +76,9 @@ class TreeGRU:
 
     def explain(self, features: tune.Floats, names: Sequence[str]) -> dict[str, float]:
         """Return how much each loop adds to the score of one candidate, largest effect first."""
-        parts = sorted(
-            enumerate(self._of_loops(features[:1])[0].tolist()), key=lambda p: -abs(p[1])
-        )
-        return {f"loop{n}": part for n, part in parts if part}
+        parts: list[float] = self._of_loops(features[:1])[0].tolist()
+        order = sorted(range(LOOPS), key=lambda n: -abs(parts[n]))
+        return {f"loop{n}": parts[n] for n in order if parts[n]}
 
     def _of_loops(self, features: tune.Floats) -> tune.Floats:
         """Return what each loop adds to the score, float32[candidates, LOOPS]."""
