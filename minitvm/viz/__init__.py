@@ -16,6 +16,8 @@
     viz.TuningCurve(search)           a search while it runs: trials, the best so far, failures
     viz.SpaceMap(task, trials)        two knobs against speed; where a tuner has looked
     viz.EvolutionView(task, generations)   the population of a search: scores, parents, children
+    viz.ModelLens(knobs, rows, measured, predict)   a cost model: its order, its worst pairs
+    viz.TransferLab(curves, sources, targets)   how many trials the history of a task saves
     viz.SketchTree(task)              how rules derive the sketches of a computation
     viz.TaskAllocation(scheduler)     which task of several gets the rounds, and what that gains
     viz.GraphStepper(net)             a network before and after each pass, and what it saves
@@ -103,6 +105,7 @@ from .layers_rows import (
     layer_row,
 )
 from .memory_plan import MemoryPlan
+from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
@@ -147,6 +150,7 @@ from .svg import svg
 from .task_allocation import TaskAllocation
 from .timing_lab import TimingLab
 from .timings import Speedup, TimedRun, compare_times
+from .transfer_lab import TransferLab
 from .triple import TripleView
 from .tuning_curve import TuningCurve
 from .visual import Visual

@@ -12,7 +12,7 @@ that is only sometimes there reads `text(note) if note else None`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -100,6 +100,18 @@ def flow(boxes: Iterable[Box], width: float, gap: float = 18, between: float = 7
         rows[-1].append(box)
         used += box.width + gap
     return column(*(row(*r, gap=gap) for r in rows), gap=between)
+
+
+def aligned(lines: Sequence[Sequence[Box]], across: Sequence[float], gap: float = 16) -> list[Box]:
+    """Return the lines of a table: a column is as wide as its widest box.
+
+    across   for each column, where boxes stand in it: 0 for left, 0.5 for centred, 1 for right
+    """
+    widths = [max(box.width for box in boxes) for boxes in zip(*lines, strict=True)]
+    return [
+        row(*(sized(b, w, across=a) for b, w, a in zip(line, widths, across, strict=True)), gap=gap)
+        for line in lines
+    ]
 
 
 def spread(left: Box, right: Box, width: float) -> Box:

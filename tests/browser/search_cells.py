@@ -53,3 +53,17 @@ found, few = [], tune.Evolution(population=256, fewest=16)
 tune.GuidedPolicy(task, np.random.default_rng(0), evolution=few, watch=found.append).propose(4)
 display(viz.SketchTree(task), viz.EvolutionView(task, found))
 """
+
+MODELS = """
+rows = [[tile, order] for tile in range(4) for order in range(2)]
+def predict(rows):
+    return [tile - 0.5 * order for tile, order in rows]
+def curves(source, target):
+    slow = np.linspace(0.1, 1.0, 40)
+    return {"no history": [slow, slow / 1.1], f"history of {source}": [np.sqrt(slow)]}
+display(
+    viz.ModelLens({"tile": (1, 2, 4, 8), "order": ("ij", "ji")}, rows, np.linspace(0, 1, 8),
+                  predict, lambda row: {"elements": 16 * 2 ** row[0]}),
+    viz.TransferLab(curves, ["C1", "C2"], ["C7", "C8"]),
+)
+"""

@@ -24,7 +24,7 @@ from .pages import (
     shown,
     use_theme,
 )
-from .search_cells import EVOLUTION, SCHEDULER
+from .search_cells import EVOLUTION, MODELS, SCHEDULER
 
 NAME = "widgets.ipynb"
 
@@ -50,12 +50,13 @@ WIDGETS = (
     f"{ON_GPU}\nviz.GridView(f)",
     "viz.ScoreBars({'yours': 64, 'best known': 48}, 'cache misses')",
     EVOLUTION,
+    MODELS,
     f"{SCHEDULER}\nviz.TaskAllocation.from_outcome(scheduler(0.0).tune(trials=48, batch=8))",
     f"from minitvm import edu\nchecks = {str(ROOT / 'exercises/checks')!r}\n"
     "edu.check('ex00.1', lambda A, B: A.no_such_attribute_of_a_tensor, checks=checks)",
     "A = B = C = D = a = b = c = f = s = program = row = matmul = net = None",
 )
-COUNT = 22
+COUNT = 24
 PLAYER = ".mtvm-player button"
 
 
