@@ -70,7 +70,7 @@ def expected_improvement(mean: tune.Floats, deviation: tune.Floats, best: float)
     z = (mean - best) / (deviation + SMALL)
     below = 0.5 * (1 + np.array([math.erf(v / math.sqrt(2)) for v in z.tolist()]))
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return (mean - best) * below + deviation * density
+    return np.maximum((mean - best) * below + deviation * density, 0.0)
 
 
 def forest(seed: int) -> Ensemble:

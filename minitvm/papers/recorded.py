@@ -20,9 +20,9 @@ Encoding: TypeAlias = Literal["configuration", "flattened loops", "context relat
 
 
 def _loops(task: autotvm.Task) -> tune.Columns:
-    """Return the features of the loops, without the analytic model's estimate."""
+    """Return the features of the loops, without the analytic model's estimate and its parts."""
     columns = tune.columns_of(task)
-    kept = tune.loops_in(columns.names)
+    kept = [n for n in tune.loops_in(columns.names) if n != columns.analytic]
     return tune.Columns(
         lambda n, rows: columns.of(n, rows)[:, kept], tuple(columns.names[n] for n in kept)
     )

@@ -104,6 +104,6 @@ from .sketch import Parameter, Sketch, replayed
 from .space import Keys, Mask, Rows, Space, first_of_each
 from .statements import Statement, statements
 from .stopwatch import Stopwatch
-from .table import Table, TableMeasurer, load_table
+from .table import FOLDER, Table, TableMeasurer, load_table
 from .task import Candidate, CandidateProgram, Task
 from .trial import ErrorKind, Result
