@@ -20,7 +20,7 @@ NOTEBOOKS = ("numba", "xgboost", "matplotlib", "ipywidgets", "anywidget", "jupyt
 OPTIONAL = {
     "nbval": "pip install -e '.[test]' to run the tests",
     "numba-cuda": "pip install -e '.[cuda]' for NVIDIA GPUs",
-    "distributed": "pip install -e '.[dist]' to grade on a cluster",
+    "distributed": "pip install -e '.[dist]' to grade or measure on a cluster",
     "onnx": "pip install -e '.[onnx]' to read networks",
     "torch": "pip install -e '.[torch]' to compare with it",
 }

@@ -37,6 +37,19 @@ def test_gemm_writes_rates_beside_its_peers(tmp_path: Path) -> None:
     assert 0 < row["ours"] <= row["peers"]["fma_peak"]
 
 
+def test_vta_tune_writes_the_cycles_of_both_tuners_beside_those_of_the_tiling_by_hand(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "rows.json"
+    flags = ("C11", "--quick", "--threads", "1", "--json", str(file))
+    table = run("vta_tune.py", *flags)
+    assert "hand/xgb" in table
+    (row,) = json.loads(file.read_text())
+    assert row["case"] == "C11"
+    assert min(*row["xgb"], *row["random"], row["hand"]) > 0
+    assert len(row["xgb"]) == len(row["random"]) == 1
+
+
 def test_tune_conv_writes_rates_beside_the_default(tmp_path: Path) -> None:
     file, log = tmp_path / "rows.json", tmp_path / "log.jsonl"
     flags = ("--quick", "--json", str(file), "--log", str(log))

@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parent.parent / "minitvm"
 
 LAYERS = (  # low to high; packages of one layer do not import each other
     ("base",),
-    ("workers",),
+    ("workers", "dist"),
     ("tir", "accel", "cachesim"),
     ("tensor",),
     ("schedule",),

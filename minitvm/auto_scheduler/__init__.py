@@ -9,7 +9,7 @@ an objective  a function of the latencies, in objectives.py
 
 # pyright: reportUnusedImport=false
 
-from minitvm.tune import LocalBuilder, LocalRunner
+from minitvm.tune import LocalBuilder, LocalRunner, RPCRunner
 
 from . import loop_state, workload_registry, workloads
 from .allocation import ObjectiveName, Strategy

@@ -28,7 +28,7 @@ class TuningOptions:
     early_stopping           stop after this many programs without an improvement
     num_measures_per_round   programs that the search proposes at a time
     verbose                  whether to draw a progress bar
-    builder, runner          "local", or a LocalBuilder and a LocalRunner
+    builder, runner          "local", or a LocalBuilder, and a LocalRunner or an RPCRunner
     measure_callbacks        [RecordToFile(log)], or none
     """
 
@@ -37,7 +37,7 @@ class TuningOptions:
     num_measures_per_round: int = 16
     verbose: int = 1
     builder: tune.LocalBuilder | str = "local"
-    runner: tune.LocalRunner | str = "local"
+    runner: tune.LocalRunner | tune.RPCRunner | str = "local"
     measure_callbacks: Sequence[RecordToFile] = ()
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ class TasksOutcome:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        sim = any(o.task.target.sim for o in self.outcomes)
+        sim = any(o.task.target.unit == "cycles" for o in self.outcomes)
         head = "  Cycles (model)    (FLOP/cycle)" if sim else "  Latency (ms)  Speed (GFLOPS)"
         yield f"  ID  Task                                      Calls{head}  Trials  x Default"
         for n, outcome in enumerate(self.outcomes):
@@ -169,7 +169,7 @@ class TasksLine:
         )
         name = self.started.tasks[event.task].name
         self.bar.n = round(STEPS * trials_done)
-        latency = _total(event.latency, self.started.tasks[0].target.sim)
+        latency = _total(event.latency, self.started.tasks[0].target.unit == "cycles")
         self.bar.unit = f"{latency}, {trials} trials, {name}{left}"
         self.bar.refresh()
 

@@ -219,4 +219,6 @@ class _Machines:
             processes = Processes(task.target, self.options.memory)
             self.processes[key] = self.opened.enter_context(processes)
         options = replace(self.options, cold=self.options.cold and bool(default.constants))
-        return measurer(default, task.target, options=options, processes=self.processes[key])
+        processes = self.processes[key]
+        new = measurer(default, task.target, options=options, processes=processes)
+        return self.opened.enter_context(new)

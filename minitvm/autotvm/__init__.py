@@ -11,10 +11,10 @@ with autotvm.apply_history_best("log"):
 
 # pyright: reportUnusedImport=false
 
-from minitvm.tune import LocalBuilder, LocalRunner
+from minitvm.tune import LocalBuilder, LocalRunner, RPCRunner
 from minitvm.tune import measure_options as measure_option
 
-from . import callback, record, task, tuner
+from . import callback, packed, record, task, tuner
 from .columns import columns_of, features_of, relations, touched
 from .dispatch import (
     ApplyConfig,

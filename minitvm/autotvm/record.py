@@ -89,7 +89,7 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
     ]
     kind: tune.ErrorKind = kinds[0] if kinds else "garbage"
     costs = () if result.error_no else tuple(result.costs)
-    seconds, cycles = ((), costs) if inp.target.sim else (costs, ())
+    seconds, cycles = ((), costs) if inp.target.unit == "cycles" else (costs, ())
     measured = tune.Result(seconds, kind, result.detail, 0.0, result.all_cost, cycles)
     trial = tune.Trial(inp.task.candidate(inp.config), measured, result.timestamp)
     return tune.to_line(tune.record_of(inp.task, trial)).rstrip("\n")

@@ -12,6 +12,7 @@ import numpy as np
 from minitvm import driver, te, tir, topi, tune
 from minitvm.base import ArgumentError, Target
 
+from .fallback import FallbackConfigEntity
 from .space import Config, ConfigEntity, ConfigSpace, InstantiationError
 from .templates import Template, args_to_workload, find_template
 
@@ -77,6 +78,17 @@ class Task(tune.Task):
         instance = sketch.make(candidate.row)
         return driver.lower(instance.taken, instance.args, target=self.target)
 
+    def default(self) -> tir.PrimFunc:
+        """Return the reference program: topi's schedule, or the template's on the accelerator.
+
+        topi has no schedules for the accelerator. The template makes one from the configuration of
+        a workload that has not been tuned.
+        """
+        if self.target.kind != "vta":
+            return tune.Task.default(self)
+        s, args = self.instantiate(FallbackConfigEntity())
+        return driver.lower(s, args, target=self.target)
+
 
 def create(
     task_name: str,
@@ -105,7 +117,10 @@ def create(
     if not len(space.space.sample(draw, 1)):
         raise ArgumentError(f"template {task_name!r}", "its filter rejects all configurations")
     name = f"{task_name}@{template.code_hash}"
-    derived = tune.derive(name, space.space, first, make, draw)
+    if to.kind == "vta":  # its models see knobs only, so there is no need to know the steps
+        derived = tune.called(name, space.space, first, make)
+    else:
+        derived = tune.derive(name, space.space, first, make, draw)
     outputs = [t for t in first.args if not isinstance(t.op, te.PlaceholderOp)]
     flops = space.flop or topi.flops(outputs)
     return Task(

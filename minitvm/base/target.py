@@ -188,8 +188,8 @@ class Target:
 
     @property
     def unit(self) -> Literal["seconds", "cycles"]:
-        """The unit of its programs' cost: a simulated GPU has modelled cycles, but no clock."""
-        return "cycles" if self.sim else "seconds"
+        """The unit of its programs' cost: simulators have modelled cycles, but no clock."""
+        return "cycles" if self.sim or self.kind == VTA else "seconds"
 
     @property
     def dot4(self) -> tuple[Dot4, ...]:

@@ -6,8 +6,6 @@ dies. A Dask worker grades as many notebooks at a time as it has threads.
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import os
 import platform
 import secrets
@@ -16,31 +14,25 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from tqdm import tqdm
 
-from minitvm import workers
+from minitvm import dist, workers
 from minitvm.base import ArgumentError, MeasureError, TVMError
 
 from .course import exercise_named
 from .grader import JOB, Graded, Submission, Task, failed_here, graded_or_failed
-from .sandbox import ROOT, Limits, about_tier, tier
+from .sandbox import Limits, about_tier, tier
 from .score import Seeds
 
 GradeAll: TypeAlias = Callable[[Sequence[Task], int], Iterator[tuple[int, Graded]]]
 RETRIES = 2  # times that Dask repeats a notebook whose worker could not grade it
-CONNECT_SECONDS = 5.0
-START_CLUSTER = "start a scheduler and workers: docs/instructor.md"
-SAME_VERSION = "install the same minitvm on all machines"
+PURPOSE = "grading on a cluster"
 DIED = "the Dask workers that graded it died"
-# what a local worker runs at its start: Ctrl-C in the terminal is for the main process
-IGNORE_CTRL_C = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +50,6 @@ class Run:
     checks: dict[str, bytes]
 
 
-@cache
-def code_version() -> str:
-    """Return the version of minitvm, with a hash that changes if a file of it is edited."""
-    code = hashlib.sha256()
-    for path in sorted((ROOT / "minitvm").rglob("*.py")):
-        code.update(path.read_bytes())
-    try:
-        number = version("minitvm")
-    except PackageNotFoundError:  # minitvm runs from a folder, without being installed
-        number = "unknown"
-    return f"{number} (code {code.hexdigest()[:12]})"
-
-
-def _distributed() -> Any:
-    """Return the module distributed; raise ArgumentError if it cannot be imported."""
-    try:
-        import distributed
-    except ImportError as e:
-        why = f"the package distributed cannot be imported: {e}"
-        raise ArgumentError("grading on a cluster", why, "pip install 'minitvm[dist]'") from e
-    return cast("Any", distributed)
-
-
 # --- the machine that hands out the notebooks ----------------------------------------------------
 
 
@@ -92,44 +61,14 @@ def cluster_grader(where: str | int, checks: Path, *, strict: bool) -> Generator
     strict   whether to grade behind namespaces only
     Raises ArgumentError if there is no such cluster, or if one of its workers must not grade.
     """
-    dask = _distributed()
     files = {path.name: path.read_bytes() for path in sorted(checks.glob("ex*.*"))}
-    run = Run(secrets.token_hex(8), code_version(), strict, files)
-    with ExitStack() as stack:
-        if isinstance(where, int):
-            where = cast("str", stack.enter_context(_local_cluster(dask, where)).scheduler_address)
-        client = stack.enter_context(_connected(dask, where))
-        cluster = _Cluster(dask, client, run)
-        stack.callback(cluster.end)
-        yield cluster.grade_all
-
-
-def _local_cluster(dask: Any, count: int) -> Any:
-    """Start a scheduler and `count` worker processes on this machine.
-
-    Dask does not limit their memory: a notebook has a limit of its own.
-    """
-    if count < 1:
-        raise ArgumentError("--local-cluster", f"{count} processes", "at least 1")
-    return dask.LocalCluster(
-        n_workers=count, threads_per_worker=1, processes=True, memory_limit=0,
-        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, preload=IGNORE_CTRL_C,
-    )  # fmt: skip
-
-
-def _connected(dask: Any, address: str) -> Any:
-    """Return a client of the scheduler at `address`, which has a worker."""
-    what = f"the Dask scheduler {address}"
-    try:
-        client = dask.Client(address, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError) as e:
-        raise ArgumentError(what, f"it does not answer: {e}", START_CLUSTER) from e
-    try:
-        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-    except OSError as e:
-        client.close()
-        raise ArgumentError(what, "it has no workers", START_CLUSTER) from e
-    return client
+    run = Run(secrets.token_hex(8), dist.code_version(), strict, files)
+    with dist.connected(where, PURPOSE) as client:
+        cluster = _Cluster(dist.distributed(PURPOSE), client, run)
+        try:
+            yield cluster.grade_all
+        finally:
+            cluster.end()
 
 
 class _Cluster:
@@ -139,7 +78,7 @@ class _Cluster:
         self._dask, self._client = dask, client
         self._walls: set[str] = set()
         self._futures: dict[Any, int] = {}  # of the notebooks under way -> the index of the task
-        for wall in self._about_workers(run).values():
+        for wall in dist.ask_workers(client, _admitted, run.code, run.strict).values():
             self._show(wall)
         # a task, not data: Dask sends its result to a worker once, and repeats it if that is lost
         self._run = client.submit(Run, run.name, run.code, run.strict, run.checks, pure=False)
@@ -150,18 +89,6 @@ class _Cluster:
         with suppress(Exception):  # a cluster that is gone has nothing to end
             self._client.cancel(list(self._futures))
             self._client.run(_end, self._name)
-
-    def _about_workers(self, run: Run) -> dict[str, str]:
-        """Return about_tier() of each worker; raise ArgumentError if one must not grade."""
-        try:
-            return self._client.run(_admitted, run.code, run.strict)
-        except TVMError:
-            raise
-        except Exception as e:  # a version without this file: Python says what is missing
-            known = self._client.get_versions(packages=["minitvm"])["workers"].values()
-            versions = ", ".join(sorted({str(w["packages"]["minitvm"]) for w in known}))
-            why = f"they have minitvm {versions}, the grade command {run.code}: {e}"
-            raise ArgumentError("the Dask workers", why, SAME_VERSION) from e
 
     def _show(self, wall: str) -> None:
         """Print about_tier() of a worker, unless another worker's was the same."""
@@ -175,7 +102,7 @@ class _Cluster:
         for start in range(0, len(tasks), max(1, size)):
             numbers = range(start, min(start + size, len(tasks)))
             self._futures = {self._submitted(tasks[n]): n for n in numbers}
-            for future in self._dask.as_completed(self._futures):
+            for future in self._dask.as_completed(self._futures, loop=self._client.loop):
                 n = self._futures.pop(future)
                 graded = self._result(future, tasks[n])
                 future.release()  # or Dask would grade it again if its worker dies later
@@ -218,7 +145,7 @@ class _RunState:
         self.checks = Path(self._folder.name).resolve()
         for name, data in run.checks.items():
             (self.checks / name).write_bytes(data)
-        self.pool = workers.Pool(JOB, _distributed().get_worker().state.nthreads)
+        self.pool = workers.Pool(JOB, dist.distributed(PURPOSE).get_worker().state.nthreads)
 
     def close(self) -> None:
         """End the processes, also those that grade, and delete the folder."""
@@ -245,17 +172,13 @@ def _end(name: str) -> None:
             state.close()
 
 
-def _here() -> str:
-    return f"the Dask worker on {platform.node()}"
-
-
 def _admitted(code: str, strict: bool) -> str:
     """Return about_tier() of this Dask worker; raise ArgumentError if it must not grade."""
-    if code_version() != code:
-        why = f"it has minitvm {code_version()}, the grade command {code}"
-        raise ArgumentError(_here(), why, SAME_VERSION)
+    dist.check_code(code)
     if strict and tier() != "namespaces":
-        raise ArgumentError("--strict", f"{_here()} has only: {tier()}", "install bubblewrap there")
+        raise ArgumentError(
+            "--strict", f"{dist.here()} has only: {tier()}", "install bubblewrap there"
+        )
     return about_tier()
 
 

@@ -21,7 +21,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 def bench(r: Request) -> str:
     """Return a table with the times of a program and of numpy, and the ratio of paired rounds."""
-    if r.target.sim or r.target.kind == "vta":
+    if r.target.unit == "cycles":
         what, fix = f"--bench on {r.target}", "--target llvm"
         raise MeasureError(what, "a simulation has no times that mean something", fix)
     rng, tensors = np.random.default_rng(0), r.program.tensors

@@ -18,8 +18,9 @@ a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its n
 from . import analytic
 from .analytic import ANALYTIC
 from .builder import Program
+from .cluster import DaskMeasurer
 from .columns import COLUMNS, Columns, columns_of, knob_columns
-from .derive import CalledSketch, Derived, Made, derive, traced
+from .derive import CalledSketch, Derived, Made, called, derive, traced
 from .events import (
     ENDS,
     End,
@@ -58,7 +59,7 @@ from .kernel import Packed
 from .knob import Ints, Knob, choice_knob, knob_of, number_knob, sizes_knob, split_knob
 from .legal import legal_rows, restricted
 from .limits import Limits
-from .local import LocalBuilder, LocalRunner, measure_options
+from .local import LocalBuilder, LocalRunner, RPCRunner, measure_options
 from .loss import (
     Floats,
     Objective,
@@ -70,10 +71,12 @@ from .loss import (
     recall_at,
     rmse,
 )
+from .machines import measurer
 from .measure import MeasureOptions, Measurer, Processes
 from .model import AnalyticModel, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, every_row, spaces_of
+from .pool import Pool, PoolDevice, pool
 from .progress import ProgressLine, counted, shown
 from .record import (
     Log,
@@ -99,7 +102,8 @@ from .shared import (
     pretrained,
     save_trees,
 )
-from .simulated_gpu import SimulatedGpu, measurer
+from .simulated_gpu import SimulatedGpu
+from .simulated_vta import SimulatedVta
 from .sketch import Parameter, Sketch, replayed
 from .space import Keys, Mask, Rows, Space, first_of_each
 from .statements import Statement, statements

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from minitvm import codegen, runtime, tir, workers
 from minitvm.base import BuildError, ScheduleError, Target, TVMError
@@ -18,6 +18,7 @@ from minitvm.base import BuildError, ScheduleError, Target, TVMError
 from .trial import ErrorKind, Result
 
 Program: TypeAlias = Callable[[], tir.PrimFunc]  # lowers a candidate for the target
+Answer = TypeVar("Answer")
 JOB = "minitvm.runtime.compile_job"
 LIFETIME = 1000  # builds per process: LLVM does not free a quarter of a megabyte after each
 LLVM = "llvm"
@@ -108,36 +109,58 @@ class Builder:
                     first, and yield them afterwards
         If this generator is closed before its end, the builds under way are given up.
         """
-        todo = iter(programs)
-        count, is_done, stop = max(1, len(self._pool)), False, threading.Event()
-        threads = ThreadPoolExecutor(count, "minitvm-build")
+        stop = threading.Event()
 
-        def started(most: int) -> Iterator[Future[Built | Result]]:
-            for program in islice(todo, most):
-                context = contextvars.copy_context()  # has, for example, the best schedules
-                yield threads.submit(context.run, self.build, program, seconds, stop)
+        def build(program: Program) -> Built | Result:
+            return self.build(program, seconds, stop)
 
-        queue: deque[Future[Built | Result]] = deque()
-        try:
-            while True:
-                if not alternate:
-                    queue.extend(started(AHEAD * count - len(queue)))
-                elif not queue:
-                    queue.extend(started(BATCH * count))
-                    wait(queue)
-                if not queue:
-                    is_done = True
-                    return
-                yield queue.popleft().result()
-        finally:
+        def give_up() -> None:
             stop.set()
-            if not is_done:
-                self._pool.kill()
-            threads.shutdown(cancel_futures=True)
+            self._pool.kill()
+
+        return in_order(programs, build, max(1, len(self._pool)), give_up, alternate)
 
     def close(self) -> None:
         """End the processes."""
         self._pool.close()
+
+
+def in_order(
+    programs: Iterable[Program],
+    work: Callable[[Program], Answer],
+    count: int,
+    give_up: Callable[[], None],
+    alternate: bool = False,
+) -> Generator[Answer]:
+    """Yield work(program) of each program, in order, with `count` threads that work ahead.
+
+    give_up     called if this generator is closed before its end: makes `work` return soon
+    alternate   whether no thread works while the caller uses an answer
+    """
+    todo, is_done = iter(programs), False
+    threads = ThreadPoolExecutor(count, "minitvm-build")
+
+    def started(most: int) -> Iterator[Future[Answer]]:
+        for program in islice(todo, most):
+            context = contextvars.copy_context()  # has, for example, the best schedules
+            yield threads.submit(context.run, work, program)
+
+    queue: deque[Future[Answer]] = deque()
+    try:
+        while True:
+            if not alternate:
+                queue.extend(started(AHEAD * count - len(queue)))
+            elif not queue:
+                queue.extend(started(BATCH * count))
+                wait(queue)
+            if not queue:
+                is_done = True
+                return
+            yield queue.popleft().result()
+    finally:
+        if not is_done:
+            give_up()
+        threads.shutdown(cancel_futures=True)
 
 
 def _kind(failure: workers.Failure) -> ErrorKind:

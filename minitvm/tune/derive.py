@@ -147,15 +147,21 @@ def derive(name: str, space: Space, first: Made, make: Make, rng: np.random.Gene
     classes = tuple(_classes(space, knob, base, make) for knob in range(len(space.knobs)))
     count = int(np.prod([len(lists) for lists in classes], dtype=object))
     if count > MAX_SKETCHES:
-        classes = tuple((tuple(range(len(g))),) for g in space.knobs)
+        return called(name, space, first, make)
     last_first = itertools.product(*(range(len(lists)) for lists in reversed(classes)))
     sketches = list[Sketch]()
     for list_numbers in last_first:
         options = [lists[n] for lists, n in zip(classes, reversed(list_numbers), strict=True)]
         part = _Part(f"{name}.{len(sketches)}", space, tuple(options), first, make)
-        sketch = None if count > MAX_SKETCHES else traced(part.name, part.space, part.make, rng)
-        sketches.append(sketch or part.called())
+        sketches.append(traced(part.name, part.space, part.make, rng) or part.called())
     return Derived(tuple(sketches), classes)
+
+
+def called(name: str, space: Space, first: Made, make: Make) -> Derived:
+    """Return a single sketch, which calls the template for each candidate."""
+    options = tuple(tuple(range(len(g))) for g in space.knobs)
+    part = _Part(f"{name}.0", space, options, first, make)
+    return Derived((part.called(),), tuple((all_options,) for all_options in options))
 
 
 def _try(make: Make, row: Row) -> Made | None:

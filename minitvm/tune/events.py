@@ -119,7 +119,7 @@ class Outcome:
         last = next((t.default for t in reversed(self.final) if t.default is not None), None)
         if last is None:
             return None
-        return Result((), cycles=(last,)) if self.task.target.sim else Result((last,))
+        return Result((), cycles=(last,)) if self.task.target.unit == "cycles" else Result((last,))
 
     @property
     def compared(self) -> Gain | None:
@@ -173,17 +173,21 @@ def fastest(trials: Sequence[Trial]) -> Trial | None:
 
 def rate(of: Task | Record, cost: float) -> float:
     """Return the speed of a program that has the cost `cost`, in the unit of rate_unit."""
-    return of.flops / cost / (1 if Target(of.target).sim else 1e9)
+    return of.flops / cost / (1 if Target(of.target).unit == "cycles" else 1e9)
 
 
 def rate_unit(of: Task | Record) -> str:
-    """Return "GFLOP/s", or for a simulated GPU "FLOP/cycle": operations in a modelled cycle."""
-    return "FLOP/cycle" if Target(of.target).sim else "GFLOP/s"
+    """Return "GFLOP/s", or for a simulator "FLOP/cycle": operations in a modelled cycle."""
+    return "FLOP/cycle" if Target(of.target).unit == "cycles" else "GFLOP/s"
 
 
 def cost_text(of: Task | Record, cost: float) -> str:
     """Format the cost of a call: "0.1234 ms", or "12,345 modelled cycles"."""
-    return f"{cost:,.0f} modelled cycles" if Target(of.target).sim else f"{cost * 1e3:.4g} ms"
+    return (
+        f"{cost:,.0f} modelled cycles"
+        if Target(of.target).unit == "cycles"
+        else f"{cost * 1e3:.4g} ms"
+    )
 
 
 def failures_text(trials: Sequence[Trial]) -> str:

@@ -9,6 +9,7 @@ For a GPU, source for numba.cuda takes the place of LLVM IR and object: the runn
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import statistics
@@ -16,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -36,6 +37,7 @@ LARGEST = 64 << 20  # bytes; a larger cache keeps the weights of most networks i
 HOPELESS = 3  # remeasure() drops programs that take this many times as long as the fastest
 ROUNDS, ROUND_MS = 20, 5.0  # of remeasure(): rounds; milliseconds that a program runs in a round
 MOVED = 5  # of its rounds, after which the arguments move to other addresses
+Cpus: TypeAlias = tuple[list[int] | None, list[int] | None]
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
     "exited": "exit",
@@ -65,6 +67,10 @@ class MeasureOptions:
                       GPU
     check             whether to compare the outputs with the outputs of the reference
     memory            bytes that a process may allocate
+    cluster           the address of a Dask scheduler whose workers build and run the programs; see
+                      DaskMeasurer. "" for this machine
+    device            the kind of device that is needed there, such as "avx512"; "" for the kind of
+                      this machine
     """
 
     compile_seconds: float = 2.0
@@ -76,36 +82,55 @@ class MeasureOptions:
     cold: bool = False
     check: bool = True
     memory: int = MEMORY
+    cluster: str = ""
+    device: str = ""
 
 
 class Processes:
     """The processes that build and run programs for a target; several measurers may share them.
 
-    memory   bytes that a process may allocate
+    memory     bytes that a process may allocate
+    cpus       the CPUs for builders and for the runner, None for all; by default see processors()
+    builders   how many processes build; by default one for each core but one
     Processes start when they are first needed. Use it in a `with` statement, or close() it.
     """
 
-    def __init__(self, target: str | Target = LLVM, memory: int = MEMORY) -> None:
+    def __init__(
+        self,
+        target: str | Target = LLVM,
+        memory: int = MEMORY,
+        *,
+        cpus: Cpus | None = None,
+        builders: int | None = None,
+    ) -> None:
         self.target, self.memory = Target(target), memory
-        self._started: tuple[Builder, workers.Worker] | None = None
+        self._cpus = processors(self.target.num_cores) if cpus is None else cpus
+        self._builders = max(1, host().cores - 1) if builders is None else builders
+        self._builder: Builder | None = None
+        self._runner: workers.Worker | None = None
         self._user: object = None  # the measurer whose arguments the runner has
 
-    def started(self) -> tuple[Builder, workers.Worker]:
-        """Return the builder and the runner; start them if they are not running."""
-        if self._started is None:
-            builders, runners = processors(self.target.num_cores)
-            builder = Builder(self.target, max(1, host().cores - 1), self.memory, builders)
+    @property
+    def builder(self) -> Builder:
+        """Return the processes that build; start them if they are not running."""
+        if self._builder is None:
+            self._builder = Builder(self.target, self._builders, self.memory, self._cpus[0])
+        return self._builder
+
+    @property
+    def runner(self) -> workers.Worker:
+        """Return the process that runs programs; start it if it is not running."""
+        if self._runner is None:
             memory = self.memory if self.target.kind == LLVM else None  # CUDA reserves addresses
-            runner = workers.Worker(JOB, memory=memory, cpus=runners, renew=LIFETIME)
-            self._started = builder, runner
-        return self._started
+            self._runner = workers.Worker(JOB, memory=memory, cpus=self._cpus[1], renew=LIFETIME)
+        return self._runner
 
     def prepare(self, user: object, value: Any, blobs: Sequence[bytes]) -> None:
         """Send `user`'s arguments for the next programs to the runner, unless it has them."""
         if self._user is user:
             return
         self._user = None
-        failure = self.started()[1].prepare(value, blobs)
+        failure = self.runner.prepare(value, blobs)
         if failure is not None:
             raise MeasureError("the measuring process", _told(failure))
         self._user = user
@@ -116,9 +141,10 @@ class Processes:
 
     def close(self) -> None:
         """End all processes; the next measurement starts them again."""
-        for process in self._started or ():
-            process.close()
-        self._started = self._user = None
+        for process in (self._builder, self._runner):
+            if process is not None:
+                process.close()
+        self._builder = self._runner = self._user = None
 
     def __enter__(self) -> Self:
         return self
@@ -193,12 +219,26 @@ class Measurer:
         Another thread of this process calls each program to lower it, a few programs ahead of the
         results. If such a call raises an error other than TVMError, this method raises it.
         """
-        builder, runner = self._started()
+        builder, _ = self._started()
         ahead = builder.ahead(programs, self._options.compile_seconds, self._threads > 1)
         with closing(ahead):
-            for built in ahead:
-                self._count += 1
-                yield self._named(self._run(runner, built))
+            for n, built in enumerate(ahead, self._count + 1):
+                self._count = n
+                yield named(n, self.run(built))
+
+    def build(self, program: Program, patient: bool = False) -> Built | Result:
+        """Lower and compile a program; with `patient`, for as long as the reference may take."""
+        seconds = PATIENCE if patient else self._options.compile_seconds
+        return self._processes.builder.build(program, seconds)
+
+    def run(self, built: Built | Result, best: float = math.inf) -> Result:
+        """Run a program that is built; return the failure of one that could not be built.
+
+        best   the seconds of the fastest program that others have measured
+        """
+        _, runner = self._started()
+        self._best = min(self._best, best)
+        return self._run(runner, built)
 
     def remeasure(self, programs: Sequence[Program], rounds: int = ROUNDS) -> list[Result]:
         """Measure a few programs and the reference alternately, by wall time.
@@ -207,10 +247,15 @@ class Measurer:
         at_one_speed. Programs much slower than the fastest are dropped early. Where a program and
         its data lie in memory changes its speed, so the arguments move every few rounds.
         """
-        builder, runner = self._started()
-        assert self._reference is not None
+        builder, _ = self._started()
         with closing(builder.ahead(programs, PATIENCE, False)) as ahead:
-            candidates = [*ahead, self._reference]
+            return self.race([*ahead], rounds)
+
+    def race(self, built: Sequence[Built | Result], rounds: int = ROUNDS) -> list[Result]:
+        """Do as remeasure() does, with programs that are built."""
+        _, runner = self._started()
+        assert self._reference is not None
+        candidates = [*built, self._reference]
         results = [
             b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in candidates
         ]
@@ -235,6 +280,13 @@ class Measurer:
             replace(result, seconds=at_one_speed(result.seconds, reference)) for result in results
         ]
 
+    def using(self, processes: Processes) -> Measurer:
+        """Return a measurer of the same programs that shares `processes`, as on another machine."""
+        other = copy.copy(self)
+        other._processes, other._own, other._reference = processes, False, None
+        other._best = math.inf
+        return other
+
     def close(self) -> None:
         """End the processes that this measurer started; the next measurement starts them again."""
         if self._own:
@@ -251,7 +303,7 @@ class Measurer:
 
     def _started(self) -> tuple[Builder, workers.Worker]:
         """Start and return the builder and the runner; measure the reference in the first call."""
-        builder, runner = self._processes.started()
+        builder, runner = self._processes.builder, self._processes.runner
         if self._reference is None:
             self._measure_reference(builder, runner)
         self._prepare()
@@ -344,14 +396,15 @@ class Measurer:
             self._best = min(self._best, result.best)
         return result
 
-    def _named(self, result: Result) -> Result:
-        """Return a result whose message says which program failed."""
-        if not result.error:
-            return result
-        return replace(result, detail=f"program {self._count}: {result.detail}")
+
+def named(number: int, result: Result) -> Result:
+    """Return the result of a program whose message, after a failure, says which program failed."""
+    if not result.error:
+        return result
+    return replace(result, detail=f"program {number}: {result.detail}")
 
 
-def processors(threads: int) -> tuple[list[int] | None, list[int] | None]:
+def processors(threads: int) -> Cpus:
     """Return the CPUs for builders and for the runner; None for all.
 
     A program of one thread is measured on a CPU of its own if this process may use two CPUs.

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from minitvm import runtime, schedule, simt, te
+from minitvm import lowering, runtime, schedule, simt, te
 from minitvm.base import ArgumentError, Target, TVMError, host
 
 from .knob import as_json, numbers
@@ -104,8 +104,10 @@ def record_of(task: Task, trial: Trial, *, batch: int = 0) -> Record:
 def machine_facts(target: Target) -> dict[str, Any]:
     """Return the facts that a log keeps of this machine, and how many cores the target uses.
 
-    The cost of programs on a simulated GPU depends on its model only, not on this machine.
+    The cost of a program on a simulated machine depends on that machine only, not on this one.
     """
+    if target.kind == "vta":
+        return asdict(lowering.machine())
     if target.sim:
         return {"simulated": simt.MODEL, "version": simt.VERSION}
     if target.kind == "cuda":

@@ -19,6 +19,7 @@ import numpy as np
 from minitvm.base import ArgumentError, raise_first
 
 from .builder import Program
+from .cluster import DaskMeasurer
 from .events import (
     End,
     Event,
@@ -33,10 +34,10 @@ from .events import (
 )
 from .guided import GuidedPolicy
 from .limits import Limits
+from .machines import measurer as made
 from .measure import MeasureOptions
 from .policy import Policy, Trial
 from .record import Log, record_of
-from .simulated_gpu import measurer as made
 from .stopwatch import Stopwatch
 from .task import Candidate, CandidateProgram, Task
 from .trial import Result
@@ -73,7 +74,7 @@ def run(
     batch: int = 16,
     log: Log | str | Path | None = None,
     measure: MeasureOptions | None = None,
-    measurer: Measures | None = None,
+    measurer: Measures | DaskMeasurer | None = None,
     on: Listener | None = None,
     rng: np.random.Generator | None = None,
     stop: threading.Event | None = None,
@@ -87,7 +88,8 @@ def run(
     log        each trial is appended to it. The policy learns from the trials of this task that it
                already has; they are not measured again, and they count as trials. If the log can
                no longer be written, the search goes on, and Outcome.unsaved says so
-    measure    how to measure; `measurer` is used instead if it is given
+    measure    how to measure
+    measurer   what measures, by default processes here; a DaskMeasurer uses a cluster
     on         is called with each event, in this thread
     stop       ends the search when it is set; so does Ctrl-C
     timer      the time in seconds, for the budget; `clock` gives the time stamps of the log
@@ -121,9 +123,14 @@ def _ignore(event: Event) -> None:
 
 
 def _opened(
-    task: Task, measurer: Measures | None, options: MeasureOptions, rng: np.random.Generator
+    task: Task,
+    measurer: Measures | DaskMeasurer | None,
+    options: MeasureOptions,
+    rng: np.random.Generator,
 ) -> AbstractContextManager[Measures]:
     """Return the given measurer, which stays open, or a new one, which is closed at the end."""
+    if isinstance(measurer, DaskMeasurer):
+        return measurer.of(task.default(), task.target, options=options, rng=rng.spawn(1)[0])
     if measurer is not None:
         return nullcontext(measurer)
     return made(task.default(), task.target, options=options, rng=rng.spawn(1)[0])

@@ -22,7 +22,6 @@ from minitvm.base import ArgumentError, Target, TVMError
 from .builder import Program, lowered
 from .inputs import Array, arguments, checked, draw, expected_of, tolerance
 from .legal_gpu import MAX_STEPS
-from .measure import MeasureOptions, Measurer, Processes
 from .trial import Result
 
 SLOWER = 8  # any program may take this many times as many steps as the reference
@@ -168,22 +167,3 @@ def _repeated(run: lowering.GuardedStore) -> int:
     """Return how often a thread runs a store, without regard to guards."""
     loops = [loop for loop in run.loops if not loop.thread or schedule.is_virtual(loop.thread)]
     return math.prod(int(tir.upper_bound(loop.extent)) for loop in loops)
-
-
-def measurer(
-    reference: tir.PrimFunc,
-    target: Target,
-    *,
-    inputs: Sequence[Array] | None = None,
-    rng: np.random.Generator | None = None,
-    options: MeasureOptions | None = None,
-    processes: Processes | None = None,
-) -> Measurer | SimulatedGpu:
-    """Return what measures programs for a target; for the arguments, see Measurer.
-
-    A simulated GPU has no caches and no clock; of the options, it uses `check` only.
-    """
-    if target.sim:
-        check = options is None or options.check
-        return SimulatedGpu(reference, target, inputs=inputs, rng=rng, check=check)
-    return Measurer(reference, target, inputs=inputs, rng=rng, options=options, processes=processes)

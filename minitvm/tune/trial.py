@@ -70,6 +70,6 @@ class Result:
     def in_seconds(self, cost: float) -> float:
         """Return a cost of this result; raise MeasureError if its unit is cycles."""
         if self.unit != "seconds":
-            why = "a simulated GPU has modelled cycles, which say nothing about seconds"
+            why = "a simulator has modelled cycles, which say nothing about seconds"
             raise MeasureError("seconds of a measurement", why, "cost, in the unit of the target")
         return cost

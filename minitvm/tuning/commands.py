@@ -34,7 +34,9 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser for `python -m minitvm tune`."""
     about = "search for the fastest schedule of an operator"
     top = argparse.ArgumentParser(prog="python -m minitvm tune", description=about)
-    verbs = top.add_subparsers(dest="verb", required=True, metavar="OPERATOR|resume|report|log")
+    verbs = top.add_subparsers(
+        dest="verb", required=True, metavar="OPERATOR|resume|report|log|pool"
+    )
     for name, (about, names) in operators().items():
         shape = names.replace(", ", ",")
         command = verbs.add_parser(name, help=f"{about.splitlines()[0]} --shape {shape}")
@@ -42,9 +44,11 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1"')
         command.add_argument("--log", metavar="FILE", help="the log; one that exists is continued")
         _add_budget(command)
+        _add_cluster(command)
     resume = verbs.add_parser("resume", help="continue the last search of a log")
     resume.add_argument("log")
     _add_budget(resume)
+    _add_cluster(resume)
     page = verbs.add_parser("report", help="write a page about the last search of a log")
     page.add_argument("log")
     page.add_argument("-o", "--output", metavar="FILE", help="the page (LOG.html)")
@@ -54,7 +58,17 @@ def parser() -> argparse.ArgumentParser:
     )
     logs.add_argument("log")
     logs.add_argument("--keep", type=int, default=10, help="candidates of a task, for prune (10)")
+    pool = verbs.add_parser("pool", help="the devices of a Dask cluster: busy, waiting, failed")
+    pool.add_argument("scheduler", metavar="ADDRESS", help="of its scheduler: tcp://HOST:8786")
     return top
+
+
+def _add_cluster(p: argparse.ArgumentParser) -> None:
+    cluster = p.add_argument_group("cluster", "see docs/cluster.md")
+    about = "measure on the workers of a running Dask cluster"
+    cluster.add_argument("--scheduler", metavar="ADDRESS", default="", help=about)
+    about = 'the kind of device: "avx512" (that of this machine)'
+    cluster.add_argument("--device", metavar="KIND", default="", help=about)
 
 
 def _add_budget(p: argparse.ArgumentParser) -> None:
@@ -83,6 +97,8 @@ def main(words: Sequence[str], say: Say = print) -> None:
             say(f"wrote {page}")
         case "log":
             maintain(options.action, existing(options.log), options.keep, say)
+        case "pool":
+            say(str(tune.pool(options.scheduler)))
         case name:
             task = task_of(name, sizes(options.shape), options.target)
             log = Path(options.log or f"{name}_{'x'.join(map(str, sizes(options.shape)))}.jsonl")
@@ -116,6 +132,7 @@ def search(task: tune.Task, log: Path, options: argparse.Namespace, say: Say) ->
         seconds=seconds,
         early_stopping=options.early_stopping,
         log=book,
+        measure=tune.MeasureOptions(cluster=options.scheduler, device=options.device),
         rng=np.random.default_rng([options.seed, len(reading.trials)]),
         on=tune.ProgressLine() if sys.stderr.isatty() else None,
     )

@@ -123,7 +123,7 @@ class TaskAllocation(Live):
 
 def _check_unit(tasks: Sequence[tune.Task]) -> None:
     """Raise ArgumentError for a simulated GPU: the picture has latencies in seconds."""
-    if any(task.target.sim for task in tasks):
+    if any(task.target.unit == "cycles" for task in tasks):
         why = "its tasks are measured in modelled cycles, and the picture has seconds"
         raise ArgumentError("TaskAllocation", why, "print(outcome), a table")
 

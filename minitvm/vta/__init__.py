@@ -29,6 +29,6 @@ from .environment import Environment, get_env
 from .layers import RESNET18, TIMES, Roofs, roofs, utilisation
 from .packing import pack, pack_bias, pack_data, pack_weight, packed, unpack, unpacked
 from .run import build, build_config, lower, simulate, verify
-from .tilings import MAX_SIMULATIONS, Best, Cost, best_tiling, cost, legal_tilings, program
+from .tilings import MAX_SIMULATIONS, Best, Cost, best_tiling, cost, fits, legal_tilings, program
 from .top import Tiling
 from .workloads import Convolution, Dense, Layer

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from minitvm import dist
 from minitvm.edu import cluster, command
 from minitvm.edu.__main__ import main
 
@@ -42,7 +43,7 @@ def refusal(A, B, C):
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[Any]:
     """A Dask cluster of two worker processes, which are started again if they die."""
-    with cluster._local_cluster(pytest.importorskip("distributed"), 2) as dask:
+    with dist._local_cluster(pytest.importorskip("distributed"), 2, None) as dask:
         yield dask
 
 
@@ -149,7 +150,7 @@ def test_a_notebook_whose_workers_die_is_one_line_in_the_report(
 
 def test_a_scheduler_that_does_not_answer_is_an_error(tmp_path: Path, monkeypatch, capsys) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(dist, "CONNECT_SECONDS", 0.5)
     start = time.monotonic()
     folder = class_of(tmp_path / "in", "good")
     assert grade(folder, tmp_path / "out", "--scheduler", "tcp://127.0.0.1:9") == 1
@@ -168,11 +169,13 @@ def test_without_dask_the_error_says_what_to_install(tmp_path: Path, monkeypatch
 def test_workers_with_another_minitvm_are_refused(
     tmp_path: Path, two_workers, monkeypatch, capsys
 ) -> None:
-    theirs = cluster.code_version()
-    monkeypatch.setattr(cluster, "code_version", lambda: "0.0.9")
+    theirs = dist.code_version()
+    monkeypatch.setattr(dist, "code_version", lambda: "0.0.9")
     folder = class_of(tmp_path / "in", "good")
     assert grade(folder, tmp_path / "out", "--scheduler", two_workers.scheduler_address) == 1
-    assert f"it has minitvm {theirs}, the grade command 0.0.9" in capsys.readouterr().err
+    assert (
+        f"it has minitvm {theirs}, the process that sends the work 0.0.9" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minitvm import accel, lowering, runtime, tir
-from minitvm.base import BuildError, Target, debug
+from minitvm.base import BuildError, Target, debug, debug_level
 
 from ..backend import Backend, BuildRequest
 from .emit import emit_vta
@@ -31,7 +31,8 @@ def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorF
             "run the passes in the order assign_units, inject_coproc_sync, inject_virtual_thread",
         )
     sources = {"tir": lambda: str(func), "vta": lambda: accel.listing(program, config)}
-    debug(5, sources["vta"]())
+    if debug_level() >= 5:
+        debug(5, sources["vta"]())
     return runtime.AcceleratorFunction(func, program, config, sources)
 
 
