@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from minitvm import papers, tune
+from minitvm import autotvm, papers, tune
 from minitvm.base import ArgumentError
 
 TABLES = [
@@ -171,3 +171,21 @@ def test_an_inverted_history_is_dropped_at_the_first_fit():
     model = papers.transferred(papers.global_model([(x[:500], inverted[:500])]))
     model.fit(x[500:516], y[500:516])
     assert isinstance(model.bases[model.chosen], papers.NoHistory)
+
+
+def test_a_search_with_a_history_learns_from_its_first_batch():
+    records = papers.recorded("C9")
+    fits: list[int] = []
+
+    class Past(papers.NoHistory):
+        def fit(self, features: tune.Floats, labels: tune.Floats) -> None:
+            fits.append(len(labels))
+
+    policy = autotvm.tuner.ModelTuner(
+        records.task, Past(), records.columns("configuration"), plan_size=16, is_ready=True,
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    measurer = tune.TableMeasurer(records.table, records.task)
+    for _ in range(3):
+        policy.learn([tune.Trial(c, measurer.result(c)) for c in policy.propose(16)])
+    assert fits == [16, 32]

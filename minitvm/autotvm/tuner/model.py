@@ -66,12 +66,12 @@ class ModelTuner(Tuner):
         self.states: tune.Rows | None = None
         self.plan = list[Row]()
         self.fitted = 0  # trials that the model was trained with
-        self.planned = 0  # trials when the last plan was made
+        self.planned: int | None = None  # trials when the last plan was made
         self.whole: tune.Floats | None = None  # the features of all rows of a small space
 
     def next_row(self) -> Row | None:
-        is_first = self.is_ready and not self.planned
-        if is_first or len(self.trials) - self.planned >= self.plan_size:
+        is_first = self.is_ready and self.planned is None
+        if is_first or len(self.trials) - (self.planned or 0) >= self.plan_size:
             self._make_plan()
         while self.plan:
             row = self.plan.pop()
@@ -103,7 +103,7 @@ class ModelTuner(Tuner):
             self.fitted = len(labels)
         elif not self.is_ready:
             return
-        self.planned = max(len(labels), 1)
+        self.planned = len(labels)
         best, self.states = anneal(
             self.space,
             self._scorer(),
