@@ -115,7 +115,7 @@ def drawn_trials(kind):
             for name, kept in zip(tables, rng.permutation([FEWEST - 1, FEWEST, 15]), strict=True):
                 others = [[[*row[:-1], 2], t] for row, t in tables[name]]
                 tables[name] = tables[name][: int(kept)] + others
-            rows, seconds = rows + [[3] * len(KNOBS)], [*seconds, 1e-3]
+            rows, seconds = [*rows, [3] * len(KNOBS)], [*seconds, 1e-3]
         return rows, seconds, tables
 
     return draw
@@ -309,7 +309,7 @@ def two_layers(rng):
 
 def favourite_bars(value, arguments):
     """Draw the speeds on the second layer, as shares of the best, beside the answer."""
-    here, there = arguments
+    there = arguments[1]
     bars = {f"candidate {n}": round(s / max(there), 3) for n, s in enumerate(there)}
     return viz.ScoreBars({**bars, "your answer": round(float(value), 3)}, "of the best speed")
 
@@ -327,7 +327,10 @@ def some_loops(rng):
 def relation_bars(value, arguments):
     """Draw the reuse in each loop, with the elements that it touches, beside the answer."""
     counts, reuses, _ = arguments
-    bars = {f"loop {n}, {c} elements": float(r) for n, (c, r) in enumerate(zip(counts, reuses))}
+    bars = {
+        f"loop {n}, {c} elements": float(r)
+        for n, (c, r) in enumerate(zip(counts, reuses, strict=True))
+    }
     return viz.ScoreBars({**bars, "your answer": float(value)}, "iterations for each element")
 
 
@@ -358,13 +361,13 @@ PUZZLES = (
         (
             equal(
                 relation, some_loops, cases=16, title="the largest reuse below the bound",
-                why="only loops that touch fewer elements than the bound count; without one it is 0",
+                why="only loops that touch less than the bound count; without any, it is 0",
             ),
         ),
         lambda rng: ([128, 64, 8, 1], [4, 2, 16, 1], 64),
         relation,
         (
-            "max(..., default=0) of the reuses of those loops that touch fewer elements than bound.",
+            "max(..., default=0) of the reuses of the loops that touch fewer than bound elements.",
         ),
         "notebook 13, section 2",
         of="value",
