@@ -16,8 +16,12 @@ def alike(tried, seconds, tables):
 
     found, mine = [], ranks(seconds)
     for name, table in tables.items():
-        theirs = dict(zip((tuple(row) for row, _ in table), ranks([t for _, t in table])))
-        both = [(m, theirs[tuple(r)]) for r, m in zip(tried, mine) if tuple(r) in theirs]
+        theirs = dict(
+            zip((tuple(row) for row, _ in table), ranks([t for _, t in table]), strict=True)
+        )
+        both = [
+            (m, theirs[tuple(r)]) for r, m in zip(tried, mine, strict=True) if tuple(r) in theirs
+        ]
         if len(both) >= 8:
             found.append([name, float(np.corrcoef(*np.array(both).T)[0, 1])])
     return sorted(found, key=lambda pair: -pair[1])

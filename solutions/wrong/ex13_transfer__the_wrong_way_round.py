@@ -11,7 +11,9 @@ def alike(tried, seconds, tables):
     found = []
     for name, table in tables.items():
         known = {tuple(row): t for row, t in table}
-        both = [(t, known[tuple(r)]) for r, t in zip(tried, seconds) if tuple(r) in known]
+        both = [
+            (t, known[tuple(r)]) for r, t in zip(tried, seconds, strict=True) if tuple(r) in known
+        ]
         if len(both) >= 8:
             both = np.array(both).T
             more = (both[:, :, None] > both[:, None, :]).sum(axis=2)
