@@ -15,13 +15,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from minitvm import papers, tune
 
@@ -30,6 +33,7 @@ TRIALS = 250
 GOAL = 0.95  # of the best speed
 SEEDS, RECORDED_SEEDS = 3, 20
 TABLES = tuple(name for name in papers.LAYERS if (tune.FOLDER / f"{name}.npz").exists())
+FEW = ("C2", "C6", "C9")  # for searchers that take ten seconds
 TARGETS = ("C7", "C8", "C9")
 RELATION, LOOPS = "context relation", "flattened loops"
 
@@ -88,10 +92,30 @@ class Figure:
 Medians = dict[str, float]  # searcher -> geometric mean over tables of the median trials
 
 
-@cache
-def speeds_of(table: str, searcher: str, seed: int) -> np.ndarray:
-    """Return the best speed after each trial of one search."""
+Cell = tuple[str, str, int]  # a table, a searcher, and the seed of one search
+SPEEDS = dict[Cell, np.ndarray]()
+
+
+def searched(cell: Cell) -> np.ndarray:
+    """Run one search; return the best speed after each trial."""
+    table, searcher, seed = cell
     return papers.search(papers.recorded(table), SEARCHERS[searcher], TRIALS, seed)
+
+
+def speeds_of(table: str, searcher: str, seed: int) -> np.ndarray:
+    """Return the best speed after each trial of one search, which runs only once."""
+    cell = table, searcher, seed
+    if cell not in SPEEDS:
+        SPEEDS[cell] = searched(cell)
+    return SPEEDS[cell]
+
+
+def run_ahead(cells: Iterable[Cell], jobs: int) -> None:
+    """Run searches in `jobs` processes, so that speeds_of() knows them."""
+    left = [cell for cell in dict.fromkeys(cells) if cell not in SPEEDS]
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        results = pool.map(searched, left, chunksize=4)
+        SPEEDS.update(zip(left, tqdm(results, total=len(left), unit="search"), strict=True))
 
 
 def trials(table: str, searcher: str, seeds: int, goal: float) -> float:
@@ -217,13 +241,13 @@ FIGURES = {
     ),
     "statements": Figure(
         "Ansor: a score for each statement, and beam search",
-        TABLES,
+        FEW,
         ("statement model", "beam search", TREES),
         _at_most("statement model", "beam search", 1.0, "beam search loses to whole programs"),
     ),
     "product": Figure(
         "minitvm's own search: an analytic estimate, and trees that come with it",
-        TABLES,
+        FEW,
         ("product", TREES),
         _at_most("product", TREES, 1.0, "(ours) an estimate replaces most of the learning"),
     ),
@@ -278,10 +302,13 @@ def draw(name: str, seeds: int, folder: Path) -> None:
     pyplot.close(canvas)
 
 
-def pairs() -> list[tuple[str, str]]:
-    """Return each table and searcher of a figure once."""
-    all_pairs = ((t, s) for f in FIGURES.values() for t in f.tables for s in f.searchers)
-    return list(dict.fromkeys(all_pairs))
+def cells_of(names: Iterable[str], seeds: int) -> list[Cell]:
+    """Return the searches of figures, each once."""
+    figures = [FIGURES[name] for name in names]
+    cells = (
+        (t, s, n) for f in figures for t in f.tables for s in f.searchers for n in range(seeds)
+    )
+    return list(dict.fromkeys(cells))
 
 
 def digest(table: str, searcher: str, seed: int) -> str:
@@ -289,12 +316,13 @@ def digest(table: str, searcher: str, seed: int) -> str:
     return hashlib.sha256(speeds_of(table, searcher, seed).tobytes()).hexdigest()[:16]
 
 
-def record(cells: Iterable[tuple[str, str]]) -> None:
-    """Store quartiles of RECORDED_SEEDS searches of each cell, and their hashes; resume."""
+def record(jobs: int) -> None:
+    """Store quartiles of RECORDED_SEEDS searches of each table and searcher; resume."""
     stored = json.loads(FILE.read_text()) if FILE.exists() else {}
-    for table, searcher in cells:
+    for table, searcher in dict.fromkeys((t, s) for t, s, _ in cells_of(FIGURES, 1)):
         if (key := f"{table}: {searcher}") in stored:
             continue
+        run_ahead(((table, searcher, n) for n in range(RECORDED_SEEDS)), jobs)
         curves = np.stack([speeds_of(table, searcher, seed) for seed in range(RECORDED_SEEDS)])
         marks = [16, 32, 64, 128, TRIALS]
         quartiles = np.quantile(curves, (0.25, 0.5, 0.75), axis=0)[:, [n - 1 for n in marks]]
@@ -330,20 +358,25 @@ def check(count: int, seed: int) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=("all", *FIGURES), default=[], metavar="FIGURE")
+    parser.add_argument("names", nargs="*", metavar="FIGURE", help=", ".join(("all", *FIGURES)))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--svg", type=Path, help="folder for the curves")
-    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--record", action="store_true", help="20 seeds of all; repeat to resume")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that search")
     parser.add_argument("--check", type=int, default=0, help="stored searches to run again")
     parser.add_argument("--quick", action="store_true", help="figure 4 on two tables")
     flags = parser.parse_args()
+    if unknown := {*flags.names} - {"all", *FIGURES}:
+        parser.error(f"no figure is called {', '.join(sorted(unknown))}")
     if flags.record:
-        record(pairs())
+        record(flags.jobs)
     if flags.check and not check(flags.check, seed=0):
         raise SystemExit("stored searches differ")
     names = [*FIGURES] if "all" in flags.names else flags.names
     if flags.quick:
         names = ["figure8"]
+    if names:
+        run_ahead(cells_of(names, flags.seeds), flags.jobs)
     claims = {name: shown(name, flags.seeds) for name in names}
     if flags.svg:
         for name in names:

@@ -15,7 +15,7 @@ html_math_renderer = "mathml"
 html_css_files = ["site.css"]
 html_static_path = ["site.css"]
 pygments_style = "friendly"
-pygments_dark_style = "native"
+pygments_dark_style = "github-dark"
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4

@@ -26,6 +26,7 @@ PLANS: dict[int, tuple[Week, ...]] = {  # the labs of each week
         ("00", "01", "02"), ("03", "04"), ("05", "06"), ("08", "09"), ("10", "11"), ("14", "15"),
     ),
 }  # fmt: skip
+CAPSTONE = "90"  # the exercise after all labs
 DELAY = datetime.timedelta(days=7)  # from a lab to the day when its exercise is due
 
 SYLLABUS = """# A course on tensor compilers, in {weeks} weeks
@@ -36,6 +37,9 @@ Open this folder in JupyterLab. Exercises check themselves: `python -m minitvm.e
 | week | begins | labs | slides | exercises | due |
 |---|---|---|---|---|---|
 {rows}
+
+After the labs: [the capstone]({capstone}), about a week. What AI assistants may do here is in
+[AGENTS.md](AGENTS.md).
 
 ## Grading
 
@@ -146,7 +150,11 @@ def main(arguments: list[str] | None = None) -> int:
     (options.out / "docs").mkdir()
     for path in ROOT.glob("docs/*.md"):
         shutil.copyfile(path, options.out / "docs" / path.name)
-    text = SYLLABUS.format(weeks=options.weeks, rows="\n".join(rows))
+    shutil.copyfile(ROOT / "AGENTS.md", options.out / "AGENTS.md")
+    (options.out / "capstone").mkdir()
+    put_week(options.out / "capstone", (CAPSTONE,), places)
+    capstone = f"capstone/{named('exercises', f'ex{CAPSTONE}')[0].name}"
+    text = SYLLABUS.format(weeks=options.weeks, rows="\n".join(rows), capstone=capstone)
     (options.out / "README.md").write_text(text, encoding="utf-8")
     print(f"{len(rows)} weeks: {options.out / 'README.md'}")
     return 0

@@ -77,6 +77,15 @@ def source_linked(text: str, up: str) -> tuple[str, set[str]]:
     return SOURCE.sub(link, text), files
 
 
+def folded(notebook: str) -> str:
+    """Return a notebook in which the code that JupyterLab folds is folded on the page, too."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["metadata"].get("jupyter", {}).get("source_hidden"):
+            cell["metadata"].setdefault("tags", []).append("hide-input")
+    return json.dumps(content)
+
+
 def collect(folder: Path) -> None:
     """Collect the pages in `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -107,6 +116,8 @@ def collect(folder: Path) -> None:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(exist_ok=True)
         shutil.copyfile(path, place)
+    for place in folder.glob("notebooks/*.ipynb"):
+        place.write_text(folded(place.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def remote(site: Path) -> list[str]:

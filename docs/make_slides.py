@@ -2,7 +2,8 @@
 
 Slides come from the notebook as it is stored: its title and goals; for each section its first
 sentences; pictures with the first sentence after them; predictions as a question and, on the next
-slide, what the cell printed; and a short cell with its output where a section has none of these.
+slide, what the cell printed; puzzles with the picture to reach; and a short cell with its output
+where a section has none of these.
 """
 
 import base64
@@ -32,6 +33,8 @@ FORMULAS = {
     r"\^T": "ᵀ",
 }
 ANSWER = '<details class="mtvm-answer">'  # what a prediction stores, see minitvm/course/folded.py
+OF_CELLS = re.compile(r"The next cell|\(If you see only")  # a sentence that slides leave out
+FIGURE = r"\*The (?:first )?figure"  # the beginning of a caption
 PICTURES = {"image/svg+xml": "image/svg+xml;base64,", "image/png": "image/png;base64,"}
 
 
@@ -61,6 +64,8 @@ def sentences(text: str, most: int, announces: bool = False) -> str:
     """
     kept: list[str] = []
     for sentence in re.split(r"(?<=[.!?:])\s+(?=[A-Z`*(\"])", " ".join(text.split())):
+        if OF_CELLS.match(sentence):
+            continue
         if words(" ".join([*kept, sentence])) > most:
             break
         kept.append(sentence)
@@ -99,9 +104,25 @@ def prose(cell: Cell) -> list[str]:
     return [p.strip() for p in re.split(r"\n\s*\n", text) if p.strip()]
 
 
+def explained(cell: Cell | None) -> str:
+    """Return the first sentences of the text after an output: its caption, or what explains it.
+
+    Empty if the text asks the next question.
+    """
+    if cell is None or cell["cell_type"] != "markdown":
+        return ""
+    text = "".join(cell["source"])
+    if text.startswith("<details>"):  # the explanation of an answer, folded in the notebook
+        text = re.sub(r"<summary>.*?</summary>|</?details>", "", text)
+    paragraphs = prose({**cell, "source": text})
+    caption = next((p.strip("*") for p in paragraphs if re.match(FIGURE, p)), "")
+    said = next((p for p in paragraphs if is_prose(p)), "")
+    return "" if said.startswith(("**Predict", "**Puzzle")) else sentences(caption or said, 45)
+
+
 def is_prose(paragraph: str) -> bool:
     """Tell sentences from headings, lists, tables, quotes and code."""
-    return not re.match(r"[#|>*+`-](?![*`\w])|\d+\. |```|<|\*The figure", paragraph)
+    return not re.match(rf"[#|>*+`-](?![*`\w])|\d+\. |```|<|{FIGURE}", paragraph)
 
 
 def clipped(text: str, most: int) -> str:
@@ -137,7 +158,7 @@ def answered(data: dict[str, Any]) -> tuple[str, str]:
     first, _, rest = "".join(data["text/plain"]).partition("\n")
     lines = [first.partition(": ")[2], *rest.split("\n")]
     broken = (textwrap.wrap(line, 80) if len(line) > 100 else [line] for line in lines)
-    text = "\n".join(part for parts in broken for part in parts)
+    text = "\n".join(part for parts in broken for part in parts).replace("`", "")
     return text.strip("\n") + "\n", pictures[-1] if pictures else ""
 
 
@@ -160,7 +181,7 @@ def opening(title: str, cells: list[Cell]) -> Slide:
     """Return the slide that begins a section: sentences, and lists and tables that fit whole."""
     parts: list[str] = []
     left = MOST_WORDS - words(title)
-    paragraphs = [p for p in prose(cells[0]) if not re.match(r"\*\*Goals|\*The fig", p)]
+    paragraphs = [p for p in prose(cells[0]) if not re.match(rf"\*\*Goals|{FIGURE}", p)]
     for n, paragraph in enumerate(paragraphs):
         after = paragraphs[n + 1] if n + 1 < len(paragraphs) else "."
         room = left - words(paragraph)
@@ -193,22 +214,22 @@ def lesson(title: str, cells: list[Cell], first_pair: int) -> Iterator[Slide]:
         if cell["cell_type"] == "markdown":
             asked = [p for p in prose(cell) if "**Predict" in p and is_prose(p)]
             start = asked[-1][asked[-1].rindex("**Predict") :] if asked else ""
-            question = sentences(start, 40) if asked else ""
+            question = sentences(start, MOST_WORDS - 5) if asked else ""
             before = sentences(next((p for p in prose(cell)[::-1] if is_prose(p)), ""), 45)
             continue
         code = "".join(cell["source"])
         printed, picture = results(cell)
-        after = next((c for c in cells[n + 1 : n + 2] if c["cell_type"] == "markdown"), None)
-        said = next((p for p in prose(after) if is_prose(p)), "") if after else ""
-        caption = next((p for p in prose(after) if p.startswith("*The fig")), "") if after else ""
-        text = sentences(caption.strip("*") or said, 45)
+        text = explained(next(iter(cells[n + 1 : n + 2]), None))
         short = code.count("\n") < MOST_LINES
         if question and (printed or picture):
-            pair = first_pair + n
-            yield Slide(title, question, code if short else "", rank=2, pair=pair)
+            pair, rank = first_pair + n, 1 if picture else 2
+            yield Slide(title, question, code if short else "", rank=rank, pair=pair)
             answer = "" if picture else clipped(printed, 16)
-            yield Slide(title, text, output=answer, picture=picture, about=text, rank=2, pair=pair)
+            yield Slide(title, text, "", answer, picture, about=text, rank=rank, pair=pair)
             shown = True
+        elif "edu.puzzle(" in code:
+            if picture:
+                yield Slide(title, before, picture=picture, about=before, rank=3)
         elif picture:
             yield Slide(title, text, picture=picture, about=text, rank=1)
             shown = True
@@ -264,7 +285,7 @@ def block(kind: str, text: str, height: float) -> str:
 def section_html(slide: Slide, number: int) -> str:
     """Return one slide as HTML."""
     height = height_left(slide)
-    body = markdown2html(re.sub(r"\]\([^)]*\)", "]", slide.text)) if slide.text else ""
+    body = markdown2html(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", slide.text)) if slide.text else ""
     body = body.replace("\u00b6", "")
     body += block("code", slide.code, height) if slide.code else ""
     body += block("output", slide.output, height) if slide.output else ""

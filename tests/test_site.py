@@ -119,3 +119,9 @@ def test_what_a_page_loads_from_elsewhere_is_found(tmp_path: Path) -> None:
         'a.html: <link rel="stylesheet" href="//fonts.org/a.css',
         'a.html: <script async src="https://cdn.org/a.js',
     ]
+
+
+def test_code_that_jupyterlab_folds_is_folded_on_the_page() -> None:
+    cells = [{"metadata": {"jupyter": {"source_hidden": True}}}, {"metadata": {}}]
+    shown = json.loads(make_site.folded(json.dumps({"cells": cells})))
+    assert [c["metadata"].get("tags") for c in shown["cells"]] == [["hide-input"], None]

@@ -565,6 +565,20 @@ def waits(value, arguments):
     return viz.ScoreBars(draws, "draws until the first, on average")
 
 
+def rows(extent, most):
+    return [n for n in range(1, most + 1) if 8 * (-extent % n) <= extent]
+
+
+def some_rows(rng):
+    return 8 * int(rng.integers(3, 25)), int(rng.integers(8, 25))
+
+
+def rows_computed(value, arguments):
+    """Draw the rows that the tiles of each option compute, the last tile included."""
+    extent = arguments[0]
+    return viz.ScoreBars({f"{n} a tile": -(-extent // n) * n for n in value}, "rows computed")
+
+
 EXERCISE = Exercise(
     "ex11",
     "tuning_with_templates",
@@ -707,6 +721,25 @@ EXERCISE = Exercise(
             picture=waits,
             cost=lambda good, arguments: int(good),
             unit="good candidates",
+        ),
+        Puzzle(
+            "11.rows",
+            "a knob with tiles that do not divide the rows",
+            "rows",
+            (equal(rows, some_rows, why="the last tile may lack at most an eighth of all rows"),),
+            lambda rng: (56, 14),
+            rows,
+            (
+                "Which tiles need more than `extent` rows? With 5 rows each, 56 rows need 12 tiles,"
+                " which have 60.",
+                "-(-extent // n) is extent / n, rounded up; so many tiles of n rows are needed."
+                " Keep n if their rows are at most extent + extent / 8.",
+            ),
+            "notebook 11, section 6",
+            of="value",
+            picture=rows_computed,
+            cost=lambda options, arguments: len(options),
+            unit="options",
         ),
     ),
     challenge=Challenge(

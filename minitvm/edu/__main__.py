@@ -76,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", required=True, help="a number; the same seed, the same exam")
     sub.add_argument("--out", type=Path, help="the folder for exam.html and key.html")
     sub.add_argument("--questions", default="", help="how many (one of each family)")
+    sub.add_argument("--until", default="", help="the last notebook that they may need, such as 06")
     return top
 
 
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a console may not have every character
     try:
         if options.command == "exam":
-            return write_exam(options.seed, options.out, options.questions)
+            return write_exam(options.seed, options.out, options.questions, options.until)
         root = options.root or project()
         checks = checks_folder(options.checks, options.root)
         match options.command:

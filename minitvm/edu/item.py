@@ -171,6 +171,11 @@ class Puzzle:
         """The puzzle as an item without points."""
         return Item(self.id, self.title, 0, self.answer, self.parts, self.hints, self.section)
 
+    @property
+    def has_one_answer(self) -> bool:
+        """Whether the parts ask only for the reference's value, so no answer is a better one."""
+        return self.of == "value" and all(part.kind == "correctness" for part in self.parts)
+
 
 @dataclass(frozen=True, slots=True)
 class Challenge:

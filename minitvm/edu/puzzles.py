@@ -263,8 +263,8 @@ def cost_rows(
     if cost is not None and least is not None:
         is_wrong_number = puzzle.of == "value" and cost != least
         if state == "solved" or cost > least or is_wrong_number:
-            goal = "best known" if state == "solved" else "to reach"
-            rows.append(f"{cost:,.10g} {puzzle.unit}; {goal}: {least:,.10g}")
+            goal = "to reach" if state != "solved" else "best known" * (not puzzle.has_one_answer)
+            rows.append(f"{cost:,.10g} {puzzle.unit}" + f"; {goal}: {least:,.10g}" * bool(goal))
     if state == "not yet" and picture is not None:
         arguments = ", ".join(map(describe, drawn.arguments))
         rows.append(f"the picture shows what your function does for the arguments ({arguments})")

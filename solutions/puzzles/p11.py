@@ -25,3 +25,19 @@ def good_ones__rounded_down(count, trials):
 
 def good_ones__the_share(count, trials):
     return -(-count // trials)
+
+
+def rows(extent, most):
+    return [n for n in range(1, most + 1) if -(-extent // n) * n - extent <= extent / 8]
+
+
+def rows__divisors_only(extent, most):
+    return [n for n in range(1, most + 1) if extent % n == 0]
+
+
+def rows__rows_left_over(extent, most):
+    return [n for n in range(1, most + 1) if extent % n <= extent / 8]
+
+
+def rows__less_than_an_eighth(extent, most):
+    return [n for n in range(1, most + 1) if -(-extent // n) * n - extent < extent / 8]

@@ -60,6 +60,20 @@ def test_the_right_line_solves_it(shown: list[str]) -> None:
     assert shown[1].startswith("misses of each tensor")
 
 
+@pytest.mark.parametrize(("name", "row"), [("04.padding", "64 cache misses"), ("11.rows", "12 op")])
+def test_a_puzzle_with_one_right_answer_names_no_best_known_value(name: str, row: str) -> None:
+    puzzle = puzzle_of(name, CHECKS)
+    last = tried(puzzle, puzzle.reference).mark.parts[-1].title
+    assert puzzle.has_one_answer
+    assert last.startswith(row)
+    assert "best known" not in last
+
+
+def test_a_puzzle_that_counts_a_cost_may_have_several_right_answers() -> None:
+    assert not COLUMNS.has_one_answer
+    assert not puzzle_of("09.needless", CHECKS).has_one_answer
+
+
 def test_two_calls_show_the_same(shown: list[str]) -> None:
     edu.puzzle("04.columns", down)
     edu.puzzle("04.columns", down)

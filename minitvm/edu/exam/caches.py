@@ -15,13 +15,14 @@ LINE = 16  # bytes: four numbers
 def misses(rng: Rng) -> Question:
     """Ask how often a walk over a matrix misses, before and after two loops are swapped."""
     while True:
-        rows, columns = pick(rng, (4, 6, 8)), pick(rng, (8, 12, 16))
+        rows, columns = pick(rng, (4, 5, 6, 8, 10)), pick(rng, (8, 12, 16, 20))
+        times = pick(rng, (2, 3))
         lines, ways = pick(rng, ((4, None), (8, None), (8, 1), (8, 2), (16, 1), (16, 2)))
         cache = cachesim.Cache(lines * LINE, LINE, ways)
         row, column = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
         address = (row * columns + column) * 4
         rows_first, columns_first = (
-            cachesim.simulate(cache, np.tile(walk.ravel(), 2)) for walk in (address, address.T)
+            cachesim.simulate(cache, np.tile(walk.ravel(), times)) for walk in (address, address.T)
         )
         if rows_first.misses != columns_first.misses:
             break
@@ -31,7 +32,7 @@ def misses(rng: Rng) -> Question:
         where = f"It has {cache.sets} sets of {lines_of_set}. Line number n goes to set n %"
         where += f" {cache.sets}, and a full set evicts its least recently used line (LRU)."
     code = f"""\
-for t in range(2):
+for t in range({times}):
     for i in range({rows}):
         for j in range({columns}):
             read(M[i, j])"""

@@ -26,9 +26,10 @@ from .windows import bounds, footprint
 
 Family: TypeAlias = Callable[[Rng], Question]
 
-FAMILIES: tuple[Family, ...] = (  # in the order of the course
-    footprint, sums, guards, bounds, order, misses, reuse, sectors, banks, tokens, memory_plan,
-)  # fmt: skip
+FAMILIES: dict[Family, str] = {  # in the order of the course, and the notebooks they need
+    footprint: "01", sums: "02", guards: "02", bounds: "05", order: "03", misses: "04",
+    reuse: "04", sectors: "07", banks: "07", tokens: "09", memory_plan: "10",
+}  # fmt: skip
 MOST = 40  # questions of an exam
 STYLE = """
 @page{size:A4;margin:16mm}
@@ -41,20 +42,27 @@ pre{background:#f4f4f4;font-size:11px}}
 """
 
 
-def questions_of(seed: int, count: int = len(FAMILIES)) -> tuple[Question, ...]:
+def questions_of(seed: int, count: int = 0, until: str = "") -> tuple[Question, ...]:
     """Draw `count` questions, as evenly from all families as possible, in the order of the course.
 
+    count   by default one question of each family
+    until   the last notebook that the questions may need, such as "06"; by default all notebooks
     Answers that a student could guess or read off the text are drawn again.
+    Raises ArgumentError if no family needs only the notebooks up to `until`.
     """
+    families = [f for f, notebook in FAMILIES.items() if not until or notebook <= until]
+    if not families or not re.fullmatch(r"(\d\d[a-z]?)?", until):
+        raise ArgumentError(f"--until {until!r:.40}", "no question is about it", "--until 06")
     rng = np.random.default_rng(seed)
+    count = count or len(families)
     chosen: list[int] = []
     while len(chosen) < count:
-        chosen += rng.permutation(len(FAMILIES)).tolist()
+        chosen += rng.permutation(len(families)).tolist()
     questions: list[Question] = []
     for n in sorted(chosen[:count]):
-        question = FAMILIES[n](rng)
+        question = families[n](rng)
         while question.is_trivial or question in questions:
-            question = FAMILIES[n](rng)
+            question = families[n](rng)
         questions.append(question)
     return tuple(questions)
 
@@ -77,17 +85,18 @@ def key_page(questions: tuple[Question, ...], seed: int) -> str:
     return viz.page(f"Key {_name(questions)}", [head, *parts], STYLE)
 
 
-def write_exam(seed: str, out: Path | None = None, count: str = "") -> int:
-    """Write exam.html and key.html into `out`, by default the folder exam-SEED; return 0.
+def write_exam(seed: str, out: Path | None = None, count: str = "", until: str = "") -> int:
+    """Write exam.html and key.html into `out`, by default the folder exam-NAME; return 0.
 
-    Raises ArgumentError if `seed` or `count` is not a suitable number, or `out` is not a folder.
+    The default does not show the seed, because browsers print the path of a page below it.
+    Raises ArgumentError if `seed`, `count` or `until` is not suitable, or `out` is not a folder.
     """
     number = _number("--seed", seed, 0, 10**18)
-    question_count = _number("--questions", count, 1, MOST) if count else len(FAMILIES)
-    folder = out or Path(f"exam-{number}")
+    question_count = _number("--questions", count, 1, MOST) if count else 0
+    questions = questions_of(number, question_count, until)
+    folder = out or Path(f"exam-{_name(questions)}")
     if folder.exists() and not folder.is_dir():
         raise ArgumentError(str(folder), "it is a file, not a folder", "--out FOLDER")
-    questions = questions_of(number, question_count)
     files.write(folder / "exam.html", exam_page(questions))
     files.write(folder / "key.html", key_page(questions, number))
     print(f"wrote {folder / 'exam.html'} and {folder / 'key.html'}: exam {_name(questions)}")
