@@ -129,26 +129,29 @@ def compares(kind, weight, title, why):
 
 # --- a history that misleads ---------------------------------------------------------------------
 
-NOISE = 0.5  # of the scores of a good history, in standard deviations of the logarithm of the time
+NOISE = {"good": 0.5, "weak": 2.5}  # of scores, in standard deviations of the logarithm of the time
 
 
-def drawn_history(rng, kind, fewest):
+def drawn_history(rng, kind, trials):
     """Draw (scores, seconds): the scores of a history, and the times of the trials."""
-    count = int(rng.integers(fewest, 97))
+    count = int(rng.integers(*trials))
     logs = rng.normal(0, 1, count)
-    said = logs + rng.normal(0, NOISE, count)
-    scores = {"good": -said, "inverted": said, "unrelated": rng.normal(0, 1, count)}[kind]
+    scores = -logs + rng.normal(0, NOISE.get(kind, NOISE["good"]), count)
+    if kind == "inverted":
+        scores = -scores
+    if kind == "unrelated":
+        scores = rng.normal(0, 1, count)
     return scores.tolist(), np.exp(logs - 6).tolist()
 
 
-def judges(kind, cases, enough, weight, title, why, fewest=16):
+def judges(kind, trials, cases, enough, weight, title, why):
     """Make a part: at least `enough` of the histories of one kind are kept, or dropped."""
-    wanted = kind == "good"
+    wanted = kind in NOISE
 
     def check(answer, rng):
         right, missed = 0, ""
         for _ in range(cases):
-            scores, seconds = drawn_history(rng, kind, fewest)
+            scores, seconds = drawn_history(rng, kind, trials)
             got = answer(scores, seconds)
             if type(got) is not bool:
                 return wrong_type("True or False", got)
@@ -180,7 +183,7 @@ def pairs_in_order(scores, seconds):
 
 # --- candidates to begin with --------------------------------------------------------------------
 
-LAYERS, FIRST = 10, 8
+LAYERS, FIRST = 16, 8
 
 
 def wrong_rows(got, count, rows):
@@ -320,8 +323,9 @@ def relation(counts, reuses, bound):
 
 def some_loops(rng):
     length = int(rng.integers(2, 6))
-    counts = np.sort(rng.integers(1, 200, length))[::-1].tolist()
-    return counts, rng.integers(1, 64, length).tolist(), int(rng.choice([1, 16, 64, 256]))
+    bounds = [1, 4, 16, 64, 256]
+    counts = np.sort(rng.choice(bounds, length))[::-1].tolist()
+    return counts, rng.integers(1, 64, length).tolist(), int(rng.choice(bounds))
 
 
 def relation_bars(value, arguments):
@@ -424,15 +428,26 @@ EXERCISE = Exercise(
                 required(
                     judges(
                         "good",
+                        (16, 97),
                         60,
                         54,
-                        0.2,
+                        0.1,
                         "good histories are kept",
                         "a history that puts five of six pairs in order saves many trials",
                     )
                 ),
                 judges(
+                    "weak",
+                    (150, 250),
+                    30,
+                    27,
+                    0.2,
+                    "weak histories are kept if there are many trials",
+                    "with so many trials, chance does not put .6 of the pairs in order",
+                ),
+                judges(
                     "inverted",
+                    (16, 97),
                     40,
                     39,
                     0.1,
@@ -441,13 +456,22 @@ EXERCISE = Exercise(
                 ),
                 judges(
                     "unrelated",
+                    (30, 97),
+                    100,
+                    90,
+                    0.3,
+                    "unrelated histories are dropped",
+                    "a useless history often puts a little more than half of the pairs in order",
+                ),
+                judges(
+                    "unrelated",
+                    (6, 20),
                     150,
                     135,
-                    0.7,
-                    "unrelated histories are dropped",
-                    "by chance, a useless history often puts more than half of few pairs in order;"
-                    " how far above one half it may be depends on the number of trials",
-                    fewest=6,
+                    0.3,
+                    "unrelated histories are dropped after few trials, too",
+                    "how far above one half chance may take a history depends on the number of"
+                    " trials: with few, it is far",
                 ),
             ),
             (
@@ -467,8 +491,8 @@ EXERCISE = Exercise(
             "first",
             (
                 required(Part("property", "different rows of the layer", 0.1, right_rows)),
-                begins(0.75, 0.6, 0.3, "three quarters of the best speed"),
-                begins(0.9, 0.75, 0.6, "nine tenths of the best speed"),
+                begins(0.75, 0.65, 0.2, "three quarters of the best speed"),
+                begins(0.88, 0.84, 0.7, "seven eighths of the best speed"),
             ),
             (
                 "The fastest row of one table is a start. But what do all rows of all tables say"

@@ -4,8 +4,8 @@ from minitvm import tune
 
 EXPECT = {
     "ex13.1": ("wrong-value", 1.2),
-    "ex13.2": ("wrong-decision", 1.2),
-    "ex13.3": ("too-slow-search", 2.0),
+    "ex13.2": ("wrong-decision", 1.6),
+    "ex13.3": ("too-slow-search", 1.5),
 }
 
 

@@ -2,7 +2,7 @@
 
 EXPECT = {
     "ex13.1": ("wrong-value", 0),
-    "ex13.2": ("wrong-decision", 0.8),
+    "ex13.2": ("wrong-decision", 1.2),
     "ex13.3": ("too-slow-search", 0.5),
 }
 

@@ -1,9 +1,8 @@
-"""The correlation of seconds; a history that is always dropped; means of seconds."""
+"""The correlation of seconds; a history that is always dropped."""
 
 EXPECT = {
     "ex13.1": ("wrong-value", 0),
     "ex13.2": ("wrong-decision", 0),
-    "ex13.3": ("too-slow-search", 3.5),
 }
 
 
@@ -23,13 +22,3 @@ def alike(tried, seconds, tables):
 
 def kept(scores, seconds):
     return False
-
-
-def first(tables, rows, count):
-    times = {}
-    for table in tables.values():
-        for row, t in table:
-            for place in enumerate(row):
-                times.setdefault(place, []).append(t)
-    means = {place: sum(found) / len(found) for place, found in times.items()}
-    return sorted(rows, key=lambda row: sum(means.get(p, 0.0) for p in enumerate(row)))[:count]
