@@ -3,6 +3,7 @@
 python benchmarks/papers.py all                  every figure, 3 seeds: tables of trials, and claims
 python benchmarks/papers.py figure8 --seeds 20   one figure
 python benchmarks/papers.py all --svg build      also draw the curves: build/figure4.svg, ...
+python benchmarks/papers.py all --claims FILE    also write the claims as a Markdown table
 python benchmarks/papers.py --record             store 20 seeds of each run in papers.json
 python benchmarks/papers.py --check 5            run five stored searches again; all must agree
 
@@ -32,6 +33,7 @@ FILE = Path(__file__).with_name("papers.json")
 TRIALS = 250
 GOAL = 0.95  # of the best speed
 SEEDS, RECORDED_SEEDS = 3, 20
+BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"  # of the table in docs/papers.md
 TABLES = tuple(name for name in papers.LAYERS if (tune.FOLDER / f"{name}.npz").exists())
 FEW = ("C2", "C6", "C9")  # for searchers that take ten seconds
 TARGETS = ("C7", "C8", "C9")
@@ -154,6 +156,12 @@ FIGURES = {
         ("random", "random, twice the trials", "genetic", "genetic, twice the trials", TREES),
         _at_most(TREES, "random", 0.5, "the model finds operators 2x as fast as random search's"),
     ),
+    "treegru": Figure(
+        "Figure 4: TreeGRU, which was trained on C1-C6, on layers that it has not seen",
+        TARGETS,
+        ("random", "genetic", "TreeGRU", "history of C1-C6, flattened loops", TREES),
+        _at_most("TreeGRU", "random", 0.5, "TreeGRU finds operators 2x as fast as random search's"),
+    ),
     "tc": Figure(
         "Baseline: the genetic algorithm of Tensor Comprehensions",
         TABLES,
@@ -216,7 +224,12 @@ FIGURES = {
     "figure9b": Figure(
         "Figure 9: encodings, convolutions C1-C6 to a product of matrices",
         ("matmul-512",),
-        ("history of C1-C6, flattened loops", "history of C1-C6, context relation", TREES),
+        (
+            "history of C1-C6, flattened loops",
+            "history of C1-C6, context relation",
+            "TreeGRU",
+            TREES,
+        ),
         _at_most(
             "history of C1-C6, context relation",
             "history of C1-C6, flattened loops",
@@ -302,6 +315,18 @@ def draw(name: str, seeds: int, folder: Path) -> None:
     pyplot.close(canvas)
 
 
+def write_claims(claims: dict[str, Claim], seeds: int, file: Path) -> None:
+    """Write claims as a Markdown table between the lines of `file` that mark its place."""
+    rows = [
+        f"| `{name}` | {claim.paper} | {claim.here} | {'yes' if claim.holds else '**no**'} |"
+        for name, claim in claims.items()
+    ]
+    head = [f"| figure | the paper | here, {seeds} seeds | holds |", "| --- | --- | --- | --- |"]
+    before, _, rest = file.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    file.write_text("\n".join([before + BEGIN, *head, *rows, END]) + after)
+
+
 def cells_of(names: Iterable[str], seeds: int) -> list[Cell]:
     """Return the searches of figures, each once."""
     figures = [FIGURES[name] for name in names]
@@ -361,6 +386,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="FIGURE", help=", ".join(("all", *FIGURES)))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--svg", type=Path, help="folder for the curves")
+    parser.add_argument("--claims", type=Path, help="Markdown file with a place for the claims")
     parser.add_argument("--record", action="store_true", help="20 seeds of all; repeat to resume")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that search")
     parser.add_argument("--check", type=int, default=0, help="stored searches to run again")
@@ -381,6 +407,8 @@ def main() -> None:
     if flags.svg:
         for name in names:
             draw(name, flags.seeds, flags.svg)
+    if flags.claims:
+        write_claims(claims, flags.seeds, flags.claims)
     if len(claims) > 1:
         print("\nclaims")
         for name, claim in claims.items():

@@ -9,8 +9,10 @@ python benchmarks/papers.py all      draws the figures again, each beside the pa
 
 # pyright: reportUnusedImport=false
 
+from . import loop_tree, treegru
 from .models import Ensemble, NoHistory, expected_improvement, forest, global_model, transferred
 from .recorded import ENCODINGS, Encoding, Recorded, recorded
 from .searchers import PLAN, SEARCHERS, Searcher, UniformGATuner, annealed, search, trials_to
 from .spaces import LAYERS, OTHER_MACHINE, PRODUCTS, Convolution, task
 from .transfer import SOURCES, history, inverted, with_history
+from .treegru import TreeGRU, Weights, load_treegru

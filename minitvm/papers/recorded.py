@@ -14,9 +14,10 @@ import numpy as np
 
 from minitvm import autotvm, tune
 
+from . import loop_tree
 from .spaces import task
 
-Encoding: TypeAlias = Literal["configuration", "flattened loops", "context relation"]
+Encoding: TypeAlias = Literal["configuration", "flattened loops", "context relation", "loop tree"]
 
 
 def _loops(task: autotvm.Task) -> tune.Columns:
@@ -32,6 +33,7 @@ ENCODINGS: dict[Encoding, Callable[[autotvm.Task], tune.Columns]] = {
     "configuration": lambda task: autotvm.columns_of(task, "knob"),
     "flattened loops": _loops,
     "context relation": lambda task: autotvm.columns_of(task, "curve"),
+    "loop tree": loop_tree.columns_of,
 }
 
 

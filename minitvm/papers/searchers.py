@@ -20,6 +20,7 @@ from minitvm import auto_scheduler, autotvm, tune
 
 from .models import Acquisition, Ensemble, forest
 from .recorded import Encoding, Recorded
+from .treegru import load_treegru
 
 PLAN = 16  # trials of a batch; the paper's batches have 64, its spaces are much larger
 POPULATION = 25  # of the genetic algorithms, which have 10 generations in 250 trials
@@ -130,6 +131,10 @@ def _product(records: Recorded, rng: np.random.Generator) -> tune.Policy:
     return tune.GuidedPolicy(records.task, rng)
 
 
+def _treegru(seed: int) -> tune.Model:
+    return load_treegru()
+
+
 _rank, _regression = partial(tune.Trees, "rank"), partial(tune.Trees, "regression")
 
 SEARCHERS: dict[str, Searcher] = {
@@ -149,6 +154,7 @@ SEARCHERS: dict[str, Searcher] = {
     "five models, mean": annealed(partial(_ensemble, "mean")),
     "five models, upper confidence bound": annealed(partial(_ensemble, "ucb")),
     "five models, expected improvement": annealed(partial(_ensemble, "ei")),
+    "TreeGRU": annealed(_treegru, "loop tree", is_ready=True),
     "statement model": annealed(tune.PackSum),
     "beam search": Searcher(_beam),
     "product": Searcher(_product),
