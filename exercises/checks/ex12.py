@@ -122,9 +122,9 @@ def half(which, windows, weight, title, why):
 
 
 def worth(rows, scores, alpha, chosen):
-    """Return equation 3: the scores, and alpha for each option of each knob in the batch."""
-    options = sum(len({rows[n][knob] for n in chosen}) for knob in range(len(rows[0])))
-    return sum(scores[n] for n in chosen) + alpha * options
+    """Return equation 3: the scores, and alpha[knob] for each option of a knob in the batch."""
+    options = sum(a * len({rows[n][knob] for n in chosen}) for knob, a in enumerate(alpha))
+    return sum(scores[n] for n in chosen) + options
 
 
 def greedy(rows, scores, count, alpha):
@@ -137,13 +137,17 @@ def greedy(rows, scores, count, alpha):
 
 
 def drawn_batch(rng):
-    """Draw (rows, scores, count, alpha): the best scores belong to rows that are alike."""
+    """Draw (rows, scores, count, alpha): the best scores belong to rows that are alike.
+
+    alpha has a weight for each knob; one of them is 0.
+    """
     sizes = [int(n) for n in rng.integers(3, 9, 4)]
     rows = np.unique(np.array([rng.integers(0, sizes) for _ in range(60)]), axis=0)
     rows = rows[rng.permutation(len(rows))]
     best = rows[int(rng.integers(len(rows)))]
     scores = (rows == best).sum(axis=1) * 0.2 + rng.random(len(rows)) * 0.3
-    return rows.tolist(), scores.tolist(), int(rng.integers(5, 9)), float(rng.choice([0.1, 0.3]))
+    alpha = rng.permutation([0.0, 0.1, 0.3, 0.5]).tolist()
+    return rows.tolist(), scores.tolist(), int(rng.integers(5, 9)), alpha
 
 
 def wrong_batch(chosen, rows, count):
@@ -187,13 +191,14 @@ def as_good_as_greedy(answer, rng):
 
 
 def only_scores(answer, rng):
-    """Check that without diversity (alpha=0) the highest scores are chosen."""
-    rows, scores, count, _ = drawn_batch(rng)
-    got, want = answer(rows, scores, count, 0.0), greedy(rows, scores, count, 0.0)
+    """Check that without diversity (all of alpha 0) the highest scores are chosen."""
+    rows, scores, count, alpha = drawn_batch(rng)
+    zeros = [0.0] * len(alpha)
+    got, want = answer(rows, scores, count, zeros), greedy(rows, scores, count, zeros)
     if wrong := wrong_batch(got, rows, count):
         return failed("wrong-value", expected=f"{count} different candidates", got=wrong)
     if {*got} != {*want}:
-        told, case = f"{sorted(want)}, in any order", "alpha=0"
+        told, case = f"{sorted(want)}, in any order", f"alpha={zeros}"
         return failed("wrong-value", expected=told, got=f"{sorted(got)}", case=case)
     return PASSED
 
@@ -381,10 +386,10 @@ EXERCISE = Exercise(
             ),
             (
                 "Add one candidate after the other. What does the next one add, beyond its score?",
-                "It adds alpha for each knob whose option no chosen candidate has.",
+                "It adds alpha[k] for each knob k whose option no chosen candidate has.",
                 "seen = one set for each knob. `count` times: the candidate, not chosen yet, with"
-                " the largest scores[n] + alpha * sum(row[k] not in seen[k] for each knob k); then"
-                " add its options to the sets.",
+                " the largest scores[n] + sum(alpha[k] * (row[k] not in seen[k]) for each knob k);"
+                " then add its options to the sets.",
             ),
             "notebook 12, section 6",
         ),

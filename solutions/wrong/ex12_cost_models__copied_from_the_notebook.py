@@ -1,6 +1,12 @@
-"""Cells of notebook 12: iterations inside of each loop, and the highest scores."""
+"""Cells of the notebooks: the loss in place of its slope, iterations inside, the best scores."""
 
-EXPECT = {"ex12.2": ("wrong-value", 0), "ex12.3": ("too-low", 1.6)}
+EXPECT = {"ex12.1": ("wrong-value", 0), "ex12.2": ("wrong-value", 0), "ex12.3": ("too-low", 1.6)}
+
+
+def gradient(scores, seconds):
+    order = np.argsort(seconds)
+    ahead = np.array(scores)[order][:, None] - np.array(scores)[order]
+    return np.triu(np.logaddexp(0, -ahead), 1).sum(axis=1).tolist()
 
 
 def relation(extents, access, thresholds):

@@ -32,7 +32,9 @@ def batch(rows, scores, count, alpha):
         last = rows[chosen[-1]] if chosen else [-1] * len(rows[0])
 
         def added(n, last=last):
-            return scores[n] + alpha * sum(a != b for a, b in zip(rows[n], last, strict=True))
+            return scores[n] + sum(
+                w for w, a, b in zip(alpha, rows[n], last, strict=True) if a != b
+            )
 
         chosen.append(max((n for n in range(len(rows)) if n not in chosen), key=added))
     return chosen

@@ -29,7 +29,8 @@ def batch(rows, scores, count, alpha):
         best = max(
             range(len(rows)),
             key=lambda n: (
-                scores[n] + alpha * sum(o not in s for o, s in zip(rows[n], seen, strict=True))
+                scores[n]
+                + sum(w for w, o, s in zip(alpha, rows[n], seen, strict=True) if o not in s)
             ),
         )
         chosen.append(best)
