@@ -4,7 +4,7 @@ from minitvm import tune
 
 EXPECT = {
     "ex13.1": ("wrong-value", 0),
-    "ex13.2": ("wrong-decision", 1.2),
+    "ex13.2": ("wrong-decision", 1.6),
     "ex13.3": ("too-slow-search", 0.5),
 }
 
