@@ -361,7 +361,8 @@ def record(jobs: int) -> None:
             },
             "hashes": [digest(table, searcher, seed) for seed in range(RECORDED_SEEDS)],
         }
-        FILE.write_text(json.dumps(stored, indent=0) + "\n")
+        lines = [f"{json.dumps(key)}: {json.dumps(cell)}" for key, cell in stored.items()]
+        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         print(
             f"{key}: median trials {statistics.median(stored[key]['trials'][str(GOAL)])}",
             flush=True,
