@@ -267,13 +267,20 @@ def measure(name: str, seconds: float) -> None:
 
 
 def check(name: str, count: int = 100) -> None:
-    """Measure `count` candidates of a table again; print the rank correlation with the table."""
+    """Measure candidates of a table twice; print how their ranks agree with the table's.
+
+    The two measurements agree no better than the machine lets them; the table cannot do better.
+    """
     task, table = task_of(name), tune.load_table(name)
     rows = np.random.default_rng(1).permutation(table.rows)[:count]
     candidates = [task.derived.candidate(tuple(row)) for row in rows.tolist()]
-    again = np.array([trial.seconds for trial in measured(task, candidates, None)])
-    ranks = [np.argsort(np.argsort(seconds)) for seconds in (table.of(rows), again)]
-    print(f"{name:12} Spearman of {len(rows)} rows: {np.corrcoef(*ranks)[0, 1]:.3f}", flush=True)
+    first, second = (
+        np.array([trial.seconds for trial in measured(task, candidates, None)]) for _ in range(2)
+    )
+    ranks = [np.argsort(np.argsort(seconds)) for seconds in (table.of(rows), first, second)]
+    (_, once, twice), (_, _, both), _ = np.corrcoef(ranks)
+    print(f"{name:12} Spearman of {len(rows)} rows: table and each measurement", end=" ")
+    print(f"{once:.3f} {twice:.3f}, both measurements {both:.3f}", flush=True)
 
 
 def needed(table: tune.Table, task: tune.Task, guided: bool, seed: int, share: float) -> int:
