@@ -2,7 +2,7 @@
 
 python benchmarks/tables.py trials                      trials to 95 % of the best, three tables
 python benchmarks/tables.py measure matmul --seconds 30 measure for 30 s; repeat to resume
-python benchmarks/tables.py check C9                    measure 100 candidates of a table again
+python benchmarks/tables.py check C9                    measure 100 candidates of a table twice
 
 A table is a file in minitvm/tune/tables: the options of each knob, and the seconds of each
 candidate by its number. Searches on a table need no machine to measure on and take no time for it.
