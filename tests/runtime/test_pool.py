@@ -106,7 +106,10 @@ def test_a_short_loop_wakes_workers_only_if_another_one_follows(
     count: NativeCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, invited = pool._pool(), list[int]()
-    time.sleep(0.1)  # until no worker waits in native code
+    deadline = time.monotonic() + 30
+    while any(word == pool.WAITING for word in ours.team[16::8]):  # workers in native code
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     monkeypatch.setattr(ours, "invite", lambda job, helpers: invited.append(job.extent))
     counts, body = (ctypes.c_int64 * 64)(), count.address("count")
 
@@ -115,7 +118,6 @@ def test_a_short_loop_wakes_workers_only_if_another_one_follows(
         launch(body, ctypes.addressof(counts), 64)
         return [*invited]
 
-    ours.seconds.pop((body, 64), None)  # of a function that was at this address before
     assert launched() == [64]  # its time is not known yet
     ours.seconds[body, 64], ours.ended = pool.SHORT / 2, 0.0
     assert launched() == []
