@@ -23,7 +23,7 @@ from minitvm.edu import (
     wrong_type,
 )
 
-# --- layers that nobody has measured -------------------------------------------------------------
+# --- layers that are drawn -----------------------------------------------------------------------
 
 KNOBS = (  # rows and columns of a tile, channels of a tile and of a step, lanes, packed or not
     (1, 2, 4, 7, 8, 14), (1, 2, 4, 7, 8, 14, 28), (8, 16, 32, 64, 128), (1, 2, 4, 8), (4, 8, 16),

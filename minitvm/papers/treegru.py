@@ -111,10 +111,10 @@ def embedded(weights: Weights, features: tune.Floats) -> tuple[tune.Floats, tune
 def _step(weights: Weights, x: tune.Floats, state: tune.Floats) -> tune.Floats:
     """Return the gated recurrent unit's output for inputs and states, float32[loops, H]."""
     hidden = len(weights.state)
-    own, past = x @ weights.read + weights.bias, state @ weights.state
-    gates = 1 / (1 + np.exp(-(own[:, : 2 * hidden] + past[:, : 2 * hidden])))
+    inputs, memory = x @ weights.read + weights.bias, state @ weights.state
+    gates = 1 / (1 + np.exp(-(inputs[:, : 2 * hidden] + memory[:, : 2 * hidden])))
     reset, keep = gates[:, :hidden], gates[:, hidden:]
-    new = np.tanh(own[:, 2 * hidden :] + reset * (past[:, 2 * hidden :] + weights.inner))
+    new = np.tanh(inputs[:, 2 * hidden :] + reset * (memory[:, 2 * hidden :] + weights.inner))
     return (1 - keep) * new + keep * state
 
 

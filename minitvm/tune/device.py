@@ -81,7 +81,7 @@ class Formula:
     measurer: Measurer
 
     def here(self) -> Measurer:
-        """Return the measurer of this process; make it if there is none."""
+        """Return the measurer of this process, which is made in the first call."""
         with _lock:
             if self.name not in _measurers:
                 self.machine.check()

@@ -195,3 +195,9 @@ def largest_errors(
             movement = by * np.abs(exact[n]) + MOVES * np.abs(move - exact[n])
             limits[n] = np.fmax(limits[n], movement)  # a movement to NaN says nothing
     return limits
+
+
+def unwritten(shape: Sequence[int], dtype: str) -> Array:
+    """Return an output whose elements are wrong until a program writes them; a ReLU gives zeros."""
+    kind = np.dtype(dtype)
+    return np.full(shape, np.nan if kind.kind == "f" else 85).astype(kind)  # 0b01010101

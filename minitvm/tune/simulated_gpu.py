@@ -20,7 +20,7 @@ from minitvm import lowering, runtime, schedule, simt, tir
 from minitvm.base import ArgumentError, Target, TVMError
 
 from .builder import Program, lowered
-from .inputs import Array, arguments, checked, draw, expected_of, tolerance
+from .inputs import Array, arguments, checked, draw, expected_of, tolerance, unwritten
 from .legal_gpu import MAX_STEPS
 from .trial import Result
 
@@ -128,7 +128,7 @@ class SimulatedGpu:
                 case "input":
                     values.append(next(left))
                 case "output" | "zeros":
-                    outputs.append(_wrong_array(p))
+                    outputs.append(unwritten(p.shape, p.dtype))
                     values.append(outputs[-1])
         return outputs, simt.run(func, values, races=races, counters=counters)
 
@@ -146,12 +146,6 @@ class SimulatedGpu:
         _, report = self._run(self._func, self._inputs, races=True)
         simt.raise_faults("the reference program", report.faults)
         self._expected, self._cycles = expected, simt.cycles(report)
-
-
-def _wrong_array(p: runtime.Argument) -> Array:
-    """Return an output whose elements are wrong until a program writes them."""
-    dtype = np.dtype(p.dtype)
-    return np.full(p.shape, np.nan if dtype.kind == "f" else 85).astype(dtype)  # 0b01010101
 
 
 def count_steps(func: tir.PrimFunc) -> int:

@@ -20,7 +20,7 @@ from minitvm import accel, codegen, driver, runtime, tir
 from minitvm.base import ArgumentError, MeasureError, TVMError
 
 from .builder import Program, lowered
-from .inputs import Array, arguments, checked, draw
+from .inputs import Array, arguments, checked, draw, unwritten
 from .trial import Result
 
 
@@ -119,14 +119,7 @@ class SimulatedVta:
         for area, p in pairs:
             shape = area.shape + config.element_shape(area.memory)
             is_input = p.kind == "input"
-            arrays[area.name] = (
-                next(left).reshape(shape) if is_input else _unwritten(shape, p.dtype)
-            )
+            arrays[area.name] = next(left).reshape(shape) if is_input else unwritten(shape, p.dtype)
         outputs = accel.execute(program, config, arrays) if self._outputs else {}
         results = [outputs[a.name].reshape(p.shape) for a, p in pairs if a.name in outputs]
         return results, float(timing.cycles)
-
-
-def _unwritten(shape: tuple[int, ...], dtype: str) -> Array:
-    """Return an output whose elements are wrong until a program writes them: a ReLU gives zeros."""
-    return np.full(shape, 85, dtype)  # 0b01010101

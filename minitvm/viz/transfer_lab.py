@@ -290,7 +290,7 @@ def _cells(curves: Sequence[Curve]) -> list[tuple[str, ...]]:
 
 
 def _checked(names: Any, what: str) -> tuple[str, ...]:
-    """Return different names; raise ArgumentError if there is none, or one twice."""
+    """Return the names; raise ArgumentError unless there are some and all of them differ."""
     listed = isinstance(names, Sequence) and not isinstance(names, str)
     texts = [*cast("Sequence[Any]", names)] if listed else []
     if not texts or len({*texts}) < len(texts) or not all(isinstance(n, str) for n in texts):

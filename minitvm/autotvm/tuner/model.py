@@ -38,7 +38,7 @@ class ModelTuner(Tuner):
     is_ready       whether the model gives scores before it has learned from this task
     annealing      the settings of simulated annealing, which finds rows with high scores
     log_interval   the steps of annealing between two lines of the logger "autotvm"
-    A space of at most SCORED rows is scored as a whole when a plan is made.
+    For a plan, all rows of a space with at most SCORED rows are scored at once.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ModelTuner(Tuner):
         return self.predict(self.features(rows))
 
     def predict(self, features: tune.Floats) -> tune.Floats:
-        """Return the predicted scores of features, before any training the model's own."""
+        """Return the scores that the model predicts from features, float[candidates]."""
         return self.model.predict(features)
 
     def labels(self, speeds: tune.Floats) -> tune.Floats:
@@ -129,7 +129,10 @@ class ModelTuner(Tuner):
         if self.space.size > SCORED:
             return self.score
         if self.whole is None:
-            self.whole = self.features(tune.every_row(self.space))
+            rows = tune.every_row(self.space)
+            legal = self.space.legal(rows)
+            self.whole = np.zeros((len(rows), len(self.columns.names)), np.float32)
+            self.whole[legal] = self.features(rows[legal])
         scores = self.predict(self.whole)
         return lambda rows: scores[self.space.indices(rows)]
 
