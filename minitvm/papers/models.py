@@ -14,7 +14,6 @@ from minitvm import tune
 Acquisition: TypeAlias = Literal["mean", "ucb", "ei"]
 KAPPA = 1.0  # of the upper confidence bound: the weight of the standard deviation
 SMALL = 1e-9
-MIN_SPEED = 1 / 64  # of the best speed; slower candidates count as this slow
 
 
 @dataclass(slots=True)
@@ -106,7 +105,7 @@ def global_model(samples: Sequence[tuple[tune.Floats, tune.Floats]], seed: int =
     The fastest candidate of each task has speed 1.
     """
     trees = tune.Trees(seed=seed, trees=100, depth=6, rate=0.2)
-    trees.fit_tasks([(x, np.log2(np.maximum(speeds, MIN_SPEED))) for x, speeds in samples])
+    trees.fit_tasks([(x, np.log2(np.maximum(speeds, tune.MIN_LABEL))) for x, speeds in samples])
     return trees
 
 

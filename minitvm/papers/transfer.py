@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
-from minitvm import autotvm, tune
+from minitvm import tune
 
 from .models import global_model, transferred
-from .recorded import Encoding, Recorded, recorded
-from .searchers import PLAN, Searcher
+from .recorded import Encoding, recorded
+from .searchers import Searcher, annealed
 
 SOURCES = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
 @lru_cache(maxsize=32)
-def history(sources: Sequence[str], encoding: Encoding, seed: int = 0) -> tune.Trees:
+def history(sources: tuple[str, ...], encoding: Encoding, seed: int = 0) -> tune.Trees:
     """Train a model on all recorded measurements of the tasks `sources`.
 
     The columns of the encoding must be the same for all of them: "context relation" has the same
@@ -28,7 +27,7 @@ def history(sources: Sequence[str], encoding: Encoding, seed: int = 0) -> tune.T
 
 
 @lru_cache(maxsize=32)
-def inverted(sources: Sequence[str], encoding: Encoding, seed: int = 0) -> tune.Trees:
+def inverted(sources: tuple[str, ...], encoding: Encoding, seed: int = 0) -> tune.Trees:
     """Train a model on measurements whose ranks are inverted: the fastest is called the slowest.
 
     The history is plausible, because it has the same values, and misleading.
@@ -45,15 +44,4 @@ def _inverted(speeds: tune.Floats) -> tune.Floats:
 
 def with_history(past: tune.Model, encoding: Encoding) -> Searcher:
     """Return a searcher that starts from a model of other tasks and corrects it (equation 4)."""
-
-    def tuner(records: Recorded, rng: np.random.Generator) -> tune.Policy:
-        return autotvm.tuner.ModelTuner(
-            records.task,
-            transferred(past, int(rng.integers(1 << 31))),
-            records.columns(encoding),
-            plan_size=PLAN,
-            is_ready=True,
-            rng=rng,
-        )
-
-    return Searcher(tuner)
+    return annealed(partial(transferred, past), encoding, is_ready=True)

@@ -24,7 +24,6 @@ import numpy as np
 from minitvm import tune
 
 from .loop_tree import CONTEXT, DEPTH, LOOPS
-from .models import MIN_SPEED
 
 FILE = Path(__file__).with_name("treegru.npz")
 RIDGE = 5.0  # of the correction, relative to the mean square of the embeddings; tried on C7, C8
@@ -56,7 +55,7 @@ class TreeGRU:
         units, shares = embedded(self.weights, features)
         inputs = (shares.swapaxes(1, 2) @ units).reshape(len(units), -1).astype(np.float64)
         inputs -= inputs.mean(axis=0)
-        speeds = np.log2(np.maximum(labels, MIN_SPEED)).astype(np.float64)
+        speeds = np.log2(np.maximum(labels, tune.MIN_LABEL)).astype(np.float64)
         trained = self.weights.head.ravel().astype(np.float64)
         scores, speeds = inputs @ trained, speeds - speeds.mean()
         scale = max(0.0, float(scores @ speeds) / max(float(scores @ scores), 1e-9))

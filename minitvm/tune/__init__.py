@@ -73,7 +73,7 @@ from .loss import (
 )
 from .machines import measurer
 from .measure import MeasureOptions, Measurer, Processes
-from .model import AnalyticModel, Loss, Model, PackSum, Trees, statement_rows
+from .model import MIN_LABEL, AnalyticModel, Loss, Model, PackSum, Trees, statement_rows
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, every_row, spaces_of
 from .pool import Pool, PoolDevice, pool
