@@ -243,6 +243,18 @@ def test_the_features_of_a_history_are_computed_in_batches(
     assert len(batches) <= len(task.sketches)
 
 
+def test_a_tuner_may_have_features_of_its_own(matmul: Any, pretended: Any) -> None:
+    class TwoColumns(XGBTuner):
+        def features(self, rows: tune.Rows) -> tune.Floats:
+            return super().features(rows)[:, :2]
+
+    task = autotvm.task.create("test/matmul", (16,))
+    assert len(columns_of(task, "itervar").names) > 2
+    tuner = TwoColumns(task, plan_size=16, rng=np.random.default_rng(0))
+    assert len(tuner.tune(40, measurer=pretended(task, seconds)).trials) == 40
+    assert tuner.fitted == 32
+
+
 @pytest.mark.parametrize("constant", [False, True])
 def test_a_tuned_product_has_any_elementwise_stage_after_it(
     constant: bool, pretended: Any, tmp_path: Path

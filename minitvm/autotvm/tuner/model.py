@@ -131,8 +131,9 @@ class ModelTuner(Tuner):
         if self.whole is None:
             rows = tune.every_row(self.space)
             legal = self.space.legal(rows)
-            self.whole = np.zeros((len(rows), len(self.columns.names)), np.float32)
-            self.whole[legal] = self.features(rows[legal])
+            features = self.features(rows[legal])  # a subclass may choose other columns
+            self.whole = np.zeros((len(rows), features.shape[1]), np.float32)
+            self.whole[legal] = features
         scores = self.predict(self.whole)
         return lambda rows: scores[self.space.indices(rows)]
 
