@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitvm import driver, te
-from minitvm.base import Host, TVMError, host, target
+from minitvm.base import Host, TVMError, amx_permitted, amx_products, host, target
 
 CORE = ("numpy", "llvmlite", "psutil")  # nothing runs without these
 NOTEBOOKS = ("numba", "xgboost", "matplotlib", "ipywidgets", "anywidget", "jupyterlab", "tqdm")
@@ -107,8 +107,17 @@ def machine(here: Host) -> list[str]:
         f"CPU         {here.cpu}, {here.cores} cores for this process",
         f"vectors     {here.vector_bytes // 4} floats wide, {here.vector_registers} registers, "
         f"fused multiply-add: {'yes' if here.fma else 'no'}",
+        f"matrix unit {_matrix_unit(here)}",
         f"caches      {here.l1 >> 10} KB, {here.l2 >> 10} KB, {here.l3 >> 10} KB",
     ]
+
+
+def _matrix_unit(here: Host) -> str:
+    products = sorted(amx_products(here.features))
+    if not products:
+        return "none"
+    refused = "" if amx_permitted() else "; the system does not let this process use it"
+    return f"AMX, products of {', '.join(products)}{refused}"
 
 
 def fault(kind: str, code: str = "") -> str:

@@ -42,7 +42,7 @@ from .errors import (
 )
 from .front_end import front_end
 from .functions import named
-from .host import Dot4, Host, host
+from .host import Dot4, Host, amx_permitted, amx_products, host
 from .node import CHECK, node
 from .target import Target
 from .trace import debug, debug_level

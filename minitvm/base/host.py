@@ -18,6 +18,7 @@ from .dtype import INT8, INT32, UINT8, DType
 KB, MB = 1 << 10, 1 << 20
 DEFAULT_CACHES = (32 * KB, 512 * KB, 8 * MB)  # modest for any CPU sold since 2015
 SYS_CPU = Path("/sys/devices/system/cpu")
+ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18  # on x86-64, since Linux 5.16
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -119,6 +120,29 @@ def dot4_instructions(features: frozenset[str]) -> tuple[Dot4, ...]:
     missing, such as avxvnni without avx2.
     """
     return tuple(dict.fromkeys(d for needs, group in DOT4 if features >= needs for d in group))
+
+
+AMX = {  # the products of the matrix unit, and the features that LLVM requires
+    "int8": frozenset({"amx-tile", "amx-int8"}),
+    "bf16": frozenset({"amx-tile", "amx-bf16"}),
+}
+
+
+def amx_products(features: frozenset[str]) -> frozenset[str]:
+    """Return which products a CPU's matrix unit has: "int8", "bf16". `features`: LLVM's names."""
+    return frozenset(product for product, needs in AMX.items() if features >= needs)
+
+
+@cache
+def amx_permitted() -> bool:
+    """Ask the system for the tile registers of this process, and return whether it grants them.
+
+    Linux gives them to all threads, and to children made by fork; a new program asks again.
+    """
+    if platform.system() != "Linux" or not amx_products(host().features):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return int(libc.syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA)) == 0
 
 
 def _is_arm64(machine: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Literal
 from . import processor
 from .dtype import dtype as dtype_named
 from .errors import ArgumentError, Reason, raise_first
-from .host import Dot4, dot4_instructions, vector_unit
+from .host import Dot4, amx_products, dot4_instructions, vector_unit
 from .host import host as this_machine
 
 FACTS = ("num_cores", "vector_bytes", "vector_registers", "l1", "l2", "l3")
@@ -195,6 +195,11 @@ class Target:
     def dot4(self) -> tuple[Dot4, ...]:
         """Return the instructions of the CPU that sum four products of bytes, widest first."""
         return dot4_instructions(_code(self.kind, self.mcpu, self.mattr)[0])
+
+    @property
+    def amx(self) -> frozenset[str]:
+        """Return the products that the CPU's matrix unit has: "int8", "bf16"; empty without one."""
+        return amx_products(_code(self.kind, self.mcpu, self.mattr)[0])
 
     def __str__(self) -> str:
         if not KINDS[self.kind].cpu:

@@ -10,7 +10,7 @@ from minitvm import tir
 
 Sharers: TypeAlias = dict[tir.Buffer, tir.Buffer]
 
-OWN = ("local",)  # scopes in which no memory is shared: the target's compiler allocates registers
+OWN = ("local", tir.amx.SCOPE)  # no memory is shared: the target's compiler allocates registers
 
 
 def storage_rewrite(s: tir.Stmt) -> tir.Stmt:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from llvmlite import binding as llvm_binding
 
-from minitvm.base import BuildError, processor
+from minitvm.base import BuildError, amx_permitted, processor
 
 from .interrupt import interruptibly
 
@@ -242,6 +242,11 @@ def _check_float16(image: bytes) -> None:
 
 def _engine(image: bytes) -> Any:
     """Link the object file `image` into this process and return its LLVM execution engine."""
+    if b"amx.config" in image and not amx_permitted():
+        why = "the code uses tile registers, which this CPU does not have or this system not permit"
+        raise BuildError(
+            "code for a matrix unit (AMX)", why, "another schedule, or target='python'"
+        )
     linkable = llvm.ObjectFileRef.from_data(image)
     if not linkable:
         raise BuildError("load_object", f"the {len(image)} bytes are not an object file")

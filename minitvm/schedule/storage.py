@@ -14,7 +14,7 @@ from .formula import arithmetic, parsed
 from .state import Stage, State
 from .step import Checks, LoopName, Step, has_body, is_inner
 
-SCOPES = ("global", "shared", "local", "warp", "warp.mma")
+SCOPES = ("global", "shared", "local", "warp", "warp.mma", tir.amx.SCOPE)
 BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # memories of an accelerator
 PREFIXES = ("", "local", "vdla", "vta")  # of their names: in this package, in TVM and on the slides
 

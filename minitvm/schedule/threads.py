@@ -9,7 +9,7 @@ THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 VIRTUAL = ("vthread", "vthread.x", "vthread.y", "vthread.z", "cthread")
 TAGS = (*BLOCKS, *THREADS, *VIRTUAL)
 WARP = 32  # threads
-RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}  # a lower rank is shared by more threads
+RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3, "amx": 3}  # lower: more threads share it
 
 
 def check_tag(tag: str) -> str:

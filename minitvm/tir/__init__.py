@@ -2,6 +2,7 @@
 
 # pyright: reportUnusedImport=false
 
+from . import amx
 from . import builder as ir_builder
 from .buffer import DeclaredBuffer, decl_buffer
 from .builder import BufferPointer, IRBuilder

@@ -5,6 +5,7 @@ from typing import Any as _Any
 from minitvm.base import name_missing as _name_missing
 
 from . import (
+    amx,  # pyright: ignore[reportUnusedImport]  topi.amx.matmul, for one kind of CPU
     conv,
     conv_nd,
     depthwise,

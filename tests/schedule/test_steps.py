@@ -779,7 +779,8 @@ def test_set_scope_chooses_the_memory() -> None:
 
 def test_an_unknown_memory_is_refused() -> None:
     assert refusal(chain(), SetScope("B", "fast")) == (
-        "scope 'fast': no such memory\n  try: one of global, shared, local, warp, warp.mma; "
+        "scope 'fast': no such memory\n  try: "
+        "one of global, shared, local, warp, warp.mma, amx.tile; "
         "of an accelerator: inp_buffer, wgt_buffer, acc_buffer"
     )
 
@@ -817,7 +818,8 @@ def test_a_second_copy_gets_a_number() -> None:
         (CacheRead("A", 0, "local", ()), "cache_read of A: no reader is named"),
         (CacheRead("A", 1, "local", ("B",)), "cache_read of A: it has no output 1"),
         (CacheRead("A", 0, "fast", ("B",)),
-         "scope 'fast': no such memory\n  try: one of global, shared, local, warp, warp.mma; "
+         "scope 'fast': no such memory\n  try: "
+         "one of global, shared, local, warp, warp.mma, amx.tile; "
          "of an accelerator: inp_buffer, wgt_buffer, acc_buffer"),
     ],
     ids=["wrong reader", "itself", "nobody", "no output", "scope"],

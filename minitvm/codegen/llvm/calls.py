@@ -21,6 +21,7 @@ def call_packed(c: Code, e: tir.Call) -> Value:
     if c.mask is not None:
         why = "a function is called once, not once per lane"
         raise BuildError(f"{e.name}(...) under a vector condition", why)
+    c.calls_python = True
     slots = [slot for a in e.args for slot in _slots(c, a)]
     row = c.name("arguments")
     c.entry.append(f"  {row} = alloca [{max(1, len(slots))} x i64], align 8")

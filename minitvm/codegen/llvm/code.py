@@ -94,10 +94,13 @@ def vector(values: list[int], dtype: DType = INT64) -> Value:
 class Module:
     """One LLVM module: declarations, helpers, and the functions finished so far."""
 
-    def __init__(self, name: str, vector_bytes: int, dot4: tuple[Dot4, ...]) -> None:
+    def __init__(
+        self, name: str, vector_bytes: int, dot4: tuple[Dot4, ...], amx: frozenset[str]
+    ) -> None:
         self.name = name
         self.vector_bytes = vector_bytes  # of one register; 0 if this is not known
         self.dot4 = dot4  # the CPU's instructions for four products of bytes, widest first
+        self.amx = amx  # the products of the CPU's matrix unit: "int8", "bf16"
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}  # the text of helper functions, by name
         self.functions: list[str] = []
@@ -127,6 +130,9 @@ class Code:
         self.pointers: dict[tir.Buffer, str] = {}
         self.private: dict[tir.Buffer, str] = {}  # stack memory that no other thread sees
         self.stack_bytes = 0
+        self.tiles: dict[tir.Buffer, int] = {}  # the first tile register of a buffer
+        self.tile_shapes: list[tuple[int, int]] = []  # rows of a tile register, bytes of a row
+        self.calls_python = False
         self.heap: list[str] = []  # memory to be freed on an early return
         self.mask: Value | None = None
         self.certainty: Value | None = None  # a bool that is true, though LLVM does not know it

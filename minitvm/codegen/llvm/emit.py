@@ -10,7 +10,7 @@ from minitvm import tir
 from minitvm.base import BOOL, INT64, BuildError, Dot4
 
 from ..common import clean, flat, is_c_function, parameters, refuse_threads
-from . import prefetch
+from . import prefetch, tiles
 from .calls import call_packed
 from .code import Code, Module, Value, is_tile
 from .expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
@@ -29,6 +29,7 @@ def emit_llvm(
     vector_bytes: int = 0,
     parallel_launch: str = "",
     dot4: tuple[Dot4, ...] = (),
+    amx: frozenset[str] = frozenset(),
 ) -> str:
     """Return LLVM IR text that defines `i32 @name(params...)`, where name is clean(f.name).
 
@@ -41,10 +42,11 @@ def emit_llvm(
                       void launch(void (*body)(void *closure, int64_t begin, int64_t end),
                                   void *closure, int64_t extent)
     dot4              the CPU's instructions for four products of bytes, widest first
+    amx               the products of the CPU's matrix unit: "int8", "bf16"
 
     Needs flat buffers (pass `flatten`). Raises BuildError for what LLVM code cannot express.
     """
-    module = Module(clean(f.name), vector_bytes, dot4)
+    module = Module(clean(f.name), vector_bytes, dot4, amx)
     c = Code(module, parallel_launch)
     declared = [_parameter(c, p, set(f.outputs)) for p in parameters(f)]
     statement(c, f.body)
@@ -69,6 +71,7 @@ def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> st
 
 def _finish(c: Code, head: str) -> None:
     """Add the finished function to the module; `head` is its line "define ..."."""
+    tiles.configure(c)
     lines = [f"{head} #0 {{", "entry:", *c.entry, *c.lines, "  ret i32 0", "}"]
     c.module.functions.append("\n".join(lines))
 
@@ -96,6 +99,8 @@ def statement(c: Code, s: tir.Stmt) -> None:
             _allocate(c, s)
         case tir.Evaluate(tir.Call(prefetch.KEY, (tir.Load() as e, tir.Const() as level))):
             prefetch.request(c, e, level)
+        case tir.Evaluate(tir.Call(name) as e) if name in tiles.CALLS:
+            tiles.instruction(c, e)
         case tir.Evaluate(e):
             if isinstance(e, tir.Call) and tir.is_opaque(e) and not is_c_function(e, NO_FUNCTION):
                 _give_up_if(c, c.op(f"icmp ne {call_packed(c, e)}, 0", BOOL))
@@ -297,12 +302,14 @@ def _allocate(c: Code, s: tir.Stmt) -> None:
     with ExitStack() as ends:
         while isinstance(s, tir.Allocate):
             n = tir.elements(s.buffer)
-            if s.buffer in c.private or (isinstance(n, int) and _fits(c, s.buffer, n)):
+            if s.buffer.scope == tir.amx.SCOPE:
+                tiles.allocate(c, s.buffer)
+            elif s.buffer in c.private or (isinstance(n, int) and _fits(c, s.buffer, n)):
                 _on_stack(c, s.buffer, n)
             else:
                 c.heap.append(_on_heap(c, s.buffer, n))
                 ends.callback(lambda: c.run("free", ("ptr", c.heap.pop())))
-            ends.callback(c.pointers.pop, s.buffer)
+            ends.callback(c.pointers.pop, s.buffer, None)
             ends.enter_context(c.scope())
             s = s.body
             if isinstance(s, tir.Seq) and s.body and isinstance(s.body[-1], tir.Allocate):
