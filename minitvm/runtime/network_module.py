@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -161,7 +161,7 @@ class NetworkModule:
     # --- inside ----------------------------------------------------------------------------------
 
     @contextmanager
-    def _arena(self) -> Iterator[Array]:
+    def _arena(self) -> Generator[Array]:
         """Lend an arena to one call; calls at the same time get different ones.
 
         As many arenas are kept for later calls as calls can run at once.
