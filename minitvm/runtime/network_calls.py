@@ -22,32 +22,42 @@ STAMP_BYTES = 16  # bytes that clock_gettime writes for one time: seconds and na
 
 
 class CompiledCalls:
-    """Compiled code that makes all calls of a network; Python calls it once for each run."""
+    """Compiled code that makes all calls of a network; Python calls it once for each run.
 
-    def __init__(self, calls: Sequence[Call], lib: Library, arena: Array) -> None:
-        self._calls, self._lib, self._arena = calls, lib, arena
+    Several threads may run it at the same time, each with its own arena, inputs and outputs.
+    """
+
+    def __init__(self, calls: Sequence[Call], lib: Library) -> None:
+        self._calls, self._lib = calls, lib
         self._kernels = _table(address_of(f) or 0 for f in lib.kernels)
-        self._where = address(arena)
         self._run = _compiled(run_ir(calls), 6)
         self.know((), ())
 
     def know(self, params: Sequence[Array], constants: Sequence[Array]) -> None:
-        """Use these parameters and packed constants from now on."""
-        self._known = params, constants
-        self._tables = _table(map(address, params)), _table(map(address, constants))
+        """Use these parameters and packed constants in the runs that begin from now on."""
+        tables = _table(map(address, params)), _table(map(address, constants))
+        self._known = (tuple(params), tuple(constants)), tables
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def run(self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Make all calls; raise the exception of the first call that fails."""
-        self._raise(self._run(*self._addresses(inputs, outputs)))
+        known, tables = (
+            self._known
+        )  # `known` keeps the arrays alive if another thread replaces them
+        self._raise(self._run(*self._addresses(arena, inputs, outputs), *tables))
+        del known
 
-    def stamps(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[float]:
+    def stamps(
+        self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> list[float]:
         """Make all calls; return the time in seconds before the first and after each call."""
+        known, tables = self._known
         if CLOCK is None:
-            slow = PythonCalls(self._calls, self._lib, self._arena)
-            slow.know(*self._known)
-            return slow.stamps(inputs, outputs)
+            slow = PythonCalls(self._calls, self._lib)
+            slow.know(*known)
+            return slow.stamps(arena, inputs, outputs)
         times = np.zeros((len(self._calls) + 1, 2), np.int64)
-        self._raise(self._stamped(*self._addresses(inputs, outputs), times.ctypes.data))
+        addresses = self._addresses(arena, inputs, outputs)
+        self._raise(self._stamped(*addresses, *tables, times.ctypes.data))
         return [
             seconds + 1e-9 * nanoseconds for seconds, nanoseconds in (times - times[0]).tolist()
         ]
@@ -56,9 +66,11 @@ class CompiledCalls:
     def _stamped(self) -> Callable[..., int]:
         return _compiled(run_ir(self._calls, stamps=True), 7)
 
-    def _addresses(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> tuple[Any, ...]:
+    def _addresses(
+        self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> tuple[Any, ...]:
         tables = _table(map(address, inputs)), _table(map(address, outputs))
-        return self._kernels, self._where, *tables, *self._tables
+        return self._kernels, address(arena), *tables
 
     def _raise(self, number: int) -> None:
         if number:
@@ -70,41 +82,40 @@ class CompiledCalls:
 class PythonCalls:
     """Calls of kernels from Python, for targets without machine code."""
 
-    def __init__(self, calls: Sequence[Call], lib: Library, arena: Array) -> None:
+    def __init__(self, calls: Sequence[Call], lib: Library) -> None:
+        kernels = [lib.kernels[call.kernel] for call in calls]
         self._rows = [
-            (code_of(lib.kernels[call.kernel])[0], _arguments(call, lib, arena)) for call in calls
+            (code_of(f)[0], [*zip((*f.func.params, *f.func.packed), call.args, strict=True)])
+            for f, call in zip(kernels, calls, strict=True)
         ]
-
         self.know((), ())
 
     def know(self, params: Sequence[Array], constants: Sequence[Array]) -> None:
-        """Use these parameters and packed constants from now on."""
-        self._known = params, constants
+        """Use these parameters and packed constants in the runs that begin from now on."""
+        self._known = tuple(params), tuple(constants)
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def run(self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Make all calls; stop at the first exception, and raise it."""
-        self.stamps(inputs, outputs)
+        self.stamps(arena, inputs, outputs)
 
-    def stamps(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[float]:
+    def stamps(
+        self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> list[float]:
         """Make all calls; return the time in seconds before the first and after each call."""
         params, constants = self._known
         memory = {"input": inputs, "output": outputs, "param": params, "constant": constants}
         times = [time.perf_counter()]
         for main, args in self._rows:
-            main([memory[a.space][a.at] if isinstance(a, Place) else a for a in args])
+            main(
+                [
+                    arena[place.at : place.at + byte_size(b)].view(b.dtype.numpy)
+                    if place.space == "arena"
+                    else memory[place.space][place.at]
+                    for b, place in args
+                ]
+            )
             times.append(time.perf_counter())
         return [t - times[0] for t in times]
-
-
-def _arguments(call: Call, lib: Library, arena: Array) -> list[Array | Place]:
-    """Return the arguments of a call: arrays in the arena, and the places of all others."""
-    func = lib.kernels[call.kernel].func
-    return [
-        arena[place.at : place.at + byte_size(b)].view(b.dtype.numpy)
-        if place.space == "arena"
-        else place
-        for b, place in zip((*func.params, *func.packed), call.args, strict=True)
-    ]
 
 
 def _table(addresses: Iterable[int]) -> Any:

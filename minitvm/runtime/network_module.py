@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, host
 
 from .aligned import CACHE_LINE, Array, empty_aligned
 from .arguments import as_array
@@ -52,7 +53,9 @@ def load_network(path: File) -> NetworkModule:
 class NetworkModule:
     """A network with its own memory for intermediate tensors, inputs and outputs.
 
-    Calls from several threads wait for each other; modules of the same plan run at the same time.
+    Several threads may call it, module(x), at the same time: each call has its own arena. A call
+    reads the parameters that are set when it begins. `set_input`, `run` and `get_output` share the
+    module's inputs and outputs, so that only one thread at a time should use these three.
     """
 
     def __init__(self, plan: NetworkPlan, lib: Library) -> None:
@@ -60,9 +63,9 @@ class NetworkModule:
         self.plan, self.lib = plan, lib
         self._lock = threading.Lock()
         self._packings, calls = packings(plan, lib)
-        arena = empty_aligned((plan.arena_bytes,), np.dtype(np.uint8))
         kind = CompiledCalls if lib.is_native else PythonCalls
-        self._calls = kind(calls, lib, arena)
+        self._calls = kind(calls, lib)
+        self._idle: list[Array] = []  # arenas that no call uses
         self._inputs = [_empty(spec) for spec in plan.inputs]
         self._outputs = [_empty(spec) for spec in plan.outputs]
         self._params = [_NOTHING for _ in plan.params]
@@ -107,8 +110,8 @@ class NetworkModule:
         if inputs:
             self.set_input(**inputs)
         self._check_ready(self._missing)
-        with self._lock:
-            self._calls.run(self._inputs, self._outputs)
+        with self._lock, self._arena() as arena:
+            self._calls.run(arena, self._inputs, self._outputs)
 
     def get_output(self, index: int, out: Any = None) -> Array:
         """Return a copy of an output of the last run: a new array, or `out` if it is given."""
@@ -135,8 +138,8 @@ class NetworkModule:
         """
         checked_inputs = self._checked(inputs)
         outputs = [_empty(spec) for spec in self.plan.outputs]
-        with self._lock:
-            self._calls.run(checked_inputs, outputs)
+        with self._arena() as arena:
+            self._calls.run(arena, checked_inputs, outputs)
         results = tuple(a.view(NDArray) for a in outputs)
         return results[0] if len(results) == 1 else results
 
@@ -144,8 +147,8 @@ class NetworkModule:
         """Run the network `number` times and return the time that each kernel takes."""
         checked_inputs = self._checked(inputs)
         outputs = [_empty(spec) for spec in self.plan.outputs]
-        with self._lock:
-            stamps = partial(self._calls.stamps, checked_inputs, outputs)
+        with self._arena() as arena:
+            stamps = partial(self._calls.stamps, arena, checked_inputs, outputs)
             return profile_of(self.plan, self.lib, stamps, number)
 
     def export(self, path: File) -> None:
@@ -156,6 +159,23 @@ class NetworkModule:
         write_network(path, self.plan, self.lib, self.params)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _arena(self) -> Generator[Array]:
+        """Lend an arena to one call; calls at the same time get different ones.
+
+        As many arenas are kept for later calls as calls can run at once.
+        """
+        try:
+            arena = self._idle.pop()
+        except IndexError:
+            size = max(1, self.plan.arena_bytes)  # the address of an empty array is slow to get
+            arena = empty_aligned((size,), np.dtype(np.uint8))
+        try:
+            yield arena
+        finally:
+            if len(self._idle) < host().cores:
+                self._idle.append(arena)
 
     def _checked(self, inputs: tuple[Any, ...]) -> list[Array]:
         """Return `inputs` as arrays for the kernels; raise ArgumentError if they do not fit."""

@@ -2,6 +2,8 @@
 
 import re
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -195,27 +197,81 @@ def test_kernels_allocate_no_memory(cores: int) -> None:
     assert [p.name for p in lib.kernels[1].func.params] == [*plain, "t"]
 
 
-def test_two_modules_run_in_two_threads() -> None:
-    plan, lib = network("llvm -num-cores=2")
-    xs = [numbers((N, N), n) for n in (9, 10)]
-    modules = [runtime.create(plan, lib) for _ in xs]
-    wrong: list[int] = []
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    """Call work(0), work(1), ... in threads of their own; raise the first exception of one."""
+    with ThreadPoolExecutor(count) as executor:
+        for future in [executor.submit(work, n) for n in range(count)]:
+            future.result(timeout=60)
 
-    def work(m: NetworkModule, x: Any) -> None:
-        for n in range(200):
-            if not np.array_equal(m(x), expected(x, values())):
-                wrong.append(n)
 
+@pytest.mark.parametrize("target", TARGETS[:3])
+def test_threads_call_two_modules_at_the_same_time(target: str) -> None:
+    plan, lib = network(target)
+    modules = [runtime.create(plan, lib) for _ in range(2)]
     for m in modules:
         m.set_input(**values())
-    pairs = [(modules[0], xs[0]), (modules[1], xs[1]), (modules[1], xs[0])]
-    threads = [threading.Thread(target=work, args=pair) for pair in pairs]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(60)
-    assert not wrong
-    assert not any(t.is_alive() for t in threads)
+
+    def work(thread: int) -> None:
+        x = numbers((N, N), thread)
+        wanted = expected(x, values())
+        for _ in range(100):
+            np.testing.assert_array_equal(modules[thread % 2](x), wanted)
+
+    in_threads(8, work)
+
+
+def test_calls_of_one_module_overlap_and_have_their_own_arenas() -> None:
+    """Each call stores its number in the arena, waits for the other call, and reads it back."""
+    both = threading.Barrier(2)
+
+    @tvm.register_func("tests.network.meet", override=True)
+    def meet(_: Any) -> None:
+        both.wait(timeout=60)
+
+    x = te.placeholder((16,), name="x")
+    y = te.compute((16,), lambda i: x[i] * 2, name="y")
+    z = te.extern(
+        (16,),
+        [x],
+        lambda ins, outs: tir.call_packed("tests.network.meet", outs[0]),
+        name="z",
+    )
+    target = "llvm -num-cores=1"
+    lib = Library((built([x, y], "double", target), built([x, z], "meet", target)))
+    arena = (Place("arena", 0), Place("arena", 64))
+    calls = (
+        Call(0, (Place("input", 0), arena[0])),
+        Call(1, (arena[0], arena[1])),
+        Call(0, (arena[0], Place("output", 0))),
+    )
+    x_spec, y_spec = (TensorSpec(name, (16,), FLOAT32) for name in "xy")
+    module = runtime.create(NetworkPlan("net", (x_spec,), (y_spec,), (), calls, 128), lib)
+
+    def work(thread: int) -> None:
+        for n in range(20):
+            data = np.full(16, 100 * thread + n, "float32")
+            np.testing.assert_array_equal(module(data), 4 * data)
+
+    in_threads(2, work)
+    assert 1 <= len(module._idle) <= 2
+
+
+def test_a_call_reads_parameters_that_were_set_together(module: NetworkModule) -> None:
+    x, old = numbers((N, N), 9), values()
+    new = {name: a + 1 for name, a in old.items()}
+    answers = [expected(x, old), expected(x, new)]
+    end = threading.Event()
+
+    def work(thread: int) -> None:
+        if thread == 0:
+            for n in range(100):
+                module.set_input(**{k: a.copy() for k, a in (old, new)[n % 2].items()})
+            end.set()
+        while not end.is_set():
+            y = module(x)
+            assert any(np.array_equal(y, a) for a in answers)
+
+    in_threads(3, work)
 
 
 def test_an_exception_of_a_python_function_names_itself() -> None:
