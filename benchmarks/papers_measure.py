@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from llvmlite import binding as llvm
+from minitvm.base import host
 
 FILE = Path(__file__).with_name("papers_measured.json")
 NOTE = "two cores of a busy machine; all rates of a row were measured in turns, on one core"
@@ -86,7 +86,7 @@ def main() -> None:
         log = flags.log or Path(folder)
         log.mkdir(exist_ok=True)
         for name in flags.names or [n for n in COMMANDS if n not in stored]:
-            cpu = {"cpu": llvm.get_host_cpu_name(), "note": NOTE}
+            cpu = {"cpu": host().cpu, "note": NOTE}
             stored[name] = {"machine": cpu, **rows_of(COMMANDS[name], log)}
             lines = [f"{json.dumps(key)}: {json.dumps(each)}" for key, each in stored.items()]
             FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -8,7 +8,7 @@ command until all are measured; then it prints the table. Of each task, --progra
 uniformly, and a quarter as many are those that the analytic model ranks highest. The table is for
 the uniform ones; the lines below it are for all of them, as the first batch of a search is.
 
-Each line of the table is a task, for which five models order the programs that they have not seen:
+Each line of the table is a task, for which six models order the programs that they have not seen:
 
 analytic  this model is not trained
 500     trees that correct it, trained on 500 programs of the other tasks
@@ -276,7 +276,8 @@ def report(
         every.append(joined(mine, theirs, ratio) if best[1] is not None else mine)
     more = [samples_of(task, logs[0]) for task in extra]
     rows, firsts = list[list[float]](), list[list[float]]()
-    models = ("analytic", "500", "all", "own", "more")
+    models = ("analytic", "500", "all", "own", "more", "random")
+    alone = trees_of(more)
     print(f"{'':28}  " + "  ".join(f"{name:>11}" for name in models))
     print(f"{'task':28}  " + "  ".join([" pairs  best"] * len(models)))
     for n, task in enumerate(tasks):
@@ -294,6 +295,7 @@ def report(
             *judged(all_.predict(x), y),
             *divided(x, y, known, (tune.AnalyticModel(prior), all_)),
             *judged(more_.predict(x), y),
+            *judged(alone.predict(x), y),
         ]
         rows.append(found)
         x, y = every[n]
