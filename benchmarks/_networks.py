@@ -25,7 +25,7 @@ NETWORKS: dict[str, Callable[[], graph.Graph]] = {
     "dqn": graph.networks.dqn,
     "dcgan": graph.networks.dcgan,
     "mobilenet_v1": graph.networks.mobilenet_v1,
-    "resnet3d18": graph.networks.resnet3d18,
+    "resnet3d18": lambda: graph.networks.resnet3d18(frames=4, size=56),
 }
 Run = Callable[[], Any]
 

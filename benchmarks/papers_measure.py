@@ -25,6 +25,10 @@ from minitvm.base import host
 FILE = Path(__file__).with_name("papers_measured.json")
 NOTE = "two cores of a busy machine; all rates of a row were measured in turns, on one core"
 OPERATORS = ["C1D", "C3D", "GRP", "DIL", "DEP", "T2D", "CAP", "NRM", "ConvLayer", "TBS"]
+NETWORKS = (
+    *("resnet18", "resnet50", "resnet3d18", "mobilenet_v1", "mobilenet_v2"),
+    *("dcgan", "bert", "lstm", "dqn"),
+)
 COMMANDS = {
     "predictions": ["predict.py"],
     "fusion": ["fusion.py"],
@@ -40,9 +44,8 @@ COMMANDS = {
         *("pretrain.py", "--programs", "24", "--random", "8"),
         *("--seconds", "300", "--log", "LOG/pretrain"),
     ],
-    "tuned networks": ["ansor_net.py", "15", "resnet18", "mobilenet_v2", "lstm", "dqn", "dcgan"],
-    "networks": ["networks.py", "--quick", "mobilenet_v1", "resnet50", "resnet3d18", "bert"],
-    "accelerator": ["vta_resnet.py", "--config", "vta_pynq"],
+    "networks": ["networks.py", "--quick", *NETWORKS],
+    "accelerator": ["vta_resnet.py"],
 }
 
 
@@ -55,6 +58,8 @@ def rows_of(command: list[str], log: Path) -> dict[str, Any]:
         start = time.perf_counter()
         subprocess.run([sys.executable, str(path), *flags, "--json", str(file)], check=True)
         seconds = round(time.perf_counter() - start)
+        if not file.exists():
+            raise SystemExit(f"{script} is not done: the same command with --log goes on")
         found = json.loads(file.read_text())
     found = {"rows": found} if isinstance(found, list) else found
     kept = {key: value for key, value in found.items() if key not in ("machine", "simulator")}
@@ -74,6 +79,11 @@ def rounded(value: Any) -> Any:
             return value
 
 
+def known() -> dict[str, Any]:
+    """Return what is stored."""
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMMANDS))
@@ -81,13 +91,14 @@ def main() -> None:
     flags = parser.parse_args()
     if unknown := {*flags.names} - {*COMMANDS}:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}")
-    stored = json.loads(FILE.read_text()) if FILE.exists() else {}
+    stored = known()
     with tempfile.TemporaryDirectory() as folder:
         log = flags.log or Path(folder)
         log.mkdir(exist_ok=True)
         for name in flags.names or [n for n in COMMANDS if n not in stored]:
             cpu = {"cpu": host().cpu, "note": NOTE}
-            stored[name] = {"machine": cpu, **rows_of(COMMANDS[name], log)}
+            measured = {"machine": cpu, **rows_of(COMMANDS[name], log)}
+            stored = known() | {name: measured}  # another process may have stored more since
             lines = [f"{json.dumps(key)}: {json.dumps(each)}" for key, each in stored.items()]
             FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
             print(f"{name}: {stored[name]['seconds']} s", flush=True)
