@@ -143,10 +143,17 @@ def searches(
             yield f"{case} seed {seed}" if seeds > 1 else case, case, seed, own
 
 
-def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...], ours: str = "ours") -> None:
+def report(
+    rows: list[Row],
+    file: Path | None,
+    ratios: tuple[str, ...],
+    ours: str = "ours",
+    **more: Any,
+) -> None:
     """Print the rows as a table, with a column ours / peer for each of `ratios`; write `file`.
 
-    What a peer without a figure has is blank. ours: the head of our column
+    What a peer without a figure has is blank. ours: the head of our column. more: what `file` has
+    besides the rows
     """
     names = list(dict.fromkeys(name for r in rows for name in r.peers))
     head = ["case", "threads", "unit", ours, *names, *(f"ours/{n}" for n in ratios)]
@@ -162,9 +169,8 @@ def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...], ours: st
         print("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)))
     if file is not None:
         machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-        file.write_text(
-            json.dumps({"machine": machine, "rows": [asdict(r) for r in rows]}, indent=1)
-        )
+        found = {"machine": machine, "rows": [asdict(r) for r in rows], **more}
+        file.write_text(json.dumps(found, indent=1))
 
 
 def geometric_mean(rows: list[Row], peer: str) -> float:

@@ -24,6 +24,8 @@ NETWORKS: dict[str, Callable[[], graph.Graph]] = {
     "lstm": graph.networks.lstm,
     "dqn": graph.networks.dqn,
     "dcgan": graph.networks.dcgan,
+    "mobilenet_v1": graph.networks.mobilenet_v1,
+    "resnet3d18": lambda: graph.networks.resnet3d18(frames=4, size=56),
 }
 Run = Callable[[], Any]
 

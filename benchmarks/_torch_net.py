@@ -42,6 +42,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "clip": _clip,
     "concatenate": lambda *x, axis: torch.cat(x, axis),
     "conv2d": _conv2d,
+    "conv3d": lambda x, w, strides=1, padding=0: functional.conv3d(x, w, None, strides, padding),
     "conv2d_transpose": lambda x, w, strides, padding: functional.conv_transpose2d(
         x, w, None, strides, padding
     ),

@@ -7,12 +7,13 @@ The cases are convolutions of ResNet-18, batch 1, one thread, constant weights: 
 search by sketches, and in NCHWc for AutoTVM's template conv2d_nchwc. Both searches have the same
 number of trials. XGBTuner trains its model after each 64 trials, the first of which are random.
 
-    ours / autotvm   GFLOP/s of the best programs, measured alternately
+    ours / autotvm   GFLOP/s of the best programs, measured alternately; torch is as in conv.py
     wall time        the time until our search had a program at least as fast as AutoTVM's best
                      (inf if it had none), relative to the whole time of AutoTVM's search; both as
                      measured by the searches
 
 --quick    C6, 16 trials, of which XGBTuner's are all random
+--json     also has the curves: the wall seconds and the GFLOP/s of each trial that was the fastest
 --log      keep the trials in FILE; the same command continues, but has no wall times then
 --isa      with avx2, both without AVX-512
 """
@@ -31,14 +32,18 @@ from _common import ISAS, Row, arguments, geometric_mean, report, target
 flags = arguments(__doc__, files=("log",), trials=("128", "16", "64", "256", "512"), isa=ISAS)
 
 import numpy as np
-from _conv import BLOCK, LAYERS, Layer, Run, drawn, laid_out, rated
+from _conv import BLOCK, LAYERS, Layer, Run, drawn, laid_out, rated, theirs, torch_or_none
 
 import minitvm as tvm
 from minitvm import auto_scheduler, autotvm, te, testing, topi, tune
 
+torch = torch_or_none()
 TARGET = target(flags)
 TRIALS = 16 if flags.quick else int(flags.trials)
 CASES = flags.cases or (["C6"] if flags.quick else ["C2", "C4", "C6", "C9", "C12"])
+
+
+Curve = list[tuple[float, float]]
 
 
 def conv(layer: Layer) -> auto_scheduler.SearchTask:
@@ -70,43 +75,59 @@ def bound(outcome: tune.Outcome, data: np.ndarray, weight: np.ndarray) -> tuple[
     return lambda: f(x, y), y.numpy()
 
 
-def compared(case: str, log: Path) -> tuple[Row, float]:
-    """Search for the schedule of a layer in both ways; return their rates and the wall time."""
+def curve(outcome: tune.Outcome, begin: float) -> Curve:
+    """Return the seconds and the GFLOP/s of each trial that was faster than all before it."""
+    points, best = Curve(), float("inf")
+    for trial in sorted(outcome.trials, key=lambda t: t.time):
+        if trial.seconds < best:
+            best = trial.seconds
+            points.append((round(trial.time - begin, 2), round(tune.rate(outcome.task, best), 2)))
+    return points
+
+
+def compared(case: str, log: Path) -> tuple[Row, float, dict[str, Curve]]:
+    """Search for the schedule of a layer in both ways; return rates, the wall time and curves."""
     layer = LAYERS[case]
     sizes = (1, layer.size, layer.size, layer.inputs, layer.outputs)
     given = (*sizes, layer.kernel, layer.stride, layer.pad, BLOCK)
     template = autotvm.task_for("conv2d_nchwc", given, TARGET)
     tuner = autotvm.tuner.XGBTuner(template, rng=np.random.default_rng(0))
-    theirs, start = searched(f"{case} AutoTVM", template, tuner, log)
-    whole = max(trial.time for trial in theirs.trials) - start
+    autotuned, start = searched(f"{case} AutoTVM", template, tuner, log)
+    whole = max(trial.time for trial in autotuned.trials) - start
     task = conv(layer)
     policy = tune.GuidedPolicy(task, np.random.default_rng(0))
     ours, begin = searched(f"{case} sketches", task, policy, log)
-    best = min(trial.seconds for trial in theirs.trials)
+    best = min(trial.seconds for trial in autotuned.trials)
     reached = [trial.time for trial in ours.trials if trial.seconds <= best]
     share = (min(reached) - begin) / whole if reached else float("inf")
-    if theirs.earlier or ours.earlier:
+    if autotuned.earlier or ours.earlier:
         share = float("nan")  # the log has no time of the beginning
     x, w = drawn(layer)
     run, y = bound(ours, laid_out(x, "NHWC"), w.transpose(2, 3, 1, 0))
-    peer, other = bound(theirs, laid_out(x, f"NCHW{BLOCK}c"), w)
+    peer, other = bound(autotuned, laid_out(x, f"NCHW{BLOCK}c"), w)
     wanted = laid_out(y.transpose(0, 3, 1, 2), f"NCHW{BLOCK}c")
     testing.assert_allclose(other, wanted, rtol=1e-3, atol=1e-2)
     flops = 2.0 * y.size * layer.inputs * layer.kernel**2
     runs = {"ours": run, "autotvm": peer}
-    return rated(case, TARGET, runs, flops, 7 if flags.quick else 21), share
+    if torch is not None:
+        runs |= theirs(torch, layer, x, w)
+    curves = {"ours": curve(ours, begin), "autotvm": curve(autotuned, start)}
+    return rated(case, TARGET, runs, flops, 7 if flags.quick else 21), share, curves
 
 
 if __name__ == "__main__":  # measuring processes may import this file
-    rows, shares = list[Row](), list[float]()
+    if torch is not None:
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+    rows, shares, curves = list[Row](), list[float](), dict[str, dict[str, Curve]]()
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
-            row, share = compared(case, Path(flags.log or f"{folder}/log.jsonl"))
+            row, share, curves[case] = compared(case, Path(flags.log or f"{folder}/log.jsonl"))
             rows.append(row)
             shares.append(share)
             if not math.isnan(share):
                 print(f"{case}: AutoTVM's best after {share:.2f} of its wall time", flush=True)
-    report(rows, flags.json, ("autotvm", "fma_peak"))
+    report(rows, flags.json, ("autotvm", "fma_peak"), curves=curves)
     print(f"geometric mean of ours/autotvm: {geometric_mean(rows, 'autotvm'):.2f}")
     known = [share for share in shares if not math.isnan(share)]
     if known:

@@ -2,13 +2,14 @@
 
     python benchmarks/networks.py --threads 1 [--quick] [--json FILE] [--winograd yes|no]
                                   [--isa all|avx2] [resnet18 resnet50 mobilenet_v2 squeezenet bert
-                                   lstm dqn dcgan]
+                                   lstm dqn dcgan mobilenet_v1 resnet3d18]
 
-Batch 1, float32, images of 224x224 pixels; BERT is one encoder layer of 128 words. Weights are
-random. By default, the first five. The peers get the same network: torch runs it operator by
-operator, in both layouts; ONNX Runtime and OpenVINO get it as torch exports it. All take turns in
-one process. Inferences per second; the error is relative to the largest result, against float64 by
-numpy. A peer that cannot be prepared is left out: pip install -e '.[peers]' installs all.
+Batch 1, float32, images of 224x224 pixels; BERT is one encoder layer of 128 words; the 3D-ResNet
+gets 4 frames of 56x56 pixels, not 16 of 112x112. Weights are random. By default, the first five.
+The peers get the same network: torch runs it operator by operator, in both layouts; ONNX Runtime
+and OpenVINO get it as torch exports it. All take turns in one process. Inferences per second; the
+error is relative to the largest result, against float64 by numpy. A peer that cannot be prepared is
+left out: pip install -e '.[peers]' installs all.
 
 --winograd no   our convolutions are direct
 --isa avx2      ours and the peers without AVX-512; those that cannot be held back are named

@@ -1,419 +1,99 @@
-"""The experiments of Chen et al. 2018 ("Learning to Optimize Tensor Programs"), drawn again.
+"""The experiments of three papers, drawn again from what was measured before.
 
-python benchmarks/papers.py all                  every figure, 3 seeds: tables of trials, and claims
+python benchmarks/papers.py all                  every figure, 3 seeds: tables, and claims
+python benchmarks/papers.py autotvm|ansor|tvm    the figures of one paper
 python benchmarks/papers.py figure8 --seeds 20   one figure
-python benchmarks/papers.py all --svg build      also draw the curves: build/figure4.svg, ...
+python benchmarks/papers.py all --svg build      also draw the pictures: build/figure4.svg, ...
 python benchmarks/papers.py all --claims FILE    also write the claims as a Markdown table
-python benchmarks/papers.py --record             store 20 seeds of each run in papers.json
+python benchmarks/papers.py --record             store 20 seeds of each search in papers.json
 python benchmarks/papers.py --check 5            run five stored searches again; all must agree
 
-Searches replay the recorded tables of minitvm.papers: nothing is measured, and two runs print the
-same. A claim holds if the medians over all tables of a figure say so; one that does not stays here.
+autotvm: Chen et al. 2018, "Learning to Optimize Tensor Programs"; ansor: Zheng et al. 2020; tvm:
+the talk on Chen et al. 2018, "TVM". Searches replay the recorded tables of minitvm.papers. Other
+figures are drawn from papers_measured.json, which papers_measure.py measures again. Nothing is
+measured here, and two runs print the same. A claim that does not hold stays here.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
-import statistics
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-from tqdm import tqdm
+import _computed
+import _measured
+import _replayed
+from _figures import Drawn, draw, write_claims
 
-from minitvm import papers, tune
-
-FILE = Path(__file__).with_name("papers.json")
-TRIALS = 250
-GOAL = 0.95  # of the best speed
-SEEDS, RECORDED_SEEDS = 3, 20
-BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"  # of the table in docs/papers.md
-TABLES = tuple(name for name in papers.LAYERS if (tune.FOLDER / f"{name}.npz").exists())
-FEW = ("C2", "C6", "C9")  # for searchers that take ten seconds
-TARGETS = ("C7", "C8", "C9")
-RELATION, LOOPS = "context relation", "flattened loops"
+SEEDS = 3
+ANSOR_REPLAYED = ("statements", "product")  # the other searches are those of AutoTVM's paper
 
 
-def _history(sources: tuple[str, ...], encoding: papers.Encoding) -> papers.Searcher:
-    """Return a searcher with a history, which is trained when the searcher is first used."""
-
-    def policy(records: papers.Recorded, rng: np.random.Generator) -> tune.Policy:
-        past = papers.history(sources, encoding)
-        return papers.with_history(past, encoding).policy(records, rng)
-
-    return papers.Searcher(policy)
+def _stored(figures: Mapping[str, Callable[[], Drawn]]) -> dict[str, Callable[[int], Drawn]]:
+    """Return figures as functions of the number of seeds, on which they do not depend."""
+    return {name: lambda _, make=make: make() for name, make in figures.items()}
 
 
-def _misled(records: papers.Recorded, rng: np.random.Generator) -> tune.Policy:
-    past = papers.inverted(papers.SOURCES, LOOPS)
-    return papers.with_history(past, LOOPS).policy(records, rng)
-
-
-SEARCHERS = {
-    **papers.SEARCHERS,
-    "history of C1-C6, configuration": _history(papers.SOURCES, "configuration"),
-    "history of C1-C6, flattened loops": _history(papers.SOURCES, LOOPS),
-    "history of C1-C6, context relation": _history(papers.SOURCES, RELATION),
-    "history of the product": _history(("matmul-512",), LOOPS),
-    "history of C7 with AVX-512": _history(("C7-avx512",), LOOPS),
-    "history of C9 with AVX-512": _history(("C9-avx512",), LOOPS),
-    "history of C1-C6, inverted": papers.Searcher(_misled),
+_searches = {name: partial(_replayed.drawn, name) for name in _replayed.FIGURES}
+GROUPS: dict[str, dict[str, Callable[[int], Drawn]]] = {
+    "autotvm": {
+        **{name: make for name, make in _searches.items() if name not in ANSOR_REPLAYED},
+        **_computed.AUTOTVM,
+        **_stored(_measured.AUTOTVM),
+    },
+    "ansor": {
+        **{name: _searches[name] for name in ANSOR_REPLAYED},
+        **_computed.ANSOR,
+        **_stored(_measured.ANSOR),
+    },
+    "tvm": _stored(_measured.TVM),
 }
+FIGURES = {name: make for group in GROUPS.values() for name, make in group.items()}
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What a paper says, what the recorded measurements say, and whether they agree."""
-
-    paper: str
-    here: str
-    holds: bool
-
-    def __str__(self) -> str:
-        verdict = "holds" if self.holds else "does not hold here"
-        return f"paper: {self.paper}\nhere:  {self.here}: {verdict}"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Searchers that are compared on tables, and a claim about their median trials."""
-
-    title: str
-    tables: tuple[str, ...]
-    searchers: tuple[str, ...]
-    claim: Callable[[Medians], Claim]
-    goal: float = GOAL
-
-
-Medians = dict[str, float]  # searcher -> geometric mean over tables of the median trials
-
-
-Cell = tuple[str, str, int]  # a table, a searcher, and the seed of one search
-SPEEDS = dict[Cell, np.ndarray]()
-
-
-def searched(cell: Cell) -> np.ndarray:
-    """Run one search; return the best speed after each trial."""
-    table, searcher, seed = cell
-    return papers.search(papers.recorded(table), SEARCHERS[searcher], TRIALS, seed)
-
-
-def speeds_of(table: str, searcher: str, seed: int) -> np.ndarray:
-    """Return the best speed after each trial of one search, which runs only once."""
-    cell = table, searcher, seed
-    if cell not in SPEEDS:
-        SPEEDS[cell] = searched(cell)
-    return SPEEDS[cell]
-
-
-def run_ahead(cells: Iterable[Cell], jobs: int) -> None:
-    """Run searches in `jobs` processes, so that speeds_of() knows them."""
-    left = [cell for cell in dict.fromkeys(cells) if cell not in SPEEDS]
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        results = pool.map(searched, left, chunksize=4)
-        SPEEDS.update(zip(left, tqdm(results, total=len(left), unit="search"), strict=True))
-
-
-def trials(table: str, searcher: str, seeds: int, goal: float) -> float:
-    """Return the median number of trials to a share of the best speed."""
-    curves = (speeds_of(table, searcher, seed) for seed in range(seeds))
-    return statistics.median(papers.trials_to(curve, goal) for curve in curves)
-
-
-def _at_most(name: str, other: str, ratio: float, paper: str) -> Callable[[Medians], Claim]:
-    """Return a claim: `name` needs at most `ratio` times as many trials as `other`."""
-
-    def claim(medians: Medians) -> Claim:
-        here = medians[name] / medians[other]
-        text = f"{name} needs {here:.2f} times the trials of {other} (bar: at most {ratio})"
-        return Claim(paper, text, here <= ratio)
-
-    return claim
-
-
-def _alike(names: Sequence[str], base: str, paper: str) -> Callable[[Medians], Claim]:
-    """Return a claim: none of `names` needs fewer than .8 times the trials of `base`."""
-
-    def claim(medians: Medians) -> Claim:
-        ratios = {name: medians[name] / medians[base] for name in names}
-        text = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
-        return Claim(paper, f"times the trials of {base}: {text}", min(ratios.values()) > 0.8)
-
-    return claim
-
-
-TREES = "trees, rank loss"
-FIGURES = {
-    "figure4": Figure(
-        "Figure 4: a cost model against black boxes",
-        TABLES,
-        ("random", "random, twice the trials", "genetic", "genetic, twice the trials", TREES),
-        _at_most(TREES, "random", 0.5, "the model finds operators 2x as fast as random search's"),
-    ),
-    "treegru": Figure(
-        "Figure 4: TreeGRU, which was trained on C1-C6, on layers that it has not seen",
-        TARGETS,
-        ("random", "genetic", "TreeGRU", "history of C1-C6, flattened loops", TREES),
-        _at_most("TreeGRU", "random", 0.5, "TreeGRU finds operators 2x as fast as random search's"),
-    ),
-    "tc": Figure(
-        "Baseline: the genetic algorithm of Tensor Comprehensions",
-        TABLES,
-        ("genetic, Tensor Comprehensions", TREES),
-        _at_most(TREES, "genetic, Tensor Comprehensions", 1.0, "faster operators than TC's"),
-    ),
-    "smac": Figure(
-        "Baseline: a random forest on configurations, as in SMAC",
-        TABLES,
-        ("random forest, configuration (SMAC)", TREES),
-        _at_most(
-            TREES, "random forest, configuration (SMAC)", 1.0, "features of programs beat knobs"
-        ),
-    ),
-    "figure5": Figure(
-        "Figure 5: rank loss against squared error",
-        TABLES,
-        ("trees, squared error", TREES),
-        _at_most(TREES, "trees, squared error", 1.1, "rank loss is as good or slightly better"),
-    ),
-    "figure6": Figure(
-        "Figure 6: diversity (equation 3)",
-        TABLES,
-        ("trees, diversity 1", "trees, diversity 2", "trees, diversity 4"),
-        _at_most("trees, diversity 4", "trees, diversity 1", 1.1, "diversity does no harm"),
-    ),
-    "figure7": Figure(
-        "Figure 7: uncertainty, five bootstrapped models",
-        TABLES,
-        (
-            "five models, mean",
-            "five models, expected improvement",
-            "five models, upper confidence bound",
-        ),
-        _alike(
-            ("five models, expected improvement", "five models, upper confidence bound"),
-            "five models, mean",
-            "uncertainty gives no gain",
-        ),
-    ),
-    "figure8": Figure(
-        "Figure 8: transfer from C1-C6",
-        TARGETS,
-        ("history of C1-C6, flattened loops", TREES),
-        _at_most("history of C1-C6, flattened loops", TREES, 0.5, "transfer is 2x to 10x faster"),
-        0.9,
-    ),
-    "figure9a": Figure(
-        "Figure 9: encodings, C1-C6 to another convolution",
-        ("C7",),
-        (
-            "history of C1-C6, configuration",
-            "history of C1-C6, flattened loops",
-            "history of C1-C6, context relation",
-            TREES,
-        ),
-        _at_most("history of C1-C6, context relation", TREES, 1.0, "all encodings transfer"),
-        0.9,
-    ),
-    "figure9b": Figure(
-        "Figure 9: encodings, convolutions C1-C6 to a product of matrices",
-        ("matmul-512",),
-        (
-            "history of C1-C6, flattened loops",
-            "history of C1-C6, context relation",
-            "TreeGRU",
-            TREES,
-        ),
-        _at_most(
-            "history of C1-C6, context relation",
-            "history of C1-C6, flattened loops",
-            1.0,
-            "context relations transfer between operators, flattened loops do not",
-        ),
-        0.9,
-    ),
-    "figure9d": Figure(
-        "Figure 9: from one device to another",
-        ("C9",),
-        ("history of C9 with AVX-512", "history of C7 with AVX-512", TREES),
-        _at_most("history of C9 with AVX-512", TREES, 1.0, "another device's data help"),
-        0.9,
-    ),
-    "misleading": Figure(
-        "A history that misleads: inverted ranks, and another operator",
-        TARGETS,
-        ("history of C1-C6, inverted", "history of the product", TREES),
-        _at_most("history of C1-C6, inverted", TREES, 2.0, "(ours) a bad history is dropped"),
-        0.9,
-    ),
-    "statements": Figure(
-        "Ansor: a score for each statement, and beam search",
-        FEW,
-        ("statement model", "beam search", TREES),
-        _at_most("statement model", "beam search", 1.0, "beam search loses to whole programs"),
-    ),
-    "product": Figure(
-        "minitvm's own search: an analytic estimate, and trees that come with it",
-        FEW,
-        ("product", TREES),
-        _at_most("product", TREES, 1.0, "(ours) an estimate replaces most of the learning"),
-    ),
-}
-
-
-def shown(name: str, seeds: int) -> Claim:
-    """Print the median trials of a figure and its claim; return the claim."""
-    figure, medians = FIGURES[name], Medians()
-    print(f"\n{figure.title}\nmedian trials to {figure.goal:.0%} of the best, {seeds} seeds")
-    print(f"{'':36}" + "".join(f"{table:>11}" for table in figure.tables) + "       mean")
-    for searcher in figure.searchers:
-        row = [trials(table, searcher, seeds, figure.goal) for table in figure.tables]
-        medians[searcher] = statistics.geometric_mean(row)
-        print(f"{searcher:36}" + "".join(f"{n:11.1f}" for n in row), end="")
-        print(f"{medians[searcher]:11.1f}", flush=True)
-    claim = figure.claim(medians)
-    print(claim)
-    return claim
-
-
-def draw(name: str, seeds: int, folder: Path) -> None:
-    """Write the curves of a figure: medians and quartiles of the best speed after each trial."""
-    import matplotlib
-    from matplotlib import pyplot
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = name
-    figure = FIGURES[name]
-    count = len(figure.tables)
-    canvas, axes = pyplot.subplots(
-        -(-count // 3), min(count, 3), squeeze=False, sharey=True, figsize=(12, 3 * -(-count // 3))
-    )
-    for table, axis in zip(figure.tables, axes.flat, strict=False):
-        for searcher in figure.searchers:
-            curves = np.stack([speeds_of(table, searcher, seed) for seed in range(seeds)])
-            low, middle, high = np.quantile(curves, (0.25, 0.5, 0.75), axis=0)
-            steps = np.arange(1, TRIALS + 1)
-            axis.plot(steps, middle, label=searcher, linewidth=1)
-            axis.fill_between(steps, low, high, alpha=0.15)
-        axis.axhline(figure.goal, color="gray", linewidth=0.5)
-        axis.set_title(table)
-        axis.set_xlabel("trials")
-    for axis in axes.flat[count:]:
-        axis.axis("off")
-    axes[0][0].set_ylabel("share of the best speed")
-    axes[0][0].legend(fontsize=7, loc="lower right")
-    canvas.suptitle(figure.title)
-    canvas.tight_layout()
-    folder.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(folder / f"{name}.svg", metadata={"Date": None})
-    pyplot.close(canvas)
-
-
-def write_claims(claims: dict[str, Claim], seeds: int, file: Path) -> None:
-    """Write claims as a Markdown table between the lines of `file` that mark its place."""
-    rows = [
-        f"| `{name}` | {claim.paper} | {claim.here} | {'yes' if claim.holds else '**no**'} |"
-        for name, claim in claims.items()
-    ]
-    head = [f"| figure | the paper | here, {seeds} seeds | holds |", "| --- | --- | --- | --- |"]
-    before, _, rest = file.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    file.write_text("\n".join([before + BEGIN, *head, *rows, END]) + after)
-
-
-def cells_of(names: Iterable[str], seeds: int) -> list[Cell]:
-    """Return the searches of figures, each once."""
-    figures = [FIGURES[name] for name in names]
-    cells = (
-        (t, s, n) for f in figures for t in f.tables for s in f.searchers for n in range(seeds)
-    )
-    return list(dict.fromkeys(cells))
-
-
-def digest(table: str, searcher: str, seed: int) -> str:
-    """Return a hash of one search: of the speeds after each trial."""
-    return hashlib.sha256(speeds_of(table, searcher, seed).tobytes()).hexdigest()[:16]
-
-
-def record(jobs: int) -> None:
-    """Store quartiles of RECORDED_SEEDS searches of each table and searcher; resume."""
-    stored = json.loads(FILE.read_text()) if FILE.exists() else {}
-    for table, searcher in dict.fromkeys((t, s) for t, s, _ in cells_of(FIGURES, 1)):
-        if (key := f"{table}: {searcher}") in stored:
-            continue
-        run_ahead(((table, searcher, n) for n in range(RECORDED_SEEDS)), jobs)
-        curves = np.stack([speeds_of(table, searcher, seed) for seed in range(RECORDED_SEEDS)])
-        marks = [16, 32, 64, 128, TRIALS]
-        quartiles = np.quantile(curves, (0.25, 0.5, 0.75), axis=0)[:, [n - 1 for n in marks]]
-        stored[key] = {
-            "speed": {
-                str(n): [round(float(q), 4) for q in quartiles[:, k]] for k, n in enumerate(marks)
-            },
-            "trials": {
-                str(goal): [papers.trials_to(curve, goal) for curve in curves]
-                for goal in (0.9, GOAL)
-            },
-            "hashes": [digest(table, searcher, seed) for seed in range(RECORDED_SEEDS)],
-        }
-        lines = [f"{json.dumps(key)}: {json.dumps(cell)}" for key, cell in stored.items()]
-        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-        print(
-            f"{key}: median trials {statistics.median(stored[key]['trials'][str(GOAL)])}",
-            flush=True,
-        )
-
-
-def check(count: int, seed: int) -> bool:
-    """Run stored searches again that are drawn at random; return whether all agree."""
-    stored = json.loads(FILE.read_text())
-    rng, same = np.random.default_rng(seed), True
-    for number in rng.choice(len(stored), min(count, len(stored)), replace=False).tolist():
-        key, run = [*stored][number], int(rng.integers(RECORDED_SEEDS))
-        table, searcher = key.split(": ", 1)
-        agrees = digest(table, searcher, run) == stored[key]["hashes"][run]
-        print(f"{key}, seed {run}: {'agrees' if agrees else 'DIFFERS'}", flush=True)
-        same &= agrees
-    return same
+def chosen(names: list[str]) -> list[str]:
+    """Return the names of figures, in place of the groups that have them."""
+    groups = {"all": FIGURES, **GROUPS}
+    return [*dict.fromkeys(figure for name in names for figure in groups.get(name, [name]))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="FIGURE", help=", ".join(("all", *FIGURES)))
+    known = ", ".join(("all", *GROUPS, *FIGURES))
+    parser.add_argument("names", nargs="*", metavar="FIGURE", help=known)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--svg", type=Path, help="folder for the curves")
+    parser.add_argument("--svg", type=Path, help="folder for the pictures")
     parser.add_argument("--claims", type=Path, help="Markdown file with a place for the claims")
     parser.add_argument("--record", action="store_true", help="20 seeds of all; repeat to resume")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that search")
     parser.add_argument("--check", type=int, default=0, help="stored searches to run again")
-    parser.add_argument("--quick", action="store_true", help="figure 4 on two tables")
+    parser.add_argument("--quick", action="store_true", help="figure 8 only")
     flags = parser.parse_args()
-    if unknown := {*flags.names} - {"all", *FIGURES}:
+    if unknown := {*flags.names} - {"all", *GROUPS, *FIGURES}:
         parser.error(f"no figure is called {', '.join(sorted(unknown))}")
     if flags.record:
-        record(flags.jobs)
-    if flags.check and not check(flags.check, seed=0):
+        _replayed.record(flags.jobs)
+    if flags.check and not _replayed.check(flags.check, seed=0):
         raise SystemExit("stored searches differ")
-    names = [*FIGURES] if "all" in flags.names else flags.names
-    if flags.quick:
-        names = ["figure8"]
-    if names:
-        run_ahead(cells_of(names, flags.seeds), flags.jobs)
-    claims = {name: shown(name, flags.seeds) for name in names}
-    if flags.svg:
-        for name in names:
-            draw(name, flags.seeds, flags.svg)
+    names = ["figure8"] if flags.quick else chosen(flags.names)
+    searched = [name for name in names if name in _replayed.FIGURES]
+    if searched:
+        _replayed.run_ahead(_replayed.cells_of(searched, flags.seeds), flags.jobs)
+    claims = {}
+    for name in names:
+        figure = FIGURES[name](flags.seeds)
+        claims[name] = figure.claim
+        print(f"\n{figure}", flush=True)
+        if flags.svg:
+            draw(figure, flags.svg / f"{name}.svg")
     if flags.claims:
         write_claims(claims, flags.seeds, flags.claims)
     if len(claims) > 1:
         print("\nclaims")
         for name, claim in claims.items():
-            print(f"{name:12} {'holds' if claim.holds else 'does not hold here':20} {claim.here}")
+            print(f"{name:12} {claim.verdict:20} {claim.here}")
 
 
 if __name__ == "__main__":

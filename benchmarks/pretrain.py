@@ -1,14 +1,14 @@
 """Train a cost model on programs of several tasks, and try it on tasks that it does not know.
 
     python benchmarks/pretrain.py [--programs 120] [--random 12] [--seconds 60] [--log FOLDER]
-                                  [--model FILE]
+                                  [--model FILE] [--json FILE]
 
 Programs of several tasks are drawn and measured for --seconds, and kept in FOLDER. Repeat the
 command until all are measured; then it prints the table. Of each task, --programs are drawn
 uniformly, and a quarter as many are those that the analytic model ranks highest. The table is for
 the uniform ones; the lines below it are for all of them, as the first batch of a search is.
 
-Each line of the table is a task, for which five models order the programs that they have not seen:
+Each line of the table is a task, for which six models order the programs that they have not seen:
 
 analytic  this model is not trained
 500     trees that correct it, trained on 500 programs of the other tasks
@@ -30,6 +30,7 @@ best    the fastest of the eight programs with the highest scores, relative to t
 """
 
 import argparse
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -239,6 +240,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of measuring (60)")
     parser.add_argument("--log", type=Path, default=Path("pretrain"), metavar="FOLDER")
     parser.add_argument("--model", type=Path, metavar="FILE", help="write the trees to FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the means to FILE")
     flags = parser.parse_args()
     flags.log.mkdir(exist_ok=True)
     tasks = [task_of(name, make()) for name, make in TASKS.items()]
@@ -249,7 +251,9 @@ def main() -> None:
     ):
         print("not all programs are measured: the same command goes on")
         return
-    report(tasks, extra, flags.log, flags.own, flags.model)
+    means = report(tasks, extra, flags.log, flags.own, flags.model)
+    if flags.json is not None:
+        flags.json.write_text(json.dumps(means, indent=1))
 
 
 def report(
@@ -258,8 +262,8 @@ def report(
     folder: Path,
     own: int,
     file: Path | None,
-) -> None:
-    """Print the table; write the trees of all tasks to `file`."""
+) -> dict[str, dict[str, float]]:
+    """Print the table; write the trees of all tasks to `file`; return the means of the models."""
     prior = estimate_of(tasks[0])
     logs = [tune.Log(folder / f"{kind}.jsonl") for kind in ("random", "drafted")]
     random = [samples_of(task, logs[0]) for task in tasks]
@@ -272,7 +276,8 @@ def report(
         every.append(joined(mine, theirs, ratio) if best[1] is not None else mine)
     more = [samples_of(task, logs[0]) for task in extra]
     rows, firsts = list[list[float]](), list[list[float]]()
-    models = ("analytic", "500", "all", "own", "more")
+    models = ("analytic", "500", "all", "own", "more", "random")
+    alone = trees_of(more)
     print(f"{'':28}  " + "  ".join(f"{name:>11}" for name in models))
     print(f"{'task':28}  " + "  ".join([" pairs  best"] * len(models)))
     for n, task in enumerate(tasks):
@@ -290,6 +295,7 @@ def report(
             *judged(all_.predict(x), y),
             *divided(x, y, known, (tune.AnalyticModel(prior), all_)),
             *judged(more_.predict(x), y),
+            *judged(alone.predict(x), y),
         ]
         rows.append(found)
         x, y = every[n]
@@ -311,6 +317,8 @@ def report(
     elif file is not None:
         tune.save_trees(trees_of(every), file)
         print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
+    pairs = zip(mean[::2], mean[1::2], strict=True)
+    return {name: {"pairs": a, "best": b} for name, (a, b) in zip(models, pairs, strict=True)}
 
 
 def trees_of(samples: Sequence[Samples]) -> tune.Trees:

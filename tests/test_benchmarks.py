@@ -217,3 +217,27 @@ def test_a_cold_call_finds_nothing_in_the_caches(module: Any) -> None:
     for layer in conv.LAYERS.values():
         weights = np.empty((layer.outputs, layer.inputs, layer.kernel, layer.kernel), "float32")
         assert conv.copies(weights, cold=True) * weights.nbytes >= 1 << 27
+
+
+# --- what the papers' figures need ----------------------------------------------------------------
+
+
+def test_fusion_is_compared_with_one_kernel_for_each_operator(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    assert "ours/unfused" in run("fusion.py", "rnn cell", "--quick", "--json", str(file))
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["case"], row["unit"]) == ("rnn cell", "runs/s")
+    assert row["peers"]["bytes"] > 1
+
+
+def test_a_prediction_is_timed_with_its_features(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    run("predict.py", "TreeGRU", "--quick", "--json", str(file))
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["case"], row["unit"]) == ("TreeGRU", "us")
+    assert row["ours"] > row["peers"]["features"] > 0
+
+
+def test_a_stored_number_has_four_digits(module: Any) -> None:
+    rounded = module("papers_measure").rounded
+    assert rounded({"a": [1.23456, 7], "b": "C6"}) == {"a": [1.235, 7], "b": "C6"}
