@@ -53,7 +53,7 @@ def _resnet(
     else:
         x = net.conv(x, "stem", channels[0], 3, strides=(1, 2, 2), padding=1)
         x = net.b.relu(net.norm(x, "stem.bn"))
-    block = _bottleneck if bottleneck else _basic
+    block = _bottleneck if bottleneck else basic
     for stage, count in enumerate(blocks):
         for k in range(count):
             stride = 2 if stage and not k else 1
@@ -61,7 +61,7 @@ def _resnet(
     return net.b.graph(net.dense(net.flat_mean(x), "fc", classes))
 
 
-def _basic(net: Layers, x: Node, name: str, channels: int, stride: int) -> Node:
+def basic(net: Layers, x: Node, name: str, channels: int, stride: int) -> Node:
     """Add two 3x3 convolutions and the shortcut around them."""
     y = net.conv(x, f"{name}.conv1", channels, 3, strides=stride, padding=1)
     y = net.b.relu(net.norm(y, f"{name}.bn1"))
