@@ -15,6 +15,7 @@ from . import (
     nn,
     norm,
     pool,
+    quantised,
     reduction,
     shape,
 )
@@ -33,6 +34,7 @@ from .linear import *
 from .norm import *
 from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes
 from .pool import *
+from .quantised import *
 from .reduction import *
 from .schedule import schedule
 from .shape import *
@@ -51,6 +53,7 @@ __all__ += elementwise.__all__
 __all__ += linear.__all__
 __all__ += norm.__all__
 __all__ += pool.__all__
+__all__ += quantised.__all__
 __all__ += reduction.__all__
 __all__ += shape.__all__
 
