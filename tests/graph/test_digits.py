@@ -7,7 +7,7 @@ from minitvm import graph
 
 def test_it_reads_images_that_it_was_not_trained_on() -> None:
     images, digits = graph.networks.digit_images()
-    assert images.shape == (360, 1, 8, 8) and images.dtype == np.float32
+    assert (images.shape, images.dtype) == ((360, 1, 8, 8), np.float32)
     assert (images.min(), images.max()) == (0, 1)
     net = graph.networks.digits(batch=len(images))
     (scores,) = graph.evaluate(net, images)
