@@ -24,7 +24,7 @@ from .depthwise import depthwise
 from .formulas import Formula, all_formulas, best_formula, best_tile, block_of, default_formula
 from .layout_transform import transformed
 from .layouts import NCHW, NHWC, layout_of
-from .operands import checks_arguments
+from .operands import checks_arguments, product
 from .shape import INJECTIVE
 from .window import padded_pixel
 from .winograd import winograd
@@ -45,6 +45,8 @@ def conv2d(
     groups: int = 1,
     method: str = "",
     layout: str = "NCHW",
+    out_dtype: str = "",
+    pad_value: int = 0,
 ) -> te.Tensor:
     """Convolve data [N, C, H, W] with kernel [O, C / groups, KH, KW] to [N, O, OH, OW].
 
@@ -62,8 +64,14 @@ def conv2d(
     for the current target, by an estimate. `topi.formulas` compares them. The default is "gemm" for
     target "cuda"; otherwise the faster of "rows" and "blocks" in NCHW, and "direct". With one
     channel in each group, the default of the other layouts is the formula of `depthwise_conv2d`.
+
+    out_dtype: the type of the products and their sums; by default int32 for bytes, otherwise the
+    operands' common type. pad_value: the value of the pixels outside the image, such as the zero
+    point of quantised data.
     """
-    conv = described("conv2d", data, kernel, strides, padding, dilation, groups, layout)
+    conv = described(
+        "conv2d", data, kernel, strides, padding, dilation, groups, layout, out_dtype, pad_value
+    )
     one_channel = conv.groups > 1 and tir.prove_equal(conv.groups, conv.inputs)
     if one_channel and conv.layout != NCHW and method in ("", "best"):
         return _depthwise(data, kernel, conv)
@@ -106,8 +114,10 @@ def _depthwise(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tens
     def weight(c: Any, m: Any, ky: Any, kx: Any) -> Any:
         return kernel(*conv.layout.weight(c * multiplier + m, 0, ky, kx))
 
-    attrs = {CONVOLUTION: conv}
-    return depthwise(data, weight, multiplier, conv.layout, conv.high, conv.wide, attrs)
+    return depthwise(
+        data, weight, multiplier, conv.layout, (conv.high, conv.wide), conv.pad_value,
+        conv.out_dtype, {CONVOLUTION: conv},
+    )  # fmt: skip
 
 
 def _formula(conv: Convolution, method: str) -> Formula:
@@ -139,7 +149,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     """
     batch, outputs, high, wide = conv.batch, conv.outputs, conv.high, conv.wide
     width = conv.row_length
-    pixel = padded_pixel(data, NCHW, high, wide)
+    pixel = padded_pixel(data, NCHW, high, wide, conv.pad_value)
 
     def image(n: Any, c: Any, py: Any, px: Any, f: Any) -> Any:
         return pixel(n, c, f // width * high.stride + py, f % width * wide.stride + px)
@@ -149,14 +159,14 @@ def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     axes = reduce_axes(conv)
     c, ky, kx = axes
 
-    def product(n: Any, o: Any, p: Any) -> Any:
+    def total(n: Any, o: Any, p: Any) -> Any:
         y, x = ky * high.dilation, kx * wide.dilation
         offset = p + y // high.stride * width + x // wide.stride
         row_value = rows(n, conv.channel(o, c), y % high.stride, x % wide.stride, offset)
-        return te.sum(row_value * kernel(o, c, ky, kx), axis=axes)
+        return te.sum(product(row_value, kernel(o, c, ky, kx), conv.out_dtype), axis=axes)
 
     shape = (batch, outputs, high.out * width)
-    flat = te.compute(shape, product, name="T_rows_conv", tag=CONV_ROWS)
+    flat = te.compute(shape, total, name="T_rows_conv", tag=CONV_ROWS)
 
     def crop(n: Any, o: Any, y: Any, x: Any) -> Any:
         return flat(n, o, y * width + x)
@@ -188,7 +198,8 @@ def _gemm(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     layout, high, wide = conv.layout, conv.high, conv.wide
     area, taps = high.out * wide.out, high.kernel * wide.kernel
     count, depth = tir.mul(conv.batch, area), tir.mul(conv.inputs, taps)
-    padded, first = padded_pixel(data, layout, high, wide), layout == NHWC
+    padded = padded_pixel(data, layout, high, wide, conv.pad_value)
+    first = layout == NHWC
 
     def parts(k: Any) -> tuple[Any, Any, Any]:
         """Return (c, ky, kx)."""
@@ -209,12 +220,12 @@ def _gemm(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     weights = _matrix((depth, conv.outputs), weight, "T_weights", not first)
     k = te.reduce_axis((0, depth), "k")
 
-    def product(a: Any, b: Any) -> Any:
+    def total(a: Any, b: Any) -> Any:
         left, right = (pixels, weights) if first else (weights, pixels)
-        return te.sum(left(a, k) * right(k, b), axis=k)
+        return te.sum(product(left(a, k), right(k, b), conv.out_dtype), axis=k)
 
     shape = (count, conv.outputs) if first else (conv.outputs, count)
-    products = te.compute(shape, product, name="T_products")
+    products = te.compute(shape, total, name="T_products")
 
     def place(n: Any, o: Any, y: Any, x: Any) -> Any:
         p = (n * high.out + y) * wide.out + x

@@ -10,7 +10,7 @@ from minitvm import te, tir
 from minitvm.base import DType, ExprError, Reason, raise_first
 
 from .layouts import NCHW, NHWC, Layout, layout_of
-from .operands import integers
+from .operands import check_pad_value, integers, product, products_dtype
 from .window import Window, padded_pixel, windows
 
 CONVOLUTION = "convolution"  # the attribute of an operation that describes its convolution
@@ -25,6 +25,9 @@ class Convolution:
     inputs, outputs   numbers of channels
     high, wide        the windows of the kernel along height and width
     layout            the layout of the images
+    dtype             the type of the data
+    out_dtype         the type of the products and their sums; "" for the common type
+    pad_value         the value of the pixels outside the image
     """
 
     batch: tir.Index
@@ -35,6 +38,8 @@ class Convolution:
     wide: Window
     layout: Layout
     dtype: DType
+    out_dtype: str
+    pad_value: int
 
     def tiles(self, tile: int) -> tuple[int, int]:
         """Return how many tiles of tile x tile outputs cover one image: (down, across)."""
@@ -78,6 +83,8 @@ def described(
     dilation: Any,
     groups: int,
     layout: str,
+    out_dtype: str = "",
+    pad_value: int = 0,
 ) -> Convolution:
     """Return the description of a convolution by the operator `name`.
 
@@ -91,7 +98,11 @@ def described(
     axis, inputs = image_layout.height_axis, image_layout.channels(data)
     high, wide = windows(data, tuple(sizes), strides, padding, dilation, axis)
     batch = data.shape[0]
-    return Convolution(batch, inputs, outputs, groups, high, wide, image_layout, data.dtype)
+    dtype = products_dtype(data, kernel, out_dtype)
+    value = check_pad_value(f"topi.{name}", pad_value, data)
+    return Convolution(
+        batch, inputs, outputs, groups, high, wide, image_layout, data.dtype, dtype, value
+    )
 
 
 def _errors(data: te.Tensor, kernel: te.Tensor, layout: Layout, groups: int) -> Iterator[Reason]:
@@ -127,7 +138,7 @@ def direct(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
     """
     layout, high, wide = conv.layout, conv.high, conv.wide
-    pixel = padded_pixel(data, layout, high, wide)
+    pixel = padded_pixel(data, layout, high, wide, conv.pad_value)
     image = te.compute(
         layout.shape(conv.batch, conv.inputs, high.span, wide.span),
         layout.indexed(pixel),
@@ -140,7 +151,8 @@ def direct(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         row, column = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
         pixel = image(*layout.index(n, conv.channel(o, c), row, column))
-        return te.sum(pixel * kernel(*layout.weight(o, c, ky, kx)), axis=axes)
+        weight = kernel(*layout.weight(o, c, ky, kx))
+        return te.sum(product(pixel, weight, conv.out_dtype), axis=axes)
 
     shape = layout.shape(conv.batch, conv.outputs, high.out, wide.out)
     tag, attrs = "conv_direct" if layout == NCHW else CONV_CHANNELS, {CONVOLUTION: conv}

@@ -9,7 +9,7 @@ from minitvm import te, tir
 from minitvm.base import ExprError, Reason, raise_first
 
 from .layouts import Layout, layout_of
-from .operands import checks_arguments
+from .operands import check_pad_value, checks_arguments, product, products_dtype
 from .window import WINDOW, Window, padded_pixel, window_attrs, windows
 
 __all__ = ["depthwise_conv2d"]
@@ -23,12 +23,14 @@ def depthwise_conv2d(
     padding: Any = 0,
     dilation: Any = 1,
     layout: str = "NCHW",
+    out_dtype: str = "",
+    pad_value: int = 0,
 ) -> te.Tensor:
     """Convolve each of the C channels of data with M kernels of its own, to C * M channels.
 
     Output channel c * M + m is channel c convolved with its kernel m. The kernel is [KH, KW, C, M]
-    with data in layout NHWC, and [C, M, KH, KW] in NCHW and NCHWc. strides, padding and dilation
-    have the meaning they have in `conv2d`.
+    with data in layout NHWC, and [C, M, KH, KW] in NCHW and NCHWc. strides, padding, dilation,
+    out_dtype and pad_value have the meaning they have in `conv2d`.
     """
     what = f"topi.depthwise_conv2d of {data.name}, {kernel.name}"
     image_layout = layout_of(what, layout, data)
@@ -41,7 +43,9 @@ def depthwise_conv2d(
     def weight(c: Any, m: Any, ky: Any, kx: Any) -> Any:
         return kernel(ky, kx, c, m) if nhwc else kernel(c, m, ky, kx)
 
-    return depthwise(data, weight, multiplier, image_layout, high, wide)
+    pad_value = check_pad_value(what, pad_value, data)
+    dtype = products_dtype(data, kernel, out_dtype)
+    return depthwise(data, weight, multiplier, image_layout, (high, wide), pad_value, dtype)
 
 
 def depthwise(
@@ -49,22 +53,26 @@ def depthwise(
     weight: Callable[[Any, Any, Any, Any], Any],
     multiplier: tir.Index,
     layout: Layout,
-    high: Window,
-    wide: Window,
+    over: tuple[Window, Window],
+    pad_value: int,
+    dtype: str,
     attrs: Mapping[str, Any] | None = None,
 ) -> te.Tensor:
     """Define a depthwise convolution; weight(c, m, ky, kx) is an element of channel c's kernel m.
 
-    multiplier: the number of kernels, and so of outputs, of each input channel. attrs: further
-    attributes of the operation.
+    multiplier: the number of kernels, and so of outputs, of each input channel. over: the windows
+    along height and width. dtype: the type of the products, or "". attrs: further attributes of the
+    operation.
     """
-    pixel = padded_pixel(data, layout, high, wide)
+    high, wide = over
+    pixel = padded_pixel(data, layout, high, wide, pad_value)
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         c, m = (o, 0) if tir.prove_equal(multiplier, 1) else (o // multiplier, o % multiplier)
         row, column = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
-        return te.sum(pixel(n, c, row, column) * weight(c, m, ky, kx), axis=[ky, kx])
+        value = product(pixel(n, c, row, column), weight(c, m, ky, kx), dtype)
+        return te.sum(value, axis=[ky, kx])
 
     shape = layout.shape(
         data.shape[0], tir.mul(layout.channels(data), multiplier), high.out, wide.out

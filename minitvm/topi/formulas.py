@@ -306,5 +306,7 @@ def winograd_reasons(conv: Convolution) -> Iterator[Reason]:
         yield f"it is not defined in {conv.layout}", "layout='NHWC' or 'NCHW'"
     if not isinstance(conv.inputs, int) or not isinstance(conv.outputs, int):
         yield "the numbers of channels must be constants", "te.placeholder with integer sizes"
+    if conv.out_dtype not in ("", conv.dtype):
+        yield f"out_dtype is {conv.out_dtype}, but the transforms keep the type of the data", fix
     if not conv.dtype.is_float:
         yield f"the type is {conv.dtype}, but the transforms need fractions", f"{fix}, or topi.cast"

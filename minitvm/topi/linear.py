@@ -9,7 +9,7 @@ from minitvm.base import INT32, ExprError
 
 from .elementwise import ELEMENTWISE
 from .int8 import dot4_rows, int8_matmul
-from .operands import check_vector, checks_arguments
+from .operands import check_vector, checks_arguments, product
 
 __all__ = ["batch_matmul", "dense", "matmul"]
 
@@ -46,7 +46,7 @@ def matmul(
     k_axis = te.reduce_axis((0, k), name="k")
 
     def body(i: Any, j: Any) -> Any:
-        return _sum_of_products(left(i, k_axis), right(k_axis, j), k_axis, out_dtype)
+        return te.sum(product(left(i, k_axis), right(k_axis, j), out_dtype), axis=k_axis)
 
     return te.compute((m, n), body, name=name, tag=MATMUL)
 
@@ -72,16 +72,9 @@ def batch_matmul(
         batch_a, batch_b = (0 if tir.prove_equal(t.shape[0], 1) else at for t in (a, b))
         x = a(batch_a, k_axis, i) if transpose_a else a(batch_a, i, k_axis)
         y = b(batch_b, j, k_axis) if transpose_b else b(batch_b, k_axis, j)
-        return _sum_of_products(x, y, k_axis, out_dtype)
+        return te.sum(product(x, y, out_dtype), axis=k_axis)
 
     return te.compute((batch, m, n), body, name="T_batch_matmul", tag=MATMUL)
-
-
-def _sum_of_products(x: Any, y: Any, k: te.Axis, dtype: str) -> Any:
-    """Return the sum of x * y over k; `dtype`, if given, is the type of the products."""
-    if dtype:
-        x, y = tir.cast_to(x, dtype), tir.cast_to(y, dtype)
-    return te.sum(x * y, axis=k)
 
 
 def _sizes(
@@ -108,12 +101,12 @@ def dense(
     data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str = ""
 ) -> te.Tensor:
     """Multiply data [M, K] by the transposed weight [N, K] and add bias [N]: a dense layer."""
-    product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
+    out = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
     if bias is None:
-        return product
-    check_vector("topi.dense", bias, product.shape[1])
+        return out
+    check_vector("topi.dense", bias, out.shape[1])
 
     def body(i: Any, j: Any) -> Any:
-        return product(i, j) + bias(j)
+        return out(i, j) + bias(j)
 
-    return te.compute(product.shape, body, name="T_bias", tag=ELEMENTWISE)
+    return te.compute(out.shape, body, name="T_bias", tag=ELEMENTWISE)

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any, ParamSpec, TypeVar
 
 from minitvm import te, tir
-from minitvm.base import ArgumentError, ExprError, as_tuple, check_flag, check_text
+from minitvm.base import INT8, UINT8, ArgumentError, ExprError, as_tuple, check_flag, check_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +56,20 @@ def check_tensor(what: str, name: str, x: Any) -> None:
             "not a tensor",
             'te.placeholder(shape, "float32"); data is passed when the function is called',
         )
+
+
+def product(x: Any, y: Any, dtype: str) -> Any:
+    """Return x * y; both are first converted to `dtype`, unless it is ""."""
+    return tir.cast_to(x, dtype) * tir.cast_to(y, dtype) if dtype else x * y
+
+
+def products_dtype(data: te.Tensor, kernel: te.Tensor, out_dtype: Any) -> str:
+    """Return the type of the products of a convolution; "" for the common type of its operands.
+
+    This is `out_dtype` if given. Products of bytes are int32, because their sums need it.
+    """
+    of_bytes = all(t.dtype in (INT8, UINT8) for t in (data, kernel))
+    return str(out_dtype) or ("int32" if of_bytes else "")
 
 
 def integers(what: str, x: Any) -> list[int]:
@@ -106,6 +120,15 @@ def check_vector(what: str, x: te.Tensor, size: tir.Index) -> None:
     """Raise ExprError if `x` is not a vector of `size` elements."""
     if x.ndim != 1 or not tir.prove_equal(x.shape[0], size):
         raise ExprError(f"{what}: {x.name}", f"its shape must be [{tir.text(size)}]")
+
+
+def check_pad_value(what: str, value: Any, data: te.Tensor) -> int:
+    """Return `value`, the value of pixels outside an image; raise ExprError if it does not fit."""
+    (number,) = integers(f"{what}: pad_value", (value,))
+    if not data.dtype.low <= number <= data.dtype.high:
+        why = f"{data.dtype} has the range {data.dtype.low} .. {data.dtype.high}"
+        raise ExprError(f"{what}: pad_value={number}", why, "the zero point of the data")
+    return number
 
 
 def check_outputs(outs: Any) -> list[te.Tensor]:

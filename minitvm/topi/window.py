@@ -145,13 +145,16 @@ def constant(n: tir.Index, t: te.Tensor) -> int:
     return n
 
 
-def padded_pixel(data: te.Tensor, layout: Layout, high: Window, wide: Window) -> Any:
-    """Return a function that reads the pixel (n, c, y, x) of the image padded with zeros."""
+def padded_pixel(
+    data: te.Tensor, layout: Layout, high: Window, wide: Window, value: int = 0
+) -> Any:
+    """Return a function that reads the pixel (n, c, y, x) of the image padded with `value`."""
 
     def read(n: Any, c: Any, y: Any, x: Any) -> Any:
         y, x = y - high.before, x - wide.before
         is_inside = te.all(y >= 0, y < high.size, x >= 0, x < wide.size)
-        return te.if_then_else(is_inside, data(*layout.index(n, c, y, x)), te.const(0, data.dtype))
+        pixel = data(*layout.index(n, c, y, x))
+        return te.if_then_else(is_inside, pixel, te.const(value, data.dtype))
 
     return read
 

@@ -160,7 +160,7 @@ def _winograd_nhwc(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: 
     tile_rows, tile_columns = conv.tiles(tile)
     per_image = tile_rows * tile_columns
     tiles = tir.mul(conv.batch, per_image)
-    pixel = padded_pixel(data, NHWC, conv.high, conv.wide)
+    pixel = padded_pixel(data, NHWC, conv.high, conv.wide, conv.pad_value)
 
     def column(p: Any, i: Any, q: Any, c: Any) -> Any:
         n, y, x = p // per_image, p // tile_columns % tile_rows * tile, p % tile_columns * tile
