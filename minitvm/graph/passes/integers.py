@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..evaluate import value_of
-from ..node import PARAM, Array, Graph, Node, rewritten
+from ..node import Array, Graph, Node, rewritten
 from ..operators import call
 from .fold import add_param, are_known, pruned
 from .meanings import Codes, Meaning, Pair, Params, Scaling, Sums
@@ -29,7 +29,9 @@ from .meanings import Codes, Meaning, Pair, Params, Scaling, Sums
 MOST_PRODUCTS = 66_000  # of bytes, whose sum is less than 2^31 in any case
 Known: TypeAlias = Meaning | None
 Rule: TypeAlias = Callable[["Integers", Node, Sequence[Known]], Meaning | str]
-MOVES = ("identity", "max_pool2d", "reshape", "strided_slice", "transpose")
+MOVES = ("concatenate", "identity", "max_pool2d", "reshape", "strided_slice", "transpose")
+PRODUCTS = ("conv2d", "dense", "matmul")
+MEANS = ("global_avg_pool2d", "mean")
 BIGGEST = 1 << 30  # the greatest bias
 NOT_QUANTISED = "its input is not quantised, with one scale, to bytes"
 
@@ -228,14 +230,15 @@ def _product(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | st
         return "its weights are not quantised constants"
     if node.attrs.get("transpose_a"):
         return "its data is transposed"
-    axis = OUTPUTS[node.op](node)
-    weights = _centred(w, run.params[w.node.name], axis)
+    axis = output_axis(node)
+    value = run.params[w.node.name]
+    weights = _centred(w, value, axis)
     if isinstance(weights, str):
         return weights
     attrs = {**node.attrs, "out_dtype": "int32"}
     if node.op == "conv2d" and node.attrs.get("padding", 0):
         attrs["pad_value"] = int(x.zero)
-    kernel = add_param(run.params, w.node.name, weights)
+    kernel = w.node if weights is value else add_param(run.params, w.node.name, weights)
     sums = call(node.op, x.node, kernel, name=node.name, **attrs)
     others = tuple(d for d in range(weights.ndim) if d != axis)
     bias = -int(x.zero) * weights.sum(others, dtype=np.int32)
@@ -254,25 +257,29 @@ def _centred(w: Codes, value: Array, axis: int) -> Array | str:
     """
     if w.axis not in (None, axis):
         return "its weights do not have a scale for each output channel"
+    count = value.size // value.shape[axis]
+    if count > MOST_PRODUCTS:
+        return f"it adds {count:,} products; int32 holds sums of {MOST_PRODUCTS:,}"
+    if value.dtype == np.int8 and not w.zero.any():
+        return value
     shape = [-1 if d == axis else 1 for d in range(value.ndim)] if w.zero.ndim else ()
     centred = value.astype(np.int64) - w.zero.reshape(shape)
     if centred.min() < -128 or centred.max() > 127:
         return "its weights without their zero point do not fit in int8"
-    count = centred.size // centred.shape[axis]
-    if count > MOST_PRODUCTS:
-        return f"it adds {count:,} products; int32 holds sums of {MOST_PRODUCTS:,}"
     return centred.astype(np.int8)
 
 
-OUTPUTS: dict[str, Callable[[Node], int]] = {  # the dimension of the output channels in the weights
-    "conv2d": lambda node: 0 if _is_first(node) else 3,
-    "dense": lambda node: 0,
-    "matmul": lambda node: 0 if node.attrs.get("transpose_b") else 1,
-}
+def output_axis(node: Node) -> int:
+    """Return the dimension of the output channels in the weights of a product."""
+    if node.op == "conv2d":
+        return 0 if _is_first(node) else 3
+    return 1 if node.op == "matmul" and not node.attrs.get("transpose_b") else 0
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(MOVES, _move),
-    **dict.fromkeys(("conv2d", "dense", "matmul"), _product),
-    **dict.fromkeys(("global_avg_pool2d", "mean"), _mean),
+    **dict.fromkeys(PRODUCTS, _product),
+    **dict.fromkeys(MEANS, _mean),
     **dict.fromkeys(("clip", "relu"), _limit),
     "add": _add,
     "concatenate": _concatenate,
