@@ -9,6 +9,7 @@ from .comparison import random_inputs
 from .compile import build, compile
 from .counts import Counts, bytes_moved, counts, operators_of
 from .evaluate import evaluate
+from .explain import Decision, Decisions, explain
 from .kernels import Pick
 from .node import KERNEL, Graph, Node, TensorType
 from .onnx import from_onnx
@@ -16,5 +17,6 @@ from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
 from .pipeline import PASSES, Pass, optimized
 from .plan import Plan, live_bytes, naive_bytes, offset_plan, own_plan, pool_plan
+from .quantise import QuantisationError, TensorError, quantisation_error, quantise
 from .tasks import GraphTask, Tasks, extract_tasks
 from .tune import Tuned, tune

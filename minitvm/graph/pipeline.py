@@ -66,6 +66,7 @@ def separate_outputs(graph: Graph) -> Graph:
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", _alone(passes.simplify)),
+    ("integers", _alone(passes.integers)),
     ("fold_constants", _alone(passes.fold_constants)),
     ("fold_batch_norm", _alone(passes.fold_batch_norm)),
     ("merge_same", _alone(passes.merge_same)),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from . import elements, linear, shapes, windows
+from . import elements, linear, quantised, shapes, windows
 from .place import Place, Value
 
 Function: TypeAlias = Callable[..., Value | tuple[Value, ...]]  # of a Place and the inputs
@@ -46,9 +46,12 @@ OPERATORS: dict[str, Function] = {
     "Constant": shapes.constant,
     "ConstantOfShape": shapes.constant_of_shape,
     "Conv": windows.conv,
+    "ConvInteger": quantised.conv_integer,
     "ConvTranspose": windows.conv_transpose,
+    "DequantizeLinear": quantised.dequantize,
     "Div": elements.divide,
     "Dropout": shapes.identity,
+    "DynamicQuantizeLinear": quantised.dynamic_quantize,
     "Expand": shapes.expand,
     "Flatten": shapes.flatten,
     "Floor": elements.rounded,
@@ -64,6 +67,7 @@ OPERATORS: dict[str, Function] = {
     "LeakyRelu": _named("leaky_relu", alpha=0.01),
     "LogSoftmax": partial(linear.softmax, op="log_softmax"),
     "MatMul": linear.matmul,
+    "MatMulInteger": quantised.matmul_integer,
     "Max": _named("maximum", elements.many),
     "MaxPool": partial(windows.pool, op="max_pool2d"),
     "Mean": elements.mean,
@@ -73,6 +77,10 @@ OPERATORS: dict[str, Function] = {
     "Pad": shapes.pad,
     "Pow": elements.power,
     "PRelu": elements.prelu,
+    "QLinearAdd": quantised.qlinear_add,
+    "QLinearConv": quantised.qlinear_conv,
+    "QLinearMatMul": quantised.qlinear_matmul,
+    "QuantizeLinear": quantised.quantize,
     "Range": shapes.range_,
     "Reciprocal": elements.reciprocal,
     "ReduceL2": linear.norm2,

@@ -107,6 +107,22 @@ def conv(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], gr
     return np.moveaxis(np.concatenate(parts, -1), -1, 1)
 
 
+def default_products(a: Array, b: Array) -> np.dtype[Any]:
+    """Return the type of products of `a` and `b`: int32 for bytes, else their common type."""
+    are_bytes = all(x.dtype.kind in "iu" and x.itemsize == 1 for x in (a, b))
+    return np.dtype(np.int32) if are_bytes else np.result_type(a, b)
+
+
+def factors(a: Array, b: Array, out_dtype: str) -> tuple[Array, Array]:
+    """Return two operands in the type in which their products are added.
+
+    For bytes this is float64, which is exact and which numpy multiplies fast.
+    """
+    if default_products(a, b) != np.result_type(a, b):
+        return a.astype(np.float64), b.astype(np.float64)
+    return (a.astype(out_dtype), b.astype(out_dtype)) if out_dtype else (a, b)
+
+
 def conv2d(
     x: Array,
     w: Array,
@@ -116,14 +132,17 @@ def conv2d(
     groups: int = 1,
     method: str = "",
     layout: str = "NCHW",
+    out_dtype: str = "",
+    pad_value: int = 0,
 ) -> Array:
     """Do what topi.conv2d and topi.conv3d do; all methods compute the same."""
     del method
     rank = x.ndim - 2 if layout == "NCHW" else 2
-    x = np.pad(channels_first(x, layout), edges(padding, rank))
+    x = np.pad(channels_first(x, layout), edges(padding, rank), constant_values=pad_value)
     w = w.transpose(3, 2, 0, 1) if layout == "NHWC" else w
-    y = conv(x, w, sizes(strides, rank), sizes(dilation, rank), groups)
-    return from_channels_first(y, layout)
+    a, b = factors(x, w, out_dtype)
+    y = conv(a, b, sizes(strides, rank), sizes(dilation, rank), groups)
+    return from_channels_first(y, layout).astype(out_dtype or default_products(x, w))
 
 
 def conv2d_transpose(x: Array, w: Array, strides: Any = 1, padding: Any = 0) -> Array:
@@ -186,9 +205,9 @@ def matmul(
     """Do what topi.matmul and topi.batch_matmul do."""
     a = a.swapaxes(-1, -2) if transpose_a else a
     b = b.swapaxes(-1, -2) if transpose_b else b
-    if out_dtype:
-        a, b = a.astype(out_dtype), b.astype(out_dtype)
-    return np.matmul(a, b)
+    if not out_dtype:
+        return np.matmul(a, b)
+    return np.matmul(*factors(a, b, out_dtype)).astype(out_dtype)
 
 
 def dense(x: Array, w: Array, bias: Array | None = None, out_dtype: str = "") -> Array:

@@ -12,7 +12,7 @@ from minitvm import te, topi
 from minitvm.base import GraphError, name_missing
 
 from ..node import Array, Node
-from . import reference
+from . import quantised, reference
 from .operator import Axes, Fusion, Operator, frozen, type_of
 
 
@@ -67,13 +67,19 @@ FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has o
 Reference: TypeAlias = Callable[[Any], Array] | Callable[[Any, Any], Array]
 
 
+def _reference(name: str) -> Reference:
+    """Return the function called `name` that computes an operator in numpy."""
+    places = (quantised, reference, np)
+    return next(getattr(place, name) for place in places if hasattr(place, name))
+
+
 def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference) -> list[Operator]:
     """Return operators, whose formulas have these names in topi.
 
-    names        operators whose references have these names in `reference` or in numpy
+    names        operators whose references have these names in `quantised`, `reference` or numpy
     references   operators with their references
     """
-    functions = {n: getattr(reference, n, None) or getattr(np, n) for n in names}
+    functions = {n: _reference(n) for n in names}
     return [
         Operator(n, FORMULAS.get(n) or getattr(topi, n), f, fusion, axes)
         for n, f in (functions | references).items()
@@ -98,7 +104,8 @@ ALL = (
     ),
     *_operators(Fusion.BROADCAST, "any", "where"),
     *_operators(Fusion.BROADCAST, "any", **{n: reference.two(getattr(np, n)) for n in PAIRS}),
-    *_operators(Fusion.BROADCAST, "axis", "batch_norm"),
+    *_operators(Fusion.BROADCAST, "any", "add_requantised"),
+    *_operators(Fusion.BROADCAST, "axis", "batch_norm", "dequantise", "quantise", "requantise"),
     *_operators(Fusion.INJECTIVE, "axis", "concatenate", "pad", "strided_slice"),
     *_operators(Fusion.INJECTIVE, "fixed", "broadcast_to", "take", "transpose"),
     *_operators(Fusion.INJECTIVE, "fixed", reshape=lambda x, shape: x.reshape(shape)),

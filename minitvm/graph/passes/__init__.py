@@ -2,9 +2,10 @@
 
 # pyright: reportUnusedImport=false
 from .batch_norm import fold_batch_norm
-from .fold import fold_constants
+from .fold import add_param, are_known, fold_constants, pruned
 from .formula import best_formula, choose_formulas, other_formulas, use_formulas
 from .fuse import fuse
+from .integers import MEANS, MOVES, PRODUCTS, Integers, integers, output_axis
 from .layout import assign_layouts
 from .parallel import merge_parallel
 from .simplify import merge_same, simplify

@@ -21,7 +21,7 @@ def choose_formulas(graph: Graph, target: Target, winograd: bool = True) -> Grap
     """
 
     def change(node: Node, _: Node) -> Node:
-        if node.op != "conv2d" or node.attrs.get("method"):
+        if node.op != "conv2d" or node.attrs.get("method") or node.attrs.get("out_dtype"):
             return node
         plain = ("direct", "rows", "blocks")
         best = best_formula(node, target, () if winograd or target.kind == "cuda" else plain)

@@ -94,7 +94,7 @@ def post_dominators(graph: Graph) -> dict[Node, Dominator]:
 def edge_kind(node: Node, reader: Node) -> Fusion:
     """Return how the elements of `reader` depend on those of `node`, which it reads."""
     kind = kind_of(reader)
-    if kind == Fusion.BROADCAST and node.type == reader.type:
+    if kind == Fusion.BROADCAST and node.type.shape == reader.type.shape:
         return Fusion.ELEMENTWISE
     return kind
 

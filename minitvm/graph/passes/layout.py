@@ -117,6 +117,8 @@ def _cycles(node: Node, target: Target) -> tuple[float, float]:
     if node.op != "conv2d":
         bytes_read = node.inputs[0].type.bytes
         return SLOWER["pool"] * bytes_read / BYTES_PER_CYCLE, bytes_read / BYTES_PER_CYCLE
+    if node.attrs.get("out_dtype"):  # sums of bytes have fast kernels in NHWC alone
+        return NEVER * SCALE, 0
     formula = best_formula(node, target, ("direct", "winograd"))
     best = formula.cycles(target.lanes(node.type.dtype), target.l2)
     depthwise = 1 < node.attrs.get("groups", 1) == node.type.shape[1]
