@@ -14,6 +14,7 @@ from . import (
     nn,
     norm,
     pool,
+    recurrent,
     reduction,
     shape,
 )
@@ -32,6 +33,7 @@ from .linear import *
 from .norm import *
 from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes
 from .pool import *
+from .recurrent import *
 from .reduction import *
 from .schedule import schedule
 from .shape import *
@@ -50,6 +52,7 @@ __all__ += elementwise.__all__
 __all__ += linear.__all__
 __all__ += norm.__all__
 __all__ += pool.__all__
+__all__ += recurrent.__all__
 __all__ += reduction.__all__
 __all__ += shape.__all__
 

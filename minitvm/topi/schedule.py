@@ -23,6 +23,8 @@ from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
 from .options import Choose
+from .recurrent import CELL, RECURRENT
+from .recurrent_schedule import schedule_recurrent
 from .shape import INJECTIVE
 from .stages import (
     epilogue_or_self,
@@ -53,6 +55,7 @@ RULES: Mapping[str, tuple[Rule, FindResult]] = {
     WINOGRAD: (schedule_winograd, epilogue_or_self),
     WINDOW: (schedule_window, epilogue_or_self),
     LAYOUT: (schedule_layout, epilogue_or_self),
+    RECURRENT: (schedule_recurrent, epilogue_or_self),
 }
 LONG = 500  # expression nodes; a formula with this many or more is not inlined
 
@@ -135,6 +138,6 @@ def _can_inline_into(op: tensor.Operation) -> bool:
 
 def _is_simple(op: tensor.Operation) -> bool:
     """Return whether each element of `op` is computed from a few elements, without a reduction."""
-    if not isinstance(op, te.ComputeOp) or op.tag in (ROW, WINOGRAD, WINOGRAD_PART):
+    if not isinstance(op, te.ComputeOp) or op.tag in (CELL, ROW, WINOGRAD, WINOGRAD_PART):
         return False
     return op.tag == INJECTIVE or is_elementwise(op)
