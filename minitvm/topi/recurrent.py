@@ -75,7 +75,7 @@ class _Layer:
         return lambda t, b, j: self.gates[self.time(t), b, gate * units + j]
 
     def clipped(self, x: Any) -> Any:
-        """Limit the argument of an activation to -clip .. clip."""
+        """Limit the argument of a gate's activation to -clip .. clip."""
         return te.min(te.max(x, -self.clip), self.clip) if self.clip else x
 
     def stage(self, element: Element) -> te.Tensor:
@@ -159,7 +159,7 @@ def lstm(
     lengths   int[B]: the length of each sequence; its states do not change at later times
     peephole  [3 * H]: weights of the cell state in the gates input, output and forget
     reverse   whether the last time is the first step
-    clip      limits the arguments of the activations to -clip .. clip; 0 for no limit
+    clip      limits the arguments of the gates' activations to -clip .. clip; 0 for no limit
 
     Returns the states [T + 1, 2, B, H].
     """
@@ -182,7 +182,7 @@ def lstm(
     cell = layer.stage(new_cell)
 
     def hidden(t: Any, b: Any, j: Any) -> Any:
-        return te.sigmoid(gate(1, t, b, j, cell)) * te.tanh(layer.clipped(cell(t, b, j)))
+        return te.sigmoid(gate(1, t, b, j, cell)) * te.tanh(cell(t, b, j))
 
     return layer.states(hidden, cell)
 

@@ -52,7 +52,7 @@ def lstm(
         take, keep = (_clipped(v + p * cell, clip) for v, p in ((take, seen[0]), (keep, seen[2])))
         cell = _sigmoid(keep) * cell + _sigmoid(take) * np.tanh(_clipped(new, clip))
         give = _sigmoid(_clipped(give + seen[1] * cell, clip))
-        return np.stack([give * np.tanh(_clipped(cell, clip)), cell])
+        return np.stack([give * np.tanh(cell), cell])
 
     return _steps(gates, states, lengths, reverse, step)
 
