@@ -5,6 +5,7 @@ from typing import Any as _Any
 from minitvm.base import name_missing as _name_missing
 
 from . import (
+    attend,
     conv,
     conv_nd,
     depthwise,
@@ -18,6 +19,7 @@ from . import (
     reduction,
     shape,
 )
+from .attend import *
 from .conv import *
 from .conv_nd import *
 from .depthwise import *
@@ -45,6 +47,7 @@ __all__ = [
     "best_formula", "conv2d_winograd", "dispatch", "formulas", "gemm_intrin", "layout_transform",
     "nn", "schedule",
 ]  # fmt: skip
+__all__ += attend.__all__
 __all__ += conv.__all__
 __all__ += conv_nd.__all__
 __all__ += depthwise.__all__

@@ -49,7 +49,7 @@ class _Layer:
     clip: float
 
     def time(self, t: Any) -> Any:
-        """Return the time of the step that computes row t; row 0 has none, but must be in bounds."""
+        """Return the time of the step that computes row t; for row 0, any time in bounds."""
         steps = self.gates.shape[0]
         return te.min(steps - t, steps - 1) if self.reverse else te.max(t - 1, 0)
 
@@ -259,7 +259,9 @@ def rnn(
     """
     layer = _layer("rnn", (gates, weight, states, lengths), (1, 1), reverse, clip)
     if activation not in ACTIVATIONS:
-        raise ExprError(f"topi.rnn: activation {activation!r}", "it is unknown", str([*ACTIVATIONS]))
+        raise ExprError(
+            f"topi.rnn: activation {activation!r}", "it is unknown", str([*ACTIVATIONS])
+        )
     product = layer.product(range(1), layer.past(0))
 
     def hidden(t: Any, b: Any, j: Any) -> Any:

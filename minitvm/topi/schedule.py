@@ -9,6 +9,8 @@ from minitvm import te, tensor
 from minitvm.base import Target
 from minitvm.schedule import from_constants, readers
 
+from .attend import ATTENTION
+from .attend_schedule import schedule_attention
 from .blocks import schedule_layout, schedule_transpose, transposed_row
 from .conv import CONV_ROWS, IMAGE_ROWS
 from .conv_channels_schedule import schedule_channels
@@ -48,6 +50,7 @@ PRODUCT = "product"  # in place of a tag: products are recognised by their formu
 # How to schedule the stages with a tag, and how to find the stage in whose loops they are computed.
 # A rule(s, op, out, target, choose) returns the names of the stages that it has scheduled.
 RULES: Mapping[str, tuple[Rule, FindResult]] = {
+    ATTENTION: (schedule_attention, epilogue_or_self),
     PRODUCT: (schedule_product, epilogue_or_self),
     DOTS: (schedule_dots, epilogue_through),
     CONV_ROWS: (schedule_rows, epilogue_through),

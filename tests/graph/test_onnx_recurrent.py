@@ -10,15 +10,15 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-T, B, I, H = 5, 3, 6, 8
-X = np.random.default_rng(1).standard_normal((T, B, I), np.float32)
+T, B, N, H = 5, 3, 6, 8
+X = np.random.default_rng(1).standard_normal((T, B, N), np.float32)
 
 
 def network(op: str, *, lengths: object = None, x: np.ndarray = X, **attrs) -> graph.Graph:
     """Return a layer x -> Y, Y_h (and Y_c) with random weights, the same in each call."""
     rng, wide = np.random.default_rng(0), GATES[op] * H
     directions = 2 if attrs.get("direction") == "bidirectional" else 1
-    shapes = {"W": (wide, I), "R": (wide, H), "B": (2 * wide,)}
+    shapes = {"W": (wide, N), "R": (wide, H), "B": (2 * wide,)}
     stored = {k: rng.standard_normal((2, *s), np.float32)[:directions] for k, s in shapes.items()}
     if lengths is not None:
         stored["lengths"] = np.array(lengths, "int32")
@@ -75,7 +75,7 @@ def test_the_batch_may_be_the_first_dimension(op: str) -> None:
 
 def test_the_number_of_kernels_does_not_depend_on_the_length() -> None:
     def kernels(steps: int) -> list[str]:
-        x = np.zeros((steps, 1, I), np.float32)
+        x = np.zeros((steps, 1, N), np.float32)
         return [node.body.name for node in graph.optimized(network("LSTM", x=x)).calls]
 
     assert kernels(1000) == kernels(2)

@@ -10,6 +10,7 @@ from minitvm import te, topi
 from minitvm.base import ExprError
 from minitvm.graph import OPERATORS
 
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)

@@ -17,9 +17,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 _sigmoid = ACTIVATIONS["sigmoid"]
 
 
-def _steps(
-    gates: Array, states: Array, lengths: Array | None, reverse: bool, step: Step
-) -> Array:
+def _steps(gates: Array, states: Array, lengths: Array | None, reverse: bool, step: Step) -> Array:
     """Return the states after each step, the given ones first."""
     rows = [states]
     for t in reversed(range(len(gates))) if reverse else range(len(gates)):
