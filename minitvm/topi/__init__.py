@@ -6,6 +6,7 @@ from minitvm.base import name_missing as _name_missing
 
 from . import (
     amx,  # pyright: ignore[reportUnusedImport]  topi.amx.matmul, for one kind of CPU
+    attend,
     conv,
     conv_nd,
     depthwise,
@@ -16,9 +17,11 @@ from . import (
     norm,
     pool,
     quantised,
+    recurrent,
     reduction,
     shape,
 )
+from .attend import *
 from .conv import *
 from .conv_nd import *
 from .depthwise import *
@@ -35,6 +38,7 @@ from .norm import *
 from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes
 from .pool import *
 from .quantised import *
+from .recurrent import *
 from .reduction import *
 from .schedule import schedule
 from .shape import *
@@ -46,6 +50,7 @@ __all__ = [
     "best_formula", "conv2d_winograd", "dispatch", "formulas", "gemm_intrin", "layout_transform",
     "nn", "schedule",
 ]  # fmt: skip
+__all__ += attend.__all__
 __all__ += conv.__all__
 __all__ += conv_nd.__all__
 __all__ += depthwise.__all__
@@ -54,6 +59,7 @@ __all__ += linear.__all__
 __all__ += norm.__all__
 __all__ += pool.__all__
 __all__ += quantised.__all__
+__all__ += recurrent.__all__
 __all__ += reduction.__all__
 __all__ += shape.__all__
 
