@@ -17,4 +17,5 @@ from .parse import parse
 from .pipeline import PASSES, Pass, optimized
 from .plan import Plan, live_bytes, naive_bytes, offset_plan, own_plan, pool_plan
 from .tasks import GraphTask, Tasks, extract_tasks
+from .torch import from_torch
 from .tune import Tuned, tune
