@@ -3,7 +3,7 @@
 # pyright: reportUnusedImport=false
 from minitvm.runtime import load_network as load
 
-from . import frontend, networks, passes
+from . import frontend, networks, passes, torch
 from .builder import Builder
 from .comparison import random_inputs
 from .compile import build, compile

@@ -2,4 +2,5 @@
 
 # pyright: reportUnusedImport=false
 from .convert import from_torch
+from .export import imported
 from .table import OPERATORS

@@ -138,6 +138,11 @@ def hard_sigmoid(at: Place, x: Value) -> Value:
     return onnx.elements.hard_sigmoid(at, x, 1 / 6, 0.5)
 
 
+def hard_swish(at: Place, x: Value) -> Value:
+    """Return x * (x / 6 + 1/2, limited to 0 .. 1)."""
+    return onnx.elements.hard_swish(at, x)
+
+
 def leaky_relu(at: Place, x: Value, slope: float = 0.01) -> Value:
     """Return x where it is positive, else slope * x."""
     return at.make("leaky_relu", x, alpha=slope)

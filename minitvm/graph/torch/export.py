@@ -6,7 +6,7 @@ What depends on constants alone is computed here, by torch. What is left are pla
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -66,7 +66,7 @@ class Program:
 
 def exported(module: Any, args: Sequence[Any], known: Collection[str]) -> Program:
     """Export a module for inference; torch decomposes the operators that are not `known`."""
-    torch = _imported()
+    torch = imported(WHAT)
     if not isinstance(module, torch.nn.Module):
         why = f"{type(module).__name__} is not a torch.nn.Module"
         raise GraphError(WHAT, why, "graph.from_torch(module, (x,))")
@@ -88,18 +88,21 @@ def exported(module: Any, args: Sequence[Any], known: Collection[str]) -> Progra
         return _Reader(torch, program).program(name)
 
 
-def _imported() -> Any:
-    """Return the module torch; GraphError if it cannot be imported."""
+def imported(purpose: str) -> Any:
+    """Return the module torch; raise GraphError if it cannot be imported.
+
+    purpose   what it is needed for: "graph.from_torch"
+    """
     try:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError as e:
         why = f"the package torch cannot be imported: {e}"
-        raise GraphError(WHAT, why, "pip install 'minitvm[torch]'") from e
+        raise GraphError(purpose, why, "pip install 'minitvm[torch]'") from e
     return cast("Any", torch)
 
 
 @contextmanager
-def _inference(module: Any) -> Iterator[None]:
+def _inference(module: Any) -> Generator[None]:
     """Set a module and its parts to evaluation, and back at the end."""
     modes = {part: part.training for part in module.modules()}
     module.eval()
@@ -161,10 +164,10 @@ class _Reader:
             raise GraphError(
                 f"node {node.name!r} ({_name(node.target)})", "it draws random numbers"
             )
-        value = self.torch.fx.node.map_arg(
-            (node.args, dict(node.kwargs)), lambda source: self.known[source][1]
+        values = {source: self.known[source][1] for source in node.all_input_nodes}
+        args, kwargs = self.torch.fx.node.map_arg(
+            (node.args, dict(node.kwargs)), values.__getitem__
         )
-        args, kwargs = value
         name = ".".join(filter(None, (_module(node), node.name)))
         self.known[node] = name, node.target(*args, **kwargs)
 

@@ -89,7 +89,7 @@ OPERATORS: dict[str, Function] = {
     "getitem": _item,
     "group_norm": linear.group_norm,
     "hardsigmoid": elements.hard_sigmoid,
-    "hardswish": lambda at, x: at.make("multiply", x, elements.hard_sigmoid(at, x)),
+    "hardswish": elements.hard_swish,
     "hardtanh": elements.hardtanh,
     "index": shapes.index,
     "index_select": shapes.take,
