@@ -132,7 +132,7 @@ def test_a_module_of_torch_is_shown_kernel_by_kernel(capsys) -> None:
     assert "# graph: the network\ndef Sequential(input: float32[2, 4]):\n" in text
     assert "# kernels: after all passes" in text
     assert "# kernel dense_relu\n\n# te: the formula\np0: float32[2, 4]\n" in text
-    assert "# loops: the loops, before all passes\ndef main(p0: float32[2, 4], " in text
+    assert "T_relu[i0_inner, i1_inner] = max(T_dense[i0_inner, i1_inner]" in text
 
 
 def test_a_module_in_a_file_is_timed_beside_torch(tmp_path: Path, capsys) -> None:
@@ -156,7 +156,8 @@ def test_a_module_in_a_file_is_timed_beside_torch(tmp_path: Path, capsys) -> Non
         (("--torch", "nn.ReLU()"), "the shapes of its inputs are missing"),
         (("--torch", "nn.ReLU()", "--shape", "x"), "not a list of numbers"),
         (("--torch", "nn.ReLU()", "--shape", "3", "--dtype", "nn"), "no such element type"),
-        (("--torch", "nn.ReLU()", "--shape", "3", "--schedule", "none"), "is a network, which is shown as graphs"),
+        (("--torch", "nn.ReLU()", "--shape", "3", "--schedule", "none"),
+         "is a network, which is shown as graphs"),
         (("--torch", "nn.ReLU()", "relu", "--shape", "3"), "it takes either WHAT or --torch"),
         (("--torch", "nn.Linear(4, 8)", "--shape", "3"), "torch.export cannot export it"),
         (("--torch", "nn.ReLU()", "--shape", "3", "--bench", "--target", "cuda -sim"),
