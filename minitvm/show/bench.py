@@ -66,7 +66,7 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-def compared(runs: Mapping[str, Callable[[], object]], work: int) -> str:
+def compared(runs: Mapping[str, Callable[[], object]], work: float) -> str:
     """Return the times of two programs, ours first, and the ratio of paired rounds.
 
     work   the arithmetic operations of a run
