@@ -5,6 +5,7 @@ from typing import Any as _Any
 from minitvm.base import name_missing as _name_missing
 
 from . import (
+    attend,
     conv,
     conv_nd,
     depthwise,
@@ -14,9 +15,11 @@ from . import (
     nn,
     norm,
     pool,
+    recurrent,
     reduction,
     shape,
 )
+from .attend import *
 from .conv import *
 from .conv_nd import *
 from .depthwise import *
@@ -32,6 +35,7 @@ from .linear import *
 from .norm import *
 from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes
 from .pool import *
+from .recurrent import *
 from .reduction import *
 from .schedule import schedule
 from .shape import *
@@ -43,6 +47,7 @@ __all__ = [
     "best_formula", "conv2d_winograd", "dispatch", "formulas", "gemm_intrin", "layout_transform",
     "nn", "schedule",
 ]  # fmt: skip
+__all__ += attend.__all__
 __all__ += conv.__all__
 __all__ += conv_nd.__all__
 __all__ += depthwise.__all__
@@ -50,6 +55,7 @@ __all__ += elementwise.__all__
 __all__ += linear.__all__
 __all__ += norm.__all__
 __all__ += pool.__all__
+__all__ += recurrent.__all__
 __all__ += reduction.__all__
 __all__ += shape.__all__
 

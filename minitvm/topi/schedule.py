@@ -9,6 +9,8 @@ from minitvm import te, tensor
 from minitvm.base import Target
 from minitvm.schedule import from_constants, readers
 
+from .attend import ATTENTION
+from .attend_schedule import schedule_attention
 from .blocks import schedule_layout, schedule_transpose, transposed_row
 from .conv import CONV_ROWS, IMAGE_ROWS
 from .conv_channels_schedule import schedule_channels
@@ -23,6 +25,8 @@ from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
 from .options import Choose
+from .recurrent import CELL, RECURRENT
+from .recurrent_schedule import schedule_recurrent
 from .shape import INJECTIVE
 from .stages import (
     epilogue_or_self,
@@ -46,6 +50,7 @@ PRODUCT = "product"  # in place of a tag: products are recognised by their formu
 # How to schedule the stages with a tag, and how to find the stage in whose loops they are computed.
 # A rule(s, op, out, target, choose) returns the names of the stages that it has scheduled.
 RULES: Mapping[str, tuple[Rule, FindResult]] = {
+    ATTENTION: (schedule_attention, epilogue_or_self),
     PRODUCT: (schedule_product, epilogue_or_self),
     DOTS: (schedule_dots, epilogue_through),
     CONV_ROWS: (schedule_rows, epilogue_through),
@@ -53,6 +58,7 @@ RULES: Mapping[str, tuple[Rule, FindResult]] = {
     WINOGRAD: (schedule_winograd, epilogue_or_self),
     WINDOW: (schedule_window, epilogue_or_self),
     LAYOUT: (schedule_layout, epilogue_or_self),
+    RECURRENT: (schedule_recurrent, epilogue_or_self),
 }
 LONG = 500  # expression nodes; a formula with this many or more is not inlined
 
@@ -135,6 +141,6 @@ def _can_inline_into(op: tensor.Operation) -> bool:
 
 def _is_simple(op: tensor.Operation) -> bool:
     """Return whether each element of `op` is computed from a few elements, without a reduction."""
-    if not isinstance(op, te.ComputeOp) or op.tag in (ROW, WINOGRAD, WINOGRAD_PART):
+    if not isinstance(op, te.ComputeOp) or op.tag in (CELL, ROW, WINOGRAD, WINOGRAD_PART):
         return False
     return op.tag == INJECTIVE or is_elementwise(op)

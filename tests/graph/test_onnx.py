@@ -220,6 +220,9 @@ CASES = [
     case("ReduceProd", (2, 3), noop_with_empty_axes=1),
     case("ReduceMin", np.array([255, 0, 7], "uint8")),
     case("ReduceMin", np.array([-128, 5], "int8")),
+    case("LSTM", (3, 2, 4), const=(weights(1, 20, 4), weights(1, 20, 5)), hidden_size=5),
+    case("GRU", (3, 2, 4), const=(weights(1, 15, 4), weights(1, 15, 5)), hidden_size=5),
+    case("RNN", (3, 2, 4), const=(weights(1, 5, 4), weights(1, 5, 5)), hidden_size=5),
 ]
 
 

@@ -11,6 +11,7 @@ from minitvm import graph, te, topi
 X = (2, 8, 6, 6)
 CASES = {  # operator -> shapes of its inputs, attributes
     "add": [((8, 6), (6,), {}), ((8, 6), {"b": 2.0})],
+    "attention": [((1, 4, 9, 8), (1, 2, 9, 8), (1, 2, 9, 8), {"causal": True})],
     "avg_pool2d": [(X, {"kernel": 3, "strides": 2, "padding": 1, "count_include_pad": False})],
     "batch_matmul": [((3, 4, 5), (3, 5, 6), {})],
     "batch_norm": [(X, (8,), (8,), (8,), (8,), {})],
@@ -28,23 +29,27 @@ CASES = {  # operator -> shapes of its inputs, attributes
     "conv3d": [((1, 3, 4, 5, 5), (4, 3, 3, 3, 3), {"padding": 1, "strides": 2})],
     "dense": [((4, 8), (6, 8), (6,), {}), ((4, 8), (6, 8), {})],
     "global_avg_pool2d": [(X, {}), (X, {"layout": "NHWC"})],
+    "gru": [((3, 2, 24), (24, 8), (1, 2, 8), (8,), {})],
     "layer_norm": [((4, 32), (32,), (32,), {})],
+    "lstm": [((3, 2, 32), (32, 8), (2, 2, 8), {"reverse": True})],
     "matmul": [((4, 8), (8, 6), {}), ((8, 4), (6, 8), {"transpose_a": True, "transpose_b": True})],
     "max": [(X, {"axis": (2, 3), "keepdims": True})],
     "max_pool2d": [(X, {"kernel": 3, "strides": 2, "padding": 1})],
     "mean": [(X, {"axis": (2, 3)})],
     "pad": [((2, 3), {"pad_before": (1, 0), "pad_after": (0, 2), "pad_value": 7.0})],
     "reshape": [(X, {"shape": (16, 36)})],
+    "rnn": [((3, 2, 8), (8, 8), (1, 2, 8), {"activation": "relu"})],
     "strided_slice": [((8, 6), {"begin": (1, 0), "end": (7, 6), "strides": (2, 1)})],
     "sum": [(X, {"axis": 1})],
     "transpose": [(X, {"axes": (0, 2, 3, 1)})],
     "where": [((8, 6), (8, 6), (6,), {})],
 }
+WITH_INDICES = ("cache_update", "cached_attention", "take")  # other tests compute these
 LISTED = [(name, *case) for name, cases in CASES.items() for case in cases]
 LISTED += [
     (name, *([(8, 6)] * sum(p.default is p.empty for p in parameters)), {})
     for name, each in graph.OPERATORS.items()
-    if name not in (*CASES, "take")
+    if name not in (*CASES, *WITH_INDICES)
     and (parameters := inspect.signature(each.formula).parameters.values())
 ]
 

@@ -183,6 +183,8 @@ def _attribute(onnx: Any, what: str, a: Any, source: Source) -> Any:
             return int(a.i)
         case kinds.STRING:
             return a.s.decode()
+        case kinds.STRINGS:
+            return tuple(s.decode() for s in a.strings)
         case kinds.FLOATS:
             return tuple(map(float, a.floats))
         case kinds.INTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -68,7 +69,11 @@ def transpose(at: Place, x: Value) -> Value:
 def concat(at: Place, *values: Value) -> Value:
     """Concatenate along `axis`."""
     axis = at.axis(at.attrs["axis"], len(shape_of(values[0])))
-    values = tuple(v for v in values if 0 not in shape_of(v)) or values[:1]
+    return concat_along(at, axis, [v for v in values if 0 not in shape_of(v)] or values[:1])
+
+
+def concat_along(at: Place, axis: int, values: Sequence[Value]) -> Value:
+    """Concatenate values, none of which is empty, along `axis`."""
     return values[0] if len(values) == 1 else at.make("concatenate", *values, axis=axis)
 
 

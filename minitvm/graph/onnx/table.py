@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from . import elements, linear, shapes, windows
+from . import elements, linear, recurrent, shapes, windows
 from .place import Place, Value
 
 Function: TypeAlias = Callable[..., Value | tuple[Value, ...]]  # of a Place and the inputs
@@ -56,10 +56,12 @@ OPERATORS: dict[str, Function] = {
     "Gelu": elements.gelu,
     "Gemm": linear.gemm,
     "GlobalAveragePool": partial(windows.global_pool, op="mean"),
+    "GRU": recurrent.layer,
     "GlobalMaxPool": partial(windows.global_pool, op="max"),
     "HardSigmoid": elements.hard_sigmoid,
     "HardSwish": elements.hard_swish,
     "Identity": shapes.identity,
+    "LSTM": recurrent.layer,
     "LayerNormalization": linear.layer_norm,
     "LeakyRelu": _named("leaky_relu", alpha=0.01),
     "LogSoftmax": partial(linear.softmax, op="log_softmax"),
@@ -81,6 +83,7 @@ OPERATORS: dict[str, Function] = {
     "ReduceMin": partial(linear.reduced, op="min"),
     "ReduceProd": partial(linear.reduced, op="prod"),
     "ReduceSum": partial(linear.reduced, op="sum"),
+    "RNN": recurrent.layer,
     "Reshape": shapes.reshape,
     "Shape": shapes.shape,
     "Size": shapes.size,

@@ -12,7 +12,7 @@ from minitvm import te, topi
 from minitvm.base import GraphError, name_missing
 
 from ..node import Array, Node
-from . import reference
+from . import attention, recurrent, reference
 from .operator import Axes, Fusion, Operator, frozen, type_of
 
 
@@ -64,7 +64,7 @@ FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has o
     "pad": _pad,
     "take": _take,
 }
-Reference: TypeAlias = Callable[[Any], Array] | Callable[[Any, Any], Array]
+Reference: TypeAlias = Callable[..., Array]
 
 
 def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference) -> list[Operator]:
@@ -107,6 +107,10 @@ ALL = (
     *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", conv3d=reference.conv2d),
     *_operators(Fusion.ANCHOR, "fixed", "dense", "matmul", batch_matmul=reference.matmul),
     *_operators(Fusion.REDUCTION, "axis", "layer_norm", "log_softmax", "softmax"),
+    *_operators(Fusion.OPAQUE, "fixed", attention=attention.attention),
+    *_operators(Fusion.OPAQUE, "fixed", cached_attention=attention.cached_attention),
+    *_operators(Fusion.INJECTIVE, "fixed", cache_update=attention.cache_update),
+    *_operators(Fusion.OPAQUE, "fixed", gru=recurrent.gru, lstm=recurrent.lstm, rnn=recurrent.rnn),
 )
 OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
 

@@ -1,0 +1,158 @@
+"""Schedule attention: all stages of a block of queries, or of one query, in one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minitvm import te, tensor
+from minitvm.base import Target
+
+from .attend import ATTENTION, LANES
+from .gemm import WORTH_THREADS
+from .options import Choose
+from .stages import axes_of, reduce_axes_of, worth_threads
+from .tile import tile_loops, vector_length
+
+Stages = Mapping[str, te.StageView]
+VECTORS = (1, 2, 4)  # the columns of a tile, in vectors
+NARROW = 4  # sums to which a vector is reduced before the last one
+
+
+def schedule_attention(
+    s: te.Schedule,
+    op: te.ComputeOp,
+    out: te.StageView,
+    target: Target,
+    choose: Choose | None = None,
+) -> set[str]:
+    """Schedule the attention `op` and the stages before it; return their names."""
+    del out, choose
+    stages = {
+        part.tag.removeprefix(f"{ATTENTION}_"): s[part.output(0)]
+        for part in tensor.producers_first((op,))
+        if isinstance(part, te.ComputeOp) and part.tag.startswith(ATTENTION)
+    }
+    lanes = vector_length(_size(op.axis[3]), target.lanes(op.dtypes[0]))
+    if "queries" in stages:
+        loops = _schedule_blocks(stages, lanes, target)
+    else:
+        loops = _schedule_one_query(s, stages, lanes)
+    result = stages[ATTENTION]
+    products = stages["products" if "queries" in stages else "first_products"].op
+    assert isinstance(products, te.ComputeOp)
+    if worth_threads(products, target, WORTH_THREADS):
+        result.parallel(result.fuse(*loops))
+    return {v.name for v in s.stages if v.is_attached} | {result.name}
+
+
+def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis]:
+    """Schedule blocks of queries; return the outer loops of the result.
+
+    for b, h, o:                        blocks of queries
+      queries[d, i]                     the block, transposed and scaled
+      for no, io: scores[n, i] = a tile of keys * queries
+      max[i], exp[n, i], total[i]       in vectors of queries
+      for io, do: out[i, d] = a tile of exp * values, / total[i]
+    """
+    result, sums, scores = stages[ATTENTION], stages["sums"], stages["scores"]
+    block, keys = _size(axes_of(scores)[-1]), _size(axes_of(scores)[-2])
+    width = vector_length(block, lanes)
+    b, h, i, d = axes_of(result)
+    o, i = result.split(i, factor=block)
+    rows, columns = _tile(block, _size(d), lanes, target)
+    io, i = result.split(i, factor=rows)
+    do, d = result.split(d, factor=columns)
+    tile_loops(result, (b, h, o, io, do), (i, *result.split(d, factor=lanes)))
+    sums.compute_at(result, do)
+    *_, i, d = axes_of(sums)
+    _, i = sums.split(i, factor=rows)
+    _, d = sums.split(d, factor=columns)
+    tile_loops(sums, reduce_axes_of(sums), (i, *sums.split(d, factor=lanes)))
+    for name in ("queries", "scores", "max", "exp", "total"):
+        stages[name].compute_at(result, o)
+    for name in ("max", "total"):
+        stage = stages[name]
+        tile_loops(stage, reduce_axes_of(stage), stage.split(axes_of(stage)[-1], factor=width))
+    for name in ("queries", "exp"):
+        stage = stages[name]
+        stage.vectorize(stage.split(axes_of(stage)[-1], factor=width)[1])
+    rows, columns = _tile(keys, block, width, target)
+    places: list[te.Axis] = []
+    for stage, outer in ((scores, ()), (stages["products"], reduce_axes_of(stages["products"]))):
+        *_, n, i = axes_of(stage)
+        no, n = stage.split(n, factor=rows)
+        io, i = stage.split(i, factor=columns)
+        tile_loops(stage, (no, io, *outer), (n, *stage.split(i, factor=width)))
+        places.append(io)
+    stages["products"].compute_at(scores, places[0])
+    for name in ("max", "total", "sums", "products"):
+        stages[name].set_scope("local")
+    return [b, h, o]
+
+
+def _size(a: te.Axis) -> int:
+    """Return the extent of an axis, which is a constant in attention."""
+    assert isinstance(a.extent, int)
+    return a.extent
+
+
+def _tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int]:
+    """Return the rows and columns of the tile with the most multiply-adds per load.
+
+    Its accumulators fit in registers, its rows are a power of two, and its columns divide
+    `columns`, if possible.
+    """
+
+    def per_load(tile: tuple[int, int]) -> float:
+        high, vectors = tile
+        return high * vectors / (high + vectors)
+
+    fits = [
+        (1 << min(target.tile_rows(v), rows).bit_length() - 1, v)
+        for v in VECTORS
+        if target.tile_rows(v) and columns % (v * lanes) == 0
+    ]
+    high, vectors = max(fits, key=per_load, default=(1, 1))
+    return high, vectors * lanes
+
+
+def _schedule_one_query(s: te.Schedule, stages: Stages, lanes: int) -> list[te.Axis]:
+    """Schedule one query; return the outer loops of the result.
+
+    for b, h:
+      for o: lanes[0 : 16] = max(lanes, products of 16 keys and the query)
+      for o:
+        exp[0 : 16] = exp(products of 16 keys and the query - max(lanes))
+        for n: out[:] += exp[n] * value[n]
+    """
+    result, sums, e, most = (stages[name] for name in (ATTENTION, "sums", "exp", "lanes"))
+    b, h, _, d = axes_of(result)
+    result.vectorize(result.split(d, factor=lanes)[1])
+    for name in ("sums", "lanes", "max"):
+        stages[name].compute_at(result, h)
+    no, n = sums.split(reduce_axes_of(sums)[0], factor=LANES)
+    tile_loops(sums, (no, n), sums.split(axes_of(sums)[-1], factor=lanes))
+    e.compute_at(sums, no)
+    e.vectorize(axes_of(e)[-1])
+    tile_loops(most, reduce_axes_of(most), axes_of(most)[-1:])
+    _dot_products(s, stages["second_products"], lanes).compute_at(sums, no)
+    _dot_products(s, stages["first_products"], lanes).compute_at(most, reduce_axes_of(most)[0])
+    for name in ("sums", "lanes", "exp"):
+        stages[name].set_scope("local")
+    return [b, h]
+
+
+def _dot_products(s: te.Schedule, stage: te.StageView, lanes: int) -> te.StageView:
+    """Compute products of rows and a vector: lanes first, then sums of lanes, then one sum."""
+    stage.set_scope("local")
+    partials: list[te.StageView] = []
+    for part in (lanes, NARROW) if lanes > NARROW else (lanes,):
+        (k,) = reduce_axes_of(stage)
+        _, inner = stage.split(k, factor=part)
+        partials.append(s[s.rfactor(stage.op.output(0), inner, factor_axis=3)])
+    for partial in reversed(partials):
+        partial.set_scope("local")
+        partial.compute_at(stage, axes_of(stage)[-1])
+        tile_loops(partial, (), (*reduce_axes_of(partial), axes_of(partial)[-1]))
+    stage.unroll(reduce_axes_of(stage)[0])
+    return stage
