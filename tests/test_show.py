@@ -125,6 +125,51 @@ def test_nonsense_is_refused_with_a_reason(words: tuple[str, ...], told: str, ca
     assert told in error(capsys, *words)
 
 
+def test_a_module_of_torch_is_shown_kernel_by_kernel(capsys) -> None:
+    pytest.importorskip("torch")
+    words = ("--torch", "nn.Sequential(nn.Linear(4, 8), nn.ReLU())", "--shape", "2,4")
+    text = shown(capsys, *words, "--stage", "te,loops")
+    assert "# graph: the network\ndef Sequential(input: float32[2, 4]):\n" in text
+    assert "# kernels: after all passes" in text
+    assert "# kernel dense_relu\n\n# te: the formula\np0: float32[2, 4]\n" in text
+    assert "T_relu[i0_inner, i1_inner] = max(T_dense[i0_inner, i1_inner]" in text
+
+
+def test_a_module_in_a_file_is_timed_beside_torch(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("torch")
+    file = tmp_path / "net.py"
+    file.write_text("from torch import nn\n\nclass Net(nn.Tanh):\n    pass\n")
+    words = ("--torch", f"{file}:Net", "--shape", "8", "--stage", "te", "--bench")
+    text = shown(capsys, *words, "--target", "llvm -num-cores=1")
+    assert "def Net(input: float32[8]):" in text
+    assert " x torch (middle half of 9 rounds: " in text
+    assert "minitvm and torch: 1 thread each" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--torch", "nn.ReLu()", "--shape", "3"), "AttributeError: module 'torch.nn' has no"),
+        (("--torch", "no/file.py:Net", "--shape", "3"), "FileNotFoundError"),
+        (("--torch", "torch.ones", "--shape", "3"), "TypeError: ones()"),
+        (("--torch", "dict", "--shape", "3"), "it is dict, not a torch.nn.Module"),
+        (("--torch", "nn.ReLU()"), "the shapes of its inputs are missing"),
+        (("--torch", "nn.ReLU()", "--shape", "x"), "not a list of numbers"),
+        (("--torch", "nn.ReLU()", "--shape", "3", "--dtype", "nn"), "no such element type"),
+        (("--torch", "nn.ReLU()", "--shape", "3", "--schedule", "none"),
+         "is a network, which is shown as graphs"),
+        (("--torch", "nn.ReLU()", "relu", "--shape", "3"), "it takes either WHAT or --torch"),
+        (("--torch", "nn.Linear(4, 8)", "--shape", "3"), "torch.export cannot export it"),
+        (("--torch", "nn.ReLU()", "--shape", "3", "--bench", "--target", "cuda -sim"),
+         "a simulation has no times"),
+        ((), "it takes either WHAT or --torch"),
+    ],
+)  # fmt: skip
+def test_nonsense_about_modules_is_refused_with_a_reason(words, told: str, capsys) -> None:
+    pytest.importorskip("torch")
+    assert told in error(capsys, *words)
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [

@@ -3,7 +3,7 @@
 # pyright: reportUnusedImport=false
 from minitvm.runtime import load_network as load
 
-from . import frontend, networks, passes
+from . import frontend, networks, passes, torch
 from .builder import Builder
 from .comparison import random_inputs
 from .compile import build, compile
@@ -19,4 +19,5 @@ from .pipeline import PASSES, Pass, optimized
 from .plan import Plan, live_bytes, naive_bytes, offset_plan, own_plan, pool_plan
 from .quantise import QuantisationError, TensorError, quantisation_error, quantise
 from .tasks import GraphTask, Tasks, extract_tasks
+from .torch import from_torch
 from .tune import Tuned, tune

@@ -1,4 +1,4 @@
-"""python -m minitvm show FORMULA|OPERATOR|NETWORK: print the stages of a program, and time it."""
+"""python -m minitvm show FORMULA|OPERATOR|NETWORK|--torch EXPRESSION: print stages, and time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from pygments import formatters, lexers
 from minitvm import graph, net, viz
 from minitvm.base import ArgumentError, Target, TVMError, name_missing
 
-from .bench import bench
-from .programs import program_of
+from .bench import bench, bench_module
+from .modules import module_of, network_of
+from .programs import Program, program_of
 from .stages import STAGES, Request
 
 EXAMPLE = 'python -m minitvm show "C(i, j) +=! A(i, k) * B(k, j)" --shape A=256x256,B=256x256'
@@ -34,12 +35,21 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "what",
         metavar="WHAT",
+        nargs="?",
+        default="",
         help='a formula such as "C(i) = A(i) + 1", an operator of `minitvm tune`, the name of a'
         " network, or FILE.onnx",
     )
+    top.add_argument(
+        "--torch",
+        metavar="EXPRESSION",
+        help='instead of WHAT: a module of torch such as "nn.RMSNorm(2048)", or FILE.py:NAME; the'
+        " expression and the file are run",
+    )
     shapes = "of the inputs: A=256x256,B=256x256; of an operator: 256,256,256; of an input of"
-    top.add_argument("--shape", default="", help=f"{shapes} FILE.onnx: data=1,3,224,224")
-    top.add_argument("--dtype", default="float32", help="of the inputs of a formula (float32)")
+    modules = 'of --torch: 1,32,2048, or "8,16 8,16" for two inputs'
+    top.add_argument("--shape", default="", help=f"{shapes} FILE.onnx: data=1,3,224,224; {modules}")
+    top.add_argument("--dtype", default="float32", help="of the inputs (float32)")
     names = ", ".join(STAGES)
     top.add_argument("--stage", default=USUAL, help=f"some of {names}, or all ({USUAL})")
     top.add_argument(
@@ -49,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         help="topi's schedule, the plain loops, or a file such as --stage schedule prints",
     )
     top.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1" (llvm)')
-    top.add_argument("--bench", action="store_true", help="also time the program beside numpy")
+    top.add_argument("--bench", action="store_true", help="also time it beside numpy, or torch")
     top.add_argument("--html", metavar="FILE", help="also write a page with its loops as pictures")
     return top
 
@@ -61,31 +71,28 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
     page = Path(options.html) if options.html else None
     if page is not None and not page.parent.is_dir():
         raise ArgumentError(f"--html {page}", f"there is no folder {page.parent}")
+    if bool(options.what) == bool(options.torch):
+        raise ArgumentError("show", "it takes either WHAT or --torch", EXAMPLE)
+    if options.torch:
+        _only(top, options, f"--torch {options.torch}", ("schedule", "html"), "another option")
+        _show_module(options, say)
+        return
     if options.what.endswith(".onnx") or options.what in net.NETWORKS:
-        for name in ("stage", "schedule", "target", "dtype", "bench", "html"):
-            if getattr(options, name) != top.get_default(name):
-                why = f"{options.what} is a network, which is shown as graphs"
-                fix = f"python -m minitvm net {options.what} --time, or --report FILE"
-                raise ArgumentError(f"--{name}", why, fix)
-        _show_network(options.what, options.shape, say)
+        fix = f"python -m minitvm net {options.what} --time, or --report FILE"
+        _only(
+            top,
+            options,
+            options.what,
+            ("stage", "schedule", "target", "dtype", "bench", "html"),
+            fix,
+        )
+        shapes = dict([net.shape(options.shape)]) if options.shape else {}
+        _show_network(net.network(options.what, shapes=shapes), Target(None), say)
         return
     target = Target(options.target)
     program = program_of(options.what, options.shape, options.dtype, target)
     request = Request(program, target, options.schedule)
-    stages = list(STAGES) if options.stage == "all" else options.stage.split(",")
-    for name in stages:
-        if name not in STAGES:
-            raise name_missing("--stage", name, STAGES)
-    is_one_stage = len(stages) == 1 and not options.bench and page is None
-    for name in stages:
-        stage = STAGES[name]
-        try:
-            text = _coloured(stage.text(request), stage.language)
-        except TVMError as e:
-            if options.stage != "all":
-                raise
-            text = f"not for this program: {e.args[0]}: {e.args[1]}"
-        say(text if is_one_stage else f"# {name}: {stage.about}\n{text}\n")
+    _show_stages(request, options.stage, say, options.bench or page is not None)
     if options.bench:
         say(bench(request))
     if page is not None:
@@ -93,12 +100,53 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
         say(f"wrote {page}")
 
 
-def _show_network(name: str, shape: str, say: Callable[[str], None]) -> None:
+def _only(
+    top: argparse.ArgumentParser, options: Any, what: str, names: Sequence[str], fix: str
+) -> None:
+    """Raise ArgumentError if one of the options `names`, which networks do not have, is given."""
+    for name in names:
+        if getattr(options, name) != top.get_default(name):
+            raise ArgumentError(f"--{name}", f"{what} is a network, which is shown as graphs", fix)
+
+
+def _show_stages(request: Request, chosen: str, say: Callable[[str], None], more: bool) -> None:
+    """Print the stages of a program that `chosen` lists, with headings unless it is all there is.
+
+    more   whether the caller prints something else, too
+    """
+    stages = list(STAGES) if chosen == "all" else chosen.split(",")
+    for name in stages:
+        if name not in STAGES:
+            raise name_missing("--stage", name, STAGES)
+    for name in stages:
+        stage = STAGES[name]
+        try:
+            text = _coloured(stage.text(request), stage.language)
+        except TVMError as e:
+            if chosen != "all":
+                raise
+            text = f"not for this program: {e.args[0]}: {e.args[1]}"
+        say(text if len(stages) == 1 and not more else f"# {name}: {stage.about}\n{text}\n")
+
+
+def _show_module(options: Any, say: Callable[[str], None]) -> None:
+    """Print a module of torch as a network, and the stages of its kernels."""
+    module, target = module_of(options.torch), Target(options.target)
+    network = network_of(module, options.shape, options.dtype)
+    _show_network(network, target, say)
+    for task in graph.extract_tasks(network, target):
+        calls = f", called {task.count} times" if task.count > 1 else ""
+        say(f"# kernel {task.name}{calls}\n")
+        request = Request(Program(task.name, task.args), target, "default")
+        _show_stages(request, options.stage, say, True)
+    if options.bench:
+        say(bench_module(module, network, target))
+
+
+def _show_network(whole: graph.Graph, target: Target, say: Callable[[str], None]) -> None:
     """Print a network as it is, and after all passes on graphs."""
-    shapes = dict([net.shape(shape)]) if shape else {}
-    whole = net.network(name, shapes=shapes)
     say(f"# graph: the network\n{_coloured(str(whole), 'python')}\n")
-    text = _coloured(str(graph.optimized(whole)), "python")
+    text = _coloured(str(graph.optimized(whole, target)), "python")
     say(f"# kernels: after all passes; each inner function becomes one kernel\n{text}\n")
 
 

@@ -4,5 +4,5 @@
 from . import elements, linear, shapes, windows
 from .convert import from_onnx
 from .model import Budget, Call
-from .place import Place, Scope, Value, shape_of
+from .place import Place, Scope, Value, dtype_of, shape_of
 from .table import OPERATORS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -78,6 +78,10 @@ class Place:
     def attrs(self) -> Mapping[str, Any]:
         """The attributes that the model gives."""
         return self.call.attrs
+
+    def having(self, **attrs: Any) -> Place:
+        """Return the same place with these attributes instead of the model's."""
+        return replace(self, call=replace(self.call, attrs=attrs))
 
     def refusal(self, why: str, fix: str = "") -> GraphError:
         """Return the error that names this node."""
