@@ -5,18 +5,23 @@ from typing import Any as _Any
 from minitvm.base import name_missing as _name_missing
 
 from . import (
+    along_axis,
     conv,
     conv_nd,
     depthwise,
     dispatch,
     elementwise,
+    functions,
+    indexing,
     linear,
     nn,
     norm,
     pool,
     reduction,
+    sampling,
     shape,
 )
+from .along_axis import *
 from .conv import *
 from .conv_nd import *
 from .depthwise import *
@@ -28,11 +33,14 @@ from .formulas import (
     formulas,
 )
 from .layout_transform import layout_transform
+from .functions import *
+from .indexing import *
 from .linear import *
 from .norm import *
 from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes
 from .pool import *
 from .reduction import *
+from .sampling import *
 from .schedule import schedule
 from .shape import *
 from .tensor_intrin import gemm_intrin
@@ -43,14 +51,18 @@ __all__ = [
     "best_formula", "conv2d_winograd", "dispatch", "formulas", "gemm_intrin", "layout_transform",
     "nn", "schedule",
 ]  # fmt: skip
+__all__ += along_axis.__all__
 __all__ += conv.__all__
 __all__ += conv_nd.__all__
 __all__ += depthwise.__all__
 __all__ += elementwise.__all__
+__all__ += functions.__all__
+__all__ += indexing.__all__
 __all__ += linear.__all__
 __all__ += norm.__all__
 __all__ += pool.__all__
 __all__ += reduction.__all__
+__all__ += sampling.__all__
 __all__ += shape.__all__
 
 

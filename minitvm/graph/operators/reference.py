@@ -47,6 +47,16 @@ def two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
     return apply
 
 
+def trunc_divide(a: Any, b: Any) -> Array:
+    """Return a / b on integers, rounded towards 0."""
+    return (a - np.fmod(a, b)) // b
+
+
+def sign(x: Array) -> Array:
+    """Return -1, 0 or 1; 0 for NaN."""
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
 def sizes(value: Any, rank: int = 2) -> tuple[int, ...]:
     """Return an integer or one for each dimension, such as (height, width), as a tuple."""
     return (value,) * rank if isinstance(value, int) else tuple(value)

@@ -12,7 +12,7 @@ from minitvm import te, topi
 from minitvm.base import GraphError, name_missing
 
 from ..node import Array, Node
-from . import reference
+from . import reference, reference_indexing
 from .operator import Axes, Fusion, Operator, frozen, type_of
 
 
@@ -73,7 +73,10 @@ def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference)
     names        operators whose references have these names in `reference` or in numpy
     references   operators with their references
     """
-    functions = {n: getattr(reference, n, None) or getattr(np, n) for n in names}
+    functions = {
+        n: next(getattr(m, n) for m in (reference, reference_indexing, np) if hasattr(m, n))
+        for n in names
+    }
     return [
         Operator(n, FORMULAS.get(n) or getattr(topi, n), f, fusion, axes)
         for n, f in (functions | references).items()
@@ -82,13 +85,18 @@ def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference)
 
 PAIRS = (
     *("add", "divide", "equal", "greater", "greater_equal", "less", "less_equal", "maximum"),
-    *("minimum", "multiply", "power", "subtract"),
+    *("minimum", "multiply", "not_equal", "power", "subtract"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "fmod", "left_shift", "right_shift"),
 )
+ARCS = ("acos", "acosh", "asin", "asinh", "atan", "atanh")
 ALL = (
     *_operators(
         Fusion.ELEMENTWISE,
         "any",
         *("abs", "clip", "erf", "exp", "gelu", "leaky_relu", "log", "negative", "sqrt", "tanh"),
+        *("bitwise_not", "ceil", "cos", "cosh", "floor", "isinf", "isnan", "round", "sin", "sinh"),
+        *("sign", "tan"),
+        **{n: getattr(np, f"arc{n[1:]}") for n in ARCS},
         cast=lambda x, dtype: x.astype(dtype),
         identity=lambda x: x,
         relu=lambda x: np.maximum(x, 0),
@@ -98,6 +106,8 @@ ALL = (
     ),
     *_operators(Fusion.BROADCAST, "any", "where"),
     *_operators(Fusion.BROADCAST, "any", **{n: reference.two(getattr(np, n)) for n in PAIRS}),
+    *_operators(Fusion.BROADCAST, "any", floor_mod=reference.two(np.remainder)),
+    *_operators(Fusion.BROADCAST, "any", trunc_divide=reference.trunc_divide),
     *_operators(Fusion.BROADCAST, "axis", "batch_norm"),
     *_operators(Fusion.INJECTIVE, "axis", "concatenate", "pad", "strided_slice"),
     *_operators(Fusion.INJECTIVE, "fixed", "broadcast_to", "take", "transpose"),
@@ -107,6 +117,9 @@ ALL = (
     *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", conv3d=reference.conv2d),
     *_operators(Fusion.ANCHOR, "fixed", "dense", "matmul", batch_matmul=reference.matmul),
     *_operators(Fusion.REDUCTION, "axis", "layer_norm", "log_softmax", "softmax"),
+    *_operators(Fusion.INJECTIVE, "fixed", "gather", "gather_nd", "resample"),
+    *_operators(Fusion.OPAQUE, "fixed", "cumprod", "cumsum", "grid_sample", "topk"),
+    *_operators(Fusion.OPAQUE, "fixed", "scatter_elements", "scatter_nd"),
 )
 OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
 
