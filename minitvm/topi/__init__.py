@@ -32,9 +32,9 @@ from .formulas import (
     best_formula,
     formulas,
 )
-from .layout_transform import layout_transform
 from .functions import *
 from .indexing import *
+from .layout_transform import layout_transform
 from .linear import *
 from .norm import *
 from .options import Options  # pyright: ignore[reportUnusedImport]  what choose(options) takes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .place import Place, Value, shape_of
-
-MOST_ITERATIONS = 1000  # of a loop; each one has nodes of its own
 
 
 def if_(at: Place, condition: Value) -> tuple[Value, ...]:
@@ -17,20 +17,18 @@ def if_(at: Place, condition: Value) -> tuple[Value, ...]:
 
 def loop(
     at: Place, count: Value | None, go: Value | None = None, *state: Value
-) -> Value | tuple[Value, ...]:
+) -> tuple[Value, ...]:
     """Loop, unrolled; a constant count and constant conditions decide how often it runs."""
     body = at.attrs["body"]
-    most = MOST_ITERATIONS + 1 if count is None else int(at.constant(count, "count").item())
+    most = math.inf if count is None else at.constant(count, "count").item()
     values, rows = list(state), list[list[Value]]()
     while len(rows) < most and (go is None or at.constant(go, "condition").any()):
-        if len(rows) == MOST_ITERATIONS:
-            raise at.refusal(f"it has more than {MOST_ITERATIONS} iterations")
-        iteration = np.asarray(len(rows), np.int64)
-        go, *results = at.run(body, (iteration, np.asarray(True) if go is None else go, *values))
-        values, scanned = results[: len(state)], results[len(state) :]
-        rows.append(scanned)
+        condition = np.asarray(True) if go is None else go
+        go, *results = at.run(body, (np.asarray(len(rows), np.int64), condition, *values))
+        values = results[: len(state)]
+        rows.append(results[len(state) :])
     if not rows and len(body.outputs) > len(state) + 1:
-        raise at.refusal("it never runs, so that its outputs are empty")
+        raise at.refusal("it never runs, so that some of its outputs are empty")
     return (*values, *(_stacked(at, column, 0) for column in zip(*rows, strict=True)))
 
 
@@ -50,7 +48,7 @@ def scan(at: Place, *inputs: Value) -> tuple[Value, ...]:
     )
     axes = [at.axis(d, len(shape_of(x))) for d, x in zip(axes, sequences, strict=True)]
     lengths = {shape_of(x)[d] for d, x in zip(axes, sequences, strict=True)}
-    if len(lengths) != 1 or max(lengths) > MOST_ITERATIONS:
+    if len(lengths) != 1:
         raise at.refusal(f"its sequences have {sorted(lengths)} elements")
     rows: list[list[Value]] = []
     for k in range(lengths.pop()):

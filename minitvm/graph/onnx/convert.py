@@ -18,6 +18,7 @@ from .read import read
 from .table import OPERATORS
 
 BUDGET = 1 << 31  # bytes
+MOST_RUNS = 10_000  # of subgraphs; each iteration of a loop has nodes of its own
 
 
 def from_onnx(
@@ -29,7 +30,7 @@ def from_onnx(
 ) -> Graph:
     """Return the network of an ONNX model; its constants become parameters.
 
-    model   a path, bytes, or an onnx.ModelProto, of operator set 13 to 28
+    model   a path, bytes, or an onnx.ModelProto, of operator set 7 to 28
     shapes  the shapes of inputs that the model leaves open: {"x": (1, 3, 224, 224)}
     name    of the network; by default the model's
     budget  the most bytes of all inputs and constants, and of the intermediate tensors that are in
@@ -169,6 +170,12 @@ def _results(
     """Yield the outputs of a node that have names."""
 
     def run(body: Body, arguments: Sequence[Value | None]) -> tuple[Value, ...]:
+        scope.runs += 1
+        if scope.runs > MOST_RUNS:
+            why = (
+                f"the loops of the model run more than {MOST_RUNS} times in all; they are unrolled"
+            )
+            raise GraphError(str(call), why, "fewer iterations")
         return _run(body, dict(zip(body.inputs, arguments, strict=True)), scope, values)
 
     try:

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from .model import TYPES
-from .place import Array, Place, Value, dtype_of, shape_of
+from .place import Place, Value, dtype_of, shape_of
 
 SWAPPED = ("add", "multiply", "maximum", "minimum", "equal")  # a op b is b op a
 

@@ -77,14 +77,3 @@ def local_response(at: Place, x: Value) -> Value:
     base = _plus(at, scaled, at.attrs.get("bias", 1.0))
     power = pair(at, "power", base, np.asarray(at.attrs.get("beta", 0.75), kind))
     return at.make("divide", x, power)
-
-
-def lp_norm(at: Place, x: Value) -> Value:
-    """LpNormalization: x divided by its norm along `axis`, of order 1 or 2; 0 if that is 0."""
-    axis = at.axis(at.attrs.get("axis", -1), len(shape_of(x)))
-    order = at.attrs.get("p", 2)
-    sizes = at.make("abs", x) if order == 1 else at.make("multiply", x, x)
-    norm = at.make("sum", sizes, axis=(axis,), keepdims=True)
-    norm = norm if order == 1 else at.make("sqrt", norm)
-    zero = np.asarray(0, dtype_of(x).numpy)
-    return at.make("where", pair(at, "equal", norm, zero), zero, at.make("divide", x, norm))

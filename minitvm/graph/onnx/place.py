@@ -40,6 +40,7 @@ class Scope:
     named_arrays: list[Array] = field(default_factory=list[Array])  # their ids must stay in use
     params: dict[int, Node] = field(default_factory=dict[int, Node])
     taken: set[str] = field(default_factory=set[str])
+    runs: int = 0  # how many subgraphs have been read
 
     def named(self, array: Array, name: str) -> None:
         """Give a constant a name unless it has one."""

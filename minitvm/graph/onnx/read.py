@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,8 @@ from ..node import Array
 from .external import external_bytes
 from .model import DTYPES, TYPES, Body, Budget, Call, Declared, Formal, Model, Types
 
-OPSETS = range(13, 29)
+OPSETS = range(7, 29)
+CURRENT = 13  # operators of older sets can be read if they are defined as in this one
 DOMAINS = ("", "ai.onnx")  # two names of the standard operators
 
 
@@ -154,6 +155,10 @@ def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
         schema = onnx.defs.get_schema(op, opset, "")
     except onnx.defs.SchemaError as e:
         raise GraphError(what, f"operator set {opset} has no operator {op}") from e
+    if opset < CURRENT and not _is_current(onnx, schema):
+        why = f"{op} of operator set {opset} is not that of {CURRENT}"
+        fix = "onnx.version_converter.convert_version(model, 18)"
+        raise GraphError(what, why, fix)
     attrs = {_text(a.name): _attribute(onnx, what, a, opset, source) for a in node.attribute}
     for fault in _faults(schema, node, attrs):
         raise GraphError(what, fault)
@@ -167,6 +172,23 @@ def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
     if schema.has_function or schema.has_context_dependent_function:
         definition = partial(_definition, onnx, schema, node, opset)
     return Call(op, name, inputs, outputs, attrs, tuple(formals), definition)
+
+
+def _is_current(onnx: Any, old: Any) -> bool:
+    """Whether what an operator's old definition allows means the same in the set CURRENT."""
+    try:
+        new = onnx.defs.get_schema(old.name, CURRENT, "")
+    except onnx.defs.SchemaError:
+        return False
+    defaults, old_defaults = (
+        {a.name: (a.type, a.default_value.SerializeToString()) for a in s.attributes.values()}
+        for s in (new, old)
+    )
+    keeps = all(
+        [f.name for f in before] == [f.name for f in after[: len(before)]]
+        for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs))
+    )
+    return keeps and not new.deprecated and old_defaults.items() <= defaults.items()
 
 
 def _faults(schema: Any, node: Any, attrs: dict[str, Any]) -> Iterator[str]:
@@ -214,10 +236,10 @@ def _attribute(onnx: Any, what: str, a: Any, opset: int, source: Source) -> Any:
 def _definition(onnx: Any, schema: Any, node: Any, opset: int, types: Types) -> Body:
     """Return the nodes by which ONNX defines an operator, for inputs of these types."""
     if schema.has_function:
-        version = max(v for v in schema.function_opset_versions if v <= opset)
+        version = _newest(schema.function_opset_versions, opset)
         data = schema.get_function_with_opset_version(version)
     else:
-        version = max(v for v in schema.context_dependent_function_opset_versions if v <= opset)
+        version = _newest(schema.context_dependent_function_opset_versions, opset)
         protos = [_type_proto(onnx, each) for each in types]
         arguments = version, node.SerializeToString(), protos
         data = schema.get_context_dependent_function_with_opset_version(*arguments)
@@ -229,6 +251,11 @@ def _definition(onnx: Any, schema: Any, node: Any, opset: int, types: Types) -> 
     nothing = Source(None, Budget(sys.maxsize))  # its constants are a few numbers
     calls = tuple(_call(onnx, k, each, inner, nothing) for k, each in enumerate(function.node))
     return Body(tuple(function.input), {}, calls, tuple(function.output[: len(node.output)]))
+
+
+def _newest(versions: Sequence[int], opset: int) -> int:
+    """Return the newest version that `opset` has; if it has none, all mean the same."""
+    return max((v for v in versions if v <= opset), default=min(versions))
 
 
 def _type_proto(onnx: Any, given: tuple[str, tuple[int, ...]] | None) -> bytes:
