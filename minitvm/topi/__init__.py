@@ -5,6 +5,7 @@ from typing import Any as _Any
 from minitvm.base import name_missing as _name_missing
 
 from . import (
+    along_axis,
     amx,  # pyright: ignore[reportUnusedImport]  topi.amx.matmul, for one kind of CPU
     attend,
     conv,
@@ -12,6 +13,8 @@ from . import (
     depthwise,
     dispatch,
     elementwise,
+    functions,
+    indexing,
     linear,
     nn,
     norm,
@@ -19,8 +22,10 @@ from . import (
     quantised,
     recurrent,
     reduction,
+    sampling,
     shape,
 )
+from .along_axis import *
 from .attend import *
 from .conv import *
 from .conv_nd import *
@@ -32,6 +37,8 @@ from .formulas import (
     best_formula,
     formulas,
 )
+from .functions import *
+from .indexing import *
 from .layout_transform import layout_transform
 from .linear import *
 from .norm import *
@@ -40,6 +47,7 @@ from .pool import *
 from .quantised import *
 from .recurrent import *
 from .reduction import *
+from .sampling import *
 from .schedule import schedule
 from .shape import *
 from .tensor_intrin import gemm_intrin
@@ -51,16 +59,20 @@ __all__ = [
     "nn", "schedule",
 ]  # fmt: skip
 __all__ += attend.__all__
+__all__ += along_axis.__all__
 __all__ += conv.__all__
 __all__ += conv_nd.__all__
 __all__ += depthwise.__all__
 __all__ += elementwise.__all__
+__all__ += functions.__all__
+__all__ += indexing.__all__
 __all__ += linear.__all__
 __all__ += norm.__all__
 __all__ += pool.__all__
 __all__ += quantised.__all__
 __all__ += recurrent.__all__
 __all__ += reduction.__all__
+__all__ += sampling.__all__
 __all__ += shape.__all__
 
 

@@ -28,7 +28,7 @@ def _map(name: str, f: Callable[[Any], Any], x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, lambda *i: f(x(*i)), name=f"T_{name}", tag=ELEMENTWISE)
 
 
-def _unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor], te.Tensor]:
+def unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor], te.Tensor]:
     """Return an operator called `name` that applies `f` to each element of a tensor."""
 
     def apply(x: te.Tensor) -> te.Tensor:
@@ -37,7 +37,7 @@ def _unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor]
     return checks_arguments(named(apply, name, doc))
 
 
-def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
+def pairwise(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
     """Return an operator called `name` that applies `f` to two elements; its operands broadcast."""
 
     def apply(a: Any, b: Any) -> te.Tensor:
@@ -52,22 +52,22 @@ def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, A
 
 # --- one operand ---------------------------------------------------------------------------------
 
-relu = _unary("relu", lambda x: te.max(x, 0), "Return max(x, 0).")
-sigmoid = _unary("sigmoid", te.sigmoid, "Return 1 / (1 + exp(-x)).")
-tanh = _unary("tanh", te.tanh, "Return the hyperbolic tangent of x.")
-gelu = _unary(
+relu = unary("relu", lambda x: te.max(x, 0), "Return max(x, 0).")
+sigmoid = unary("sigmoid", te.sigmoid, "Return 1 / (1 + exp(-x)).")
+tanh = unary("tanh", te.tanh, "Return the hyperbolic tangent of x.")
+gelu = unary(
     "gelu",
     lambda x: x * 0.5 * (1 + te.erf(x * 0.5**0.5)),
     "Return x * Phi(x), where Phi is the normal distribution function, computed by erf.",
 )
-silu = _unary("silu", lambda x: x * te.sigmoid(x), "Return x * sigmoid(x), also called swish.")
-exp = _unary("exp", te.exp, "Return e ** x.")
-log = _unary("log", te.log, "Return the natural logarithm of x.")
-sqrt = _unary("sqrt", te.sqrt, "Return the square root of x.")
-rsqrt = _unary("rsqrt", te.rsqrt, "Return 1 / sqrt(x).")
-erf = _unary("erf", te.erf, "Return the error function of x.")
-negative = _unary("negative", operator.neg, "Return -x.")
-abs = _unary("abs", te.abs, "Return |x|.")
+silu = unary("silu", lambda x: x * te.sigmoid(x), "Return x * sigmoid(x), also called swish.")
+exp = unary("exp", te.exp, "Return e ** x.")
+log = unary("log", te.log, "Return the natural logarithm of x.")
+sqrt = unary("sqrt", te.sqrt, "Return the square root of x.")
+rsqrt = unary("rsqrt", te.rsqrt, "Return 1 / sqrt(x).")
+erf = unary("erf", te.erf, "Return the error function of x.")
+negative = unary("negative", operator.neg, "Return -x.")
+abs = unary("abs", te.abs, "Return |x|.")
 
 
 @checks_arguments
@@ -90,19 +90,19 @@ def cast(x: te.Tensor, dtype: str) -> te.Tensor:
 
 # --- two operands --------------------------------------------------------------------------------
 
-add = _pair("add", operator.add, "Return a + b; one of them may be a number.")
-subtract = _pair("subtract", operator.sub, "Return a - b.")
-multiply = _pair("multiply", operator.mul, "Return a * b.")
-divide = _pair("divide", lambda x, y: x / y, "Return a / b on floats.")
-maximum = _pair("maximum", te.max, "Return the larger of a and b.")
-minimum = _pair("minimum", te.min, "Return the smaller of a and b.")
-power = _pair("power", te.power, "Return a ** b on floats.")
-equal = _pair("equal", operator.eq, "Return a == b as bool; one of them may be a number.")
-not_equal = _pair("not_equal", operator.ne, "Return a != b as bool.")
-less = _pair("less", operator.lt, "Return a < b as bool.")
-less_equal = _pair("less_equal", operator.le, "Return a <= b as bool.")
-greater = _pair("greater", operator.gt, "Return a > b as bool.")
-greater_equal = _pair("greater_equal", operator.ge, "Return a >= b as bool.")
+add = pairwise("add", operator.add, "Return a + b; one of them may be a number.")
+subtract = pairwise("subtract", operator.sub, "Return a - b.")
+multiply = pairwise("multiply", operator.mul, "Return a * b.")
+divide = pairwise("divide", lambda x, y: x / y, "Return a / b on floats.")
+maximum = pairwise("maximum", te.max, "Return the larger of a and b.")
+minimum = pairwise("minimum", te.min, "Return the smaller of a and b.")
+power = pairwise("power", te.power, "Return a ** b on floats.")
+equal = pairwise("equal", operator.eq, "Return a == b as bool; one of them may be a number.")
+not_equal = pairwise("not_equal", operator.ne, "Return a != b as bool.")
+less = pairwise("less", operator.lt, "Return a < b as bool.")
+less_equal = pairwise("less_equal", operator.le, "Return a <= b as bool.")
+greater = pairwise("greater", operator.gt, "Return a > b as bool.")
+greater_equal = pairwise("greater_equal", operator.ge, "Return a >= b as bool.")
 
 
 # --- several operands ----------------------------------------------------------------------------

@@ -16,16 +16,22 @@ __all__ = ["avg_pool2d", "global_avg_pool2d", "max_pool2d"]
 
 @checks_arguments
 def max_pool2d(
-    data: te.Tensor, kernel: Any, strides: Any = None, padding: Any = 0, layout: str = "NCHW"
+    data: te.Tensor,
+    kernel: Any,
+    strides: Any = None,
+    padding: Any = 0,
+    layout: str = "NCHW",
+    dilation: Any = 1,
 ) -> te.Tensor:
     """Return the largest pixel in each window, in the layout of the data.
 
-    kernel, strides: an integer or (height, width); strides are the kernel's size by default.
-    padding: an integer, (height, width) or (top, left, bottom, right). The pixels of the padding
-    have the smallest value of the data type. layout: "NCHW", "NHWC" or, for example, "NCHW16c".
+    kernel, strides, dilation: an integer or (height, width); strides are the kernel's size by
+    default, and the pixels of a window are `dilation` apart. padding: an integer, (height, width)
+    or (top, left, bottom, right). The pixels of the padding have the smallest value of the data
+    type. layout: "NCHW", "NHWC" or, for example, "NCHW16c".
     """
     image_layout = layout_of("topi.max_pool2d", layout, data)
-    high, wide = _windows(data, image_layout, kernel, strides, padding)
+    high, wide = _windows(data, image_layout, kernel, strides, padding, dilation)
     return _pool(data, image_layout, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
 
 
@@ -37,6 +43,7 @@ def avg_pool2d(
     padding: Any = 0,
     count_include_pad: bool = True,
     layout: str = "NCHW",
+    dilation: Any = 1,
 ) -> te.Tensor:
     """Return the average pixel in each window, in the layout of the data.
 
@@ -44,12 +51,13 @@ def avg_pool2d(
     is false. The other arguments are the same as in `max_pool2d`.
     """
     image_layout = layout_of("topi.avg_pool2d", layout, data)
-    high, wide = _windows(data, image_layout, kernel, strides, padding)
+    high, wide = _windows(data, image_layout, kernel, strides, padding, dilation)
     total = _pool(data, image_layout, high, wide, "T_sum_pool", te.sum, te.const(0, data.dtype))
 
     def count(at: Any, w: Window) -> Any:
-        first = te.max(at * w.stride - w.before, 0)
-        last = te.min(at * w.stride - w.before + w.kernel, w.size)
+        start = at * w.stride - w.before  # the window's first pixel
+        first = (te.max(-start, 0) + w.dilation - 1) // w.dilation
+        last = te.min((w.size - start + w.dilation - 1) // w.dilation, w.kernel)
         return te.max(last - first, 1)
 
     def body(n: Any, c: Any, y: Any, x: Any) -> Any:
@@ -69,12 +77,12 @@ def global_avg_pool2d(data: te.Tensor, layout: str = "NCHW") -> te.Tensor:
 
 
 def _windows(
-    data: te.Tensor, layout: Layout, kernel: Any, strides: Any, padding: Any
+    data: te.Tensor, layout: Layout, kernel: Any, strides: Any, padding: Any, dilation: Any
 ) -> tuple[Window, Window]:
     """Return the windows along height and width; strides are the kernel's size if None."""
     size = pair(kernel, "kernel")
     steps = size if strides is None else strides
-    return windows(data, size, steps, padding, height_axis=layout.height_axis)
+    return windows(data, size, steps, padding, dilation, layout.height_axis)
 
 
 def _pool(
@@ -90,8 +98,8 @@ def _pool(
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
 
     def body(n: Any, c: Any, y: Any, x: Any) -> Any:
-        row = y * high.stride + ky - high.before
-        column = x * wide.stride + kx - wide.before
+        row = y * high.stride + ky * high.dilation - high.before
+        column = x * wide.stride + kx * wide.dilation - wide.before
         is_inside = te.all(row >= 0, row < high.size, column >= 0, column < wide.size)
         pixel = data(*layout.index(n, c, row, column))
         return fold(te.if_then_else(is_inside, pixel, outside), axis=[ky, kx])

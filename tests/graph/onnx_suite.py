@@ -2,8 +2,8 @@
 
 Each case is a model with inputs and the outputs that ONNX expects. It is right, wrong, a crash (an
 error that is no TVMError), or refused by a GraphError, which says why. A real export has axes and
-shapes as constants, where these models have inputs: a model that is refused gets a second chance,
-in which its integers of at most one dimension are constants.
+shapes as constants, where these models have inputs: an input of at most one dimension becomes a
+constant if the refusal says that it must be one.
 """
 
 from __future__ import annotations
@@ -94,24 +94,26 @@ def _network(model: Any, values: list[Any]) -> tuple[graph.Graph, list[Any]]:
         for v, x in zip(model.graph.input, values, strict=False)
         if isinstance(x, np.ndarray) and "dim_param" in str(v.type)
     }
-    try:
-        return graph.from_onnx(model.SerializeToString(), shapes=shapes), values
-    except GraphError as refused:
-        stored = {
-            v.name: numpy_helper.from_array(x, v.name)
-            for v, x in zip(model.graph.input, values, strict=False)
-            if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.ndim < 2
-        }
-        if not stored:
-            raise
-        other = type(model).FromString(model.SerializeToString())
-        other.graph.initializer.extend(stored.values())
-        kept = [n for n, v in enumerate(model.graph.input) if v.name not in stored]
-        open_ = {name: shape for name, shape in shapes.items() if name not in stored}
+    stored: dict[str, Any] = {}
+    while True:
+        net = type(model).FromString(model.SerializeToString())
+        net.graph.initializer.extend(numpy_helper.from_array(x, n) for n, x in stored.items())
+        free = {name: shape for name, shape in shapes.items() if name not in stored}
+        names = [v.name for v in model.graph.input]
+        kept = [x for name, x in zip(names, values, strict=False) if name not in stored]
         try:
-            return graph.from_onnx(other, shapes=open_), [values[n] for n in kept]
-        except GraphError as again:
-            raise again from refused
+            return graph.from_onnx(net.SerializeToString(), shapes=free), kept
+        except GraphError as refused:
+            _, _, inputs = refused.args[1].partition("must be constant, but depends on the input ")
+            wanted = dict(zip(names, values, strict=False))
+            more = {n: wanted[n] for n in re.findall("'([^']*)'", inputs) if _is_option(wanted[n])}
+            if not more:
+                raise
+            stored |= more
+
+
+def _is_option(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim < 2
 
 
 def table(found: list[Outcome]) -> str:

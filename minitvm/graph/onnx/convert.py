@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitvm.base import GraphError, as_tuple, check_kind
 
 from ..builder import Builder
 from ..node import INPUT, Graph, Node
 from ..plan import live_bytes
-from .model import Budget, Call, Declared, Model
+from .model import Body, Budget, Call, Declared, Model
 from .place import Place, Scope, Value, dtype_of, shape_of
 from .read import read
 from .table import OPERATORS
 
 BUDGET = 1 << 31  # bytes
+MOST_RUNS = 10_000  # of subgraphs; each iteration of a loop has nodes of its own
 
 
 def from_onnx(
@@ -28,7 +30,7 @@ def from_onnx(
 ) -> Graph:
     """Return the network of an ONNX model; its constants become parameters.
 
-    model   a path, bytes, or an onnx.ModelProto, of operator set 13 to 28
+    model   a path, bytes, or an onnx.ModelProto, of operator set 7 to 28
     shapes  the shapes of inputs that the model leaves open: {"x": (1, 3, 224, 224)}
     name    of the network; by default the model's
     budget  the most bytes of all inputs and constants, and of the intermediate tensors that are in
@@ -42,26 +44,50 @@ def from_onnx(
     check_kind("from_onnx: shapes", shapes or {}, Mapping, fix='{"x": (1, 8)}')
     parsed = read(model, memory)
     scope = Scope(Builder(name or parsed.name or "onnx"), memory)
-    values: dict[str, Value] = {}
+    values: Values = {}
     for each in _inputs(parsed, shapes or {}):
         scope.taken.add(each.name)
-        node = values[each.name] = scope.b.input(each.name, _fixed(each), each.dtype)
+        values[each.name] = node = scope.b.input(each.name, _fixed(each), each.dtype)
         memory.spend(f"input {each.name!r}", node.type.bytes)
-    for key, array in parsed.constants.items():
+    _run(Body((), parsed.constants, parsed.calls, ()), values, scope)
+    return _graph(scope, [_output(values, scope, each) for each in parsed.outputs])
+
+
+Values: TypeAlias = dict[str, Value | None]  # None is an input that is left out
+
+
+def _run(
+    body: Body, own: Values, scope: Scope, outer: Mapping[str, Value | None] | None = None
+) -> tuple[Value, ...]:
+    """Read the nodes of `body`, add what they compute to `own`, and return the outputs.
+
+    own     the values of the inputs
+    outer   the values that a subgraph sees around it
+    """
+    values = ChainMap[str, Value | None](own, dict(outer or {}))
+    for key, array in body.constants.items():
         scope.named(array, key)
-        values[key] = array
-    later = {out: call for call in parsed.calls for out in call.outputs}
-    for call in parsed.calls:
+        own[key] = array
+    later = {out: call for call in body.calls for out in call.outputs}
+    for call in body.calls:
         inputs = [_value(values, later, call, each) for each in call.inputs]
         for fault in _faults(call, inputs):
             raise GraphError(str(call), fault)
-        for out, value in _results(call, inputs, scope):
-            if out in values:
+        for out, value in _results(call, inputs, values, scope):
+            if out in own:
                 raise GraphError(str(call), f"it computes {out!r}, which the model has already")
-            values[out] = value
+            own[out] = value
             if not isinstance(value, Node):
                 scope.computed(value, out)
-    return _graph(scope, [_output(values, scope, each) for each in parsed.outputs])
+    return tuple(_known(values, f"output {name!r}", name) for name in body.outputs)
+
+
+def _known(values: Mapping[str, Value | None], what: str, name: str) -> Value:
+    """Return the value called `name`; GraphError if there is none."""
+    value = values.get(name)
+    if value is None:
+        raise GraphError(what, "no input, constant or node of the model has that name")
+    return value
 
 
 def _inputs(model: Model, shapes: Mapping[str, Sequence[int]]) -> Iterator[Declared]:
@@ -110,7 +136,7 @@ def _fixed(declared: Declared) -> tuple[int, ...]:
 
 
 def _value(
-    values: Mapping[str, Value], later: Mapping[str, Call], call: Call, name: str
+    values: Mapping[str, Value | None], later: Mapping[str, Call], call: Call, name: str
 ) -> Value | None:
     """Return an input of a node; None if it is left out."""
     if not name:
@@ -139,18 +165,23 @@ def _faults(call: Call, inputs: Sequence[Value | None]) -> Iterator[str]:
 
 
 def _results(
-    call: Call, inputs: Sequence[Value | None], scope: Scope
+    call: Call, inputs: Sequence[Value | None], values: Mapping[str, Value | None], scope: Scope
 ) -> Iterator[tuple[str, Value]]:
     """Yield the outputs of a node that have names."""
-    function = OPERATORS.get(call.op)
-    if function is None:
-        raise GraphError(str(call), "graphs do not have this operator", "graph.onnx.OPERATORS")
-    while inputs and inputs[-1] is None:
-        inputs = inputs[:-1]
+
+    def run(body: Body, arguments: Sequence[Value | None]) -> tuple[Value, ...]:
+        scope.runs += 1
+        if scope.runs > MOST_RUNS:
+            why = (
+                f"the loops of the model run more than {MOST_RUNS} times in all; they are unrolled"
+            )
+            raise GraphError(str(call), why, "fewer iterations")
+        return _run(body, dict(zip(body.inputs, arguments, strict=True)), scope, values)
+
     try:
-        outputs = function(Place(call, scope), *inputs)
+        outputs = _computed(Place(call, scope, run), inputs)
     except GraphError as e:
-        if e.args[0] == str(call):
+        if e.args[0].startswith("node "):
             raise
         raise GraphError(str(call), f"{e.args[0]}: {e.args[1]}", e.args[2]) from e
     except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as e:
@@ -163,12 +194,25 @@ def _results(
             yield out, results[k]
 
 
-def _output(values: Mapping[str, Value], scope: Scope, declared: Declared) -> Node:
+def _computed(at: Place, inputs: Sequence[Value | None]) -> Value | tuple[Value, ...]:
+    """Return what a node computes: by our operators, else by ONNX's definition of its operator."""
+    function = OPERATORS.get(at.call.op)
+    while function and inputs and inputs[-1] is None:
+        inputs = inputs[:-1]
+    if function is not None:
+        return function(at, *inputs)
+    if at.call.definition is None:
+        raise at.refusal("graphs do not have this operator", "graph.onnx.OPERATORS")
+    types = [None if x is None else (str(dtype_of(x)), shape_of(x)) for x in inputs]
+    body = at.call.definition(types)
+    left_out = [None] * (len(body.inputs) - len(inputs))
+    return _run(body, dict(zip(body.inputs, [*inputs, *left_out], strict=True)), at.scope)
+
+
+def _output(values: Mapping[str, Value | None], scope: Scope, declared: Declared) -> Node:
     """Return the node of an output; raise GraphError if it is not what the model declares."""
     what = f"output {declared.name!r}"
-    if declared.name not in values:
-        raise GraphError(what, "no input, constant or node of the model has that name")
-    node = scope.node(values[declared.name], declared.name)
+    node = scope.node(_known(values, what, declared.name), declared.name)
     sizes = declared.sizes if declared.sizes is not None else shape_of(node)
     pairs = zip(sizes, shape_of(node), strict=False)
     differ = any(isinstance(a, int) and a != b for a, b in pairs)

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from .model import TYPES
-from .place import Array, Place, Value, dtype_of, shape_of
+from .place import Place, Value, dtype_of, shape_of
 
 SWAPPED = ("add", "multiply", "maximum", "minimum", "equal")  # a op b is b op a
 
@@ -30,20 +30,19 @@ def _is_number(value: Value, other: Value) -> bool:
 
 
 def divide(at: Place, a: Value, b: Value) -> Value:
-    """Div: integers are constants, and their quotient is rounded towards zero."""
+    """Div; the quotient of integers is rounded towards zero."""
     if dtype_of(a).is_float:
         return pair(at, "divide", a, b)
-    x, y = _constants(at, (a, "integer dividend"), (b, "integer divisor"))
-    if not y.all():
+    if isinstance(b, np.ndarray) and not b.all():
         raise at.refusal("it divides by zero")
-    return (np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))).astype(x.dtype)
+    return at.make("trunc_divide", a, b)
 
 
-def _constants(at: Place, a: tuple[Value, str], b: tuple[Value, str]) -> tuple[Array, Array]:
-    """Return the values of two operands that must be constant, with what they are."""
-    x, y = at.constant(*a), at.constant(*b)
-    at.limit(np.broadcast_shapes(x.shape, y.shape))
-    return x, y
+def mod(at: Place, a: Value, b: Value) -> Value:
+    """Mod: the remainder with the sign of b, or with fmod=1 with the sign of a."""
+    if isinstance(b, np.ndarray) and not dtype_of(b).is_float and not b.all():
+        raise at.refusal("it divides by zero")
+    return at.make("fmod" if at.flag("fmod") else "floor_mod", a, b)
 
 
 def power(at: Place, a: Value, b: Value) -> Value:
@@ -51,9 +50,9 @@ def power(at: Place, a: Value, b: Value) -> Value:
     exponent = b.item() if isinstance(b, np.ndarray) and _is_number(b, a) else None
     if exponent == 2:
         return at.make("multiply", a, a)
-    if not dtype_of(a).is_float:
-        x, y = _constants(at, (a, "integer base"), (b, "exponent"))
-        return np.asarray(np.power(x, y), x.dtype)
+    if not dtype_of(a).is_float:  # exact below 2 ** 53
+        x, y = (at.make("cast", v, dtype="float64") for v in (a, b))
+        return at.make("cast", at.make("power", x, y), dtype=str(dtype_of(a)))
     if exponent == 0.5:
         return at.make("sqrt", a)
     if dtype_of(b) != dtype_of(a):
@@ -91,7 +90,8 @@ def cast(at: Place, x: Value) -> Value:
     """Cast x to the element type whose ONNX number is the attribute `to`."""
     if at.attrs["to"] not in TYPES:
         raise at.refusal(f"its element type {at.attrs['to']} is not supported")
-    return at.make("cast", x, dtype=TYPES[at.attrs["to"]])
+    kind = TYPES[at.attrs["to"]]
+    return x if dtype_of(x) == kind else at.make("cast", x, dtype=kind)
 
 
 def clip(at: Place, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
@@ -156,7 +156,22 @@ def reciprocal(at: Place, x: Value) -> Value:
     return at.make("divide", np.asarray(1, dtype_of(x).numpy), x)
 
 
-def rounded(at: Place, x: Value) -> Value:
-    """Floor or Ceil of a constant, as computations of shapes use it."""
-    array: Array = at.constant(x, "input")
-    return np.asarray(np.floor(array) if at.call.op == "Floor" else np.ceil(array), array.dtype)
+def is_infinite(at: Place, x: Value) -> Value:
+    """IsInf: whether x is inf, or -inf, or one of them."""
+    signs = at.flag("detect_positive", 1), at.flag("detect_negative", 1)
+    if signs == (True, True):
+        return at.make("isinf", x)
+    kind = dtype_of(x).numpy
+    infinity = np.asarray(np.inf if signs[0] else -np.inf if signs[1] else np.nan, kind)
+    return at.make("equal", x, infinity)
+
+
+def shift(at: Place, a: Value, b: Value) -> Value:
+    """BitShift to the left or to the right."""
+    match at.attrs["direction"]:
+        case "LEFT":
+            return at.make("left_shift", a, b)
+        case "RIGHT":
+            return at.make("right_shift", a, b)
+        case other:
+            raise at.refusal(f"its direction {other!r} is neither LEFT nor RIGHT")

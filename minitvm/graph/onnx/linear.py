@@ -82,29 +82,13 @@ def batch_norm(
     """BatchNormalization, as it is computed in inference."""
     at.only(training_mode=0)
     vectors = (scale, bias, mean, variance)
-    return at.make("batch_norm", x, *vectors, **_epsilon(at))
+    return at.make("batch_norm", x, *vectors, **epsilon_of(at))
 
 
-def _epsilon(at: Place) -> dict[str, Any]:
+def epsilon_of(at: Place) -> dict[str, Any]:
     """Return the attribute epsilon, a float32, rounded to 7 digits; none if it is the default."""
     value = float(f"{at.attrs.get('epsilon', 1e-5):.7g}")
     return {} if value == 1e-5 else {"epsilon": value}
-
-
-def layer_norm(at: Place, x: Value, scale: Value, bias: Value | None = None) -> Value:
-    """LayerNormalization of all dimensions from `axis` on."""
-    shape = shape_of(x)
-    axis = at.axis(at.attrs.get("axis", -1), len(shape))
-    n = math.prod(shape[axis:])
-    affine = [scale] if bias is None else [scale, bias]
-    if any(
-        shape_of(v)[axis - len(shape) :] != shape[axis:] or math.prod(shape_of(v)) != n
-        for v in affine
-    ):
-        raise at.refusal(f"its scale and bias do not have the shape {list(shape[axis:])} of a row")
-    vectors = [at.reshape(v, (n,)) for v in affine]
-    rows = at.reshape(x, (*shape[:axis], n))
-    return at.reshape(at.make("layer_norm", rows, *vectors, **_epsilon(at)), shape)
 
 
 def softmax(at: Place, x: Value, op: str) -> Value:
@@ -116,17 +100,54 @@ def softmax(at: Place, x: Value, op: str) -> Value:
 
 def reduced(at: Place, x: Value, axes: Value | None = None, *, op: str) -> Value:
     """Reduce dimensions: those of `axes`, an input or an attribute, or all."""
+    dims = _reduced_axes(at, x, axes)
+    keeps = {"keepdims": True} if at.flag("keepdims", 1) else {}
+    if dtype_of(x) == "bool" and op in ("max", "min"):  # whether any or all are true
+        return at.make(
+            "cast", reduced(at, at.make("cast", x, dtype="uint8"), axes, op=op), dtype="bool"
+        )
+    return at.make(op, x, axis=dims, **keeps) if dims else x
+
+
+def _reduced_axes(at: Place, x: Value, axes: Value | None) -> tuple[int, ...]:
+    """Return the dimensions that are reduced; none if the node returns its input."""
     rank = len(shape_of(x))
     dims = at.attrs.get("axes", ()) if axes is None else at.ints(axes, "axes")
     if not dims and at.flag("noop_with_empty_axes"):
-        return x
-    reduced_axes = tuple(sorted(at.axis(d, rank) for d in dims)) or tuple(range(rank))
-    if not reduced_axes:
-        return x
-    keeps = {"keepdims": True} if at.flag("keepdims", 1) else {}
-    return at.make(op, x, axis=reduced_axes, **keeps)
+        return ()
+    return tuple(sorted(at.axis(d, rank) for d in dims)) or tuple(range(rank))
+
+
+def absolute_sum(at: Place, x: Value, axes: Value | None = None) -> Value:
+    """ReduceL1: the sum of absolute values."""
+    return reduced(at, at.make("abs", x), axes, op="sum")
+
+
+def square_sum(at: Place, x: Value, axes: Value | None = None) -> Value:
+    """ReduceSumSquare: the sum of squares."""
+    return reduced(at, at.make("multiply", x, x), axes, op="sum")
 
 
 def norm2(at: Place, x: Value, axes: Value | None = None) -> Value:
     """ReduceL2: the square root of the sum of squares."""
-    return at.make("sqrt", reduced(at, at.make("multiply", x, x), axes, op="sum"))
+    return at.make("sqrt", square_sum(at, x, axes))
+
+
+def log_sum(at: Place, x: Value, axes: Value | None = None) -> Value:
+    """ReduceLogSum: the logarithm of the sum."""
+    return at.make("log", reduced(at, x, axes, op="sum"))
+
+
+def log_sum_exp(at: Place, x: Value, axes: Value | None = None) -> Value:
+    """ReduceLogSumExp; the largest element is subtracted first, so that exp cannot overflow."""
+    dims = _reduced_axes(at, x, axes)
+    if not dims:
+        return at.make("log", at.make("exp", x))
+    kind = dtype_of(x).numpy
+    most = at.make("max", x, axis=dims, keepdims=True)
+    most = at.make("maximum", most, np.asarray(np.finfo(kind).min, kind))  # exp(-inf - -inf) is NaN
+    total = at.make("sum", at.make("exp", at.make("subtract", x, most)), axis=dims, keepdims=True)
+    y = at.make("add", at.make("log", total), most)
+    if at.flag("keepdims", 1):
+        return y
+    return at.reshape(y, tuple(n for d, n in enumerate(shape_of(x)) if d not in dims))

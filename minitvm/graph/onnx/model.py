@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitvm.base import GraphError
 
@@ -65,15 +65,34 @@ class Formal:
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """Nodes with inputs and outputs of their own: a subgraph, or the definition of an operator."""
+
+    inputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+    calls: tuple[Call, ...]
+    outputs: tuple[str, ...]
+
+
+# the element type and the shape of each input of a node; None if it is left out
+Types: TypeAlias = Sequence[tuple[str, tuple[int, ...]] | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """One node of the model; an input or output with an empty name is left out."""
+    """One node of the model; an input or output with an empty name is left out.
+
+    formals      what its operator's definition says of each input
+    definition   returns the nodes that ONNX defines the operator by; None if there are none
+    """
 
     op: str
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any]
-    formals: tuple[Formal, ...]  # one for each input
+    formals: tuple[Formal, ...]
+    definition: Callable[[Types], Body] | None = None
 
     def __str__(self) -> str:
         return f"node {self.name!r} ({self.op})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
@@ -15,7 +15,7 @@ from ..builder import Builder
 from ..evaluate import value_of
 from ..node import INPUT, PARAM, Array, Node, ordered, tensor_type
 from ..operators import OPERATORS, Fusion, call
-from .model import Budget, Call
+from .model import Body, Budget, Call
 
 Value: TypeAlias = Node | Array  # an array is a constant
 
@@ -40,6 +40,7 @@ class Scope:
     named_arrays: list[Array] = field(default_factory=list[Array])  # their ids must stay in use
     params: dict[int, Node] = field(default_factory=dict[int, Node])
     taken: set[str] = field(default_factory=set[str])
+    runs: int = 0  # how many subgraphs have been read
 
     def named(self, array: Array, name: str) -> None:
         """Give a constant a name unless it has one."""
@@ -67,12 +68,20 @@ class Scope:
         return self.params[id(value)]
 
 
+def _no_subgraphs(body: Body, values: Sequence[Value | None]) -> tuple[Value, ...]:
+    raise GraphError("subgraph", "only ONNX's nodes have one")
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node of the model, as the function that reads its operator sees it."""
+    """One node of the model, as the function that reads its operator sees it.
+
+    run   reads a subgraph of the node: run(body, values of its inputs) returns those of its outputs
+    """
 
     call: Call
     scope: Scope
+    run: Callable[[Body, Sequence[Value | None]], tuple[Value, ...]] = _no_subgraphs
 
     @property
     def attrs(self) -> Mapping[str, Any]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,9 +21,10 @@ from minitvm.base import GraphError
 
 from ..node import Array
 from .external import external_bytes
-from .model import DTYPES, TYPES, Budget, Call, Declared, Formal, Model
+from .model import DTYPES, TYPES, Body, Budget, Call, Declared, Formal, Model, Types
 
-OPSETS = range(13, 29)
+OPSETS = range(7, 29)
+CURRENT = 13  # operators of older sets can be read if they are defined as in this one
 DOMAINS = ("", "ai.onnx")  # two names of the standard operators
 CONTRIBUTED = {"QLinearAdd"}  # operators of ONNX Runtime that can be read, too
 RUNTIME = "com.microsoft"  # their domain
@@ -93,6 +96,18 @@ def _model(onnx: Any, what: str, model: Any, source: Source) -> Model:
         raise GraphError(what, f"{why}; {OPSETS[0]} to {OPSETS[-1]} can be read", fix)
     if graph.sparse_initializer:
         raise GraphError(what, "it has sparse constants, which cannot be read")
+    body = _body(onnx, graph, versions[0], source)
+    return Model(
+        _text(graph.name),
+        tuple(_declared("input", v) for v in graph.input if v.name in body.inputs),
+        body.constants,
+        body.calls,
+        tuple(_declared("output", v) for v in graph.output),
+    )
+
+
+def _body(onnx: Any, graph: Any, opset: int, source: Source) -> Body:
+    """Return the nodes and constants of a graph; inputs that are constants are left out."""
     constants: dict[str, Array] = {}
     for initializer in graph.initializer:
         key = _text(initializer.name)
@@ -100,12 +115,11 @@ def _model(onnx: Any, what: str, model: Any, source: Source) -> Model:
         if not key or key in constants:
             raise GraphError(constant_name, "constants must have names, and no two the same one")
         constants[key] = _array(onnx, constant_name, initializer, source)
-    return Model(
-        _text(graph.name),
-        tuple(_declared("input", v) for v in graph.input if v.name not in constants),
+    return Body(
+        tuple(_text(v.name) for v in graph.input if v.name not in constants),
         constants,
-        tuple(_call(onnx, k, node, versions[0], source) for k, node in enumerate(graph.node)),
-        tuple(_declared("output", v) for v in graph.output),
+        tuple(_call(onnx, k, node, opset, source) for k, node in enumerate(graph.node)),
+        tuple(_text(v.name) for v in graph.output),
     )
 
 
@@ -148,7 +162,11 @@ def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
         schema = onnx.defs.get_schema(op, opset, "")
     except onnx.defs.SchemaError as e:
         raise GraphError(what, f"operator set {opset} has no operator {op}") from e
-    attrs = {_text(a.name): _attribute(onnx, what, a, source) for a in node.attribute}
+    if opset < CURRENT and not _is_current(onnx, schema):
+        why = f"{op} of operator set {opset} is not that of {CURRENT}"
+        fix = "onnx.version_converter.convert_version(model, 18)"
+        raise GraphError(what, why, fix)
+    attrs = {_text(a.name): _attribute(onnx, what, a, opset, source) for a in node.attribute}
     for fault in _faults(schema, node, attrs):
         raise GraphError(what, fault)
     formals: list[Formal] = []
@@ -157,7 +175,27 @@ def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
         types = cast("list[str]", list(formal.types))
         names = (DTYPES.get(t, t.removeprefix("tensor(").removesuffix(")")) for t in types)
         formals.append(Formal(frozenset(names), formal.type_str, formal.option.name == "Optional"))
-    return Call(op, name, inputs, outputs, attrs, tuple(formals))
+    definition = None
+    if schema.has_function or schema.has_context_dependent_function:
+        definition = partial(_definition, onnx, schema, node, opset)
+    return Call(op, name, inputs, outputs, attrs, tuple(formals), definition)
+
+
+def _is_current(onnx: Any, old: Any) -> bool:
+    """Whether what an operator's old definition allows means the same in the set CURRENT."""
+    try:
+        new = onnx.defs.get_schema(old.name, CURRENT, "")
+    except onnx.defs.SchemaError:
+        return False
+    defaults, old_defaults = (
+        {a.name: (a.type, a.default_value.SerializeToString()) for a in s.attributes.values()}
+        for s in (new, old)
+    )
+    keeps = all(
+        [f.name for f in before] == [f.name for f in after[: len(before)]]
+        for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs))
+    )
+    return keeps and not new.deprecated and old_defaults.items() <= defaults.items()
 
 
 def _faults(schema: Any, node: Any, attrs: dict[str, Any]) -> Iterator[str]:
@@ -181,7 +219,7 @@ def _faults(schema: Any, node: Any, attrs: dict[str, Any]) -> Iterator[str]:
             yield f"its attribute {a.name!r} is missing"
 
 
-def _attribute(onnx: Any, what: str, a: Any, source: Source) -> Any:
+def _attribute(onnx: Any, what: str, a: Any, opset: int, source: Source) -> Any:
     kinds = onnx.AttributeProto
     match a.type:
         case kinds.FLOAT:
@@ -198,11 +236,59 @@ def _attribute(onnx: Any, what: str, a: Any, source: Source) -> Any:
             return tuple(map(int, a.ints))
         case kinds.TENSOR:
             return _array(onnx, f"{what}, attribute {a.name!r}", a.t, source)
-        case kinds.GRAPH | kinds.GRAPHS:
-            why = "it has a subgraph: control flow cannot be compiled"
-            raise GraphError(what, why, "export the model without branches and loops")
+        case kinds.GRAPH:
+            return _body(onnx, a.g, opset, source)
         case _:
             raise GraphError(what, f"its attribute {a.name!r} is of a type that cannot be read")
+
+
+def _definition(onnx: Any, schema: Any, node: Any, opset: int, types: Types) -> Body:
+    """Return the nodes by which ONNX defines an operator, for inputs of these types."""
+    if schema.has_function:
+        version = _newest(schema.function_opset_versions, opset)
+        data = schema.get_function_with_opset_version(version)
+    else:
+        version = _newest(schema.context_dependent_function_opset_versions, opset)
+        protos = [_type_proto(onnx, each) for each in types]
+        arguments = version, node.SerializeToString(), protos
+        data = schema.get_context_dependent_function_with_opset_version(*arguments)
+    function = onnx.FunctionProto.FromString(data)
+    actual = {a.name: a.default_value for a in schema.attributes.values() if a.default_value.type}
+    actual |= {a.name: a for a in node.attribute}
+    _bind(function.node, actual)
+    (inner,) = (v.version for v in function.opset_import if v.domain in DOMAINS)
+    nothing = Source(None, Budget(sys.maxsize))  # its constants are a few numbers
+    calls = tuple(_call(onnx, k, each, inner, nothing) for k, each in enumerate(function.node))
+    return Body(tuple(function.input), {}, calls, tuple(function.output[: len(node.output)]))
+
+
+def _newest(versions: Sequence[int], opset: int) -> int:
+    """Return the newest version that `opset` has; if it has none, all mean the same."""
+    return max((v for v in versions if v <= opset), default=min(versions))
+
+
+def _type_proto(onnx: Any, given: tuple[str, tuple[int, ...]] | None) -> bytes:
+    """Return the type of an input as ONNX writes it; no bytes if it is left out."""
+    if given is None:
+        return b""
+    kind, shape = given
+    numbers = {name: number for number, name in TYPES.items()}
+    return onnx.helper.make_tensor_type_proto(numbers[kind], shape).SerializeToString()
+
+
+def _bind(nodes: Any, actual: Mapping[str, Any]) -> None:
+    """Replace the attributes that stand for one of the defined operator by its `actual` ones."""
+    for node in nodes:
+        attributes = list(node.attribute)
+        del node.attribute[:]
+        for a in attributes:
+            if not a.ref_attr_name:
+                _bind(a.g.node, actual)
+                node.attribute.append(a)
+            elif a.ref_attr_name in actual:
+                bound = node.attribute.add()
+                bound.CopyFrom(actual[a.ref_attr_name])
+                bound.name = a.name
 
 
 def _array(onnx: Any, what: str, tensor: Any, source: Source) -> Array:

@@ -156,23 +156,6 @@ def gather(at: Place, x: Value, indices: Value) -> Value:
     return at.make("take", x, indices, axis=axis)
 
 
-def pad(
-    at: Place, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None
-) -> Value:
-    """Pad with a constant number."""
-    at.only(mode="constant")
-    rank = len(shape_of(x))
-    rims = at.ints(pads, "pads")
-    dims = range(rank) if axes is None else [at.axis(d, rank) for d in at.ints(axes, "axes")]
-    if len(rims) != 2 * len(dims) or min(rims, default=0) < 0:
-        raise at.refusal(f"its pads {list(rims)} are not two sizes for each dimension")
-    before, after = [0] * rank, [0] * rank
-    for k, d in enumerate(dims):
-        before[d], after[d] = rims[k], rims[k + len(dims)]
-    fill = 0 if value is None else at.constant(value, "value").item()
-    return at.make("pad", x, pad_before=before, pad_after=after, pad_value=fill)
-
-
 def shape(at: Place, x: Value) -> Value:
     """Return the shape, or a part of it, as a constant."""
     cut_ = slice(at.attrs.get("start", 0), at.attrs.get("end"))

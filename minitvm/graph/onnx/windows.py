@@ -8,6 +8,7 @@ from operator import sub
 from typing import Any
 
 from .place import Place, Value, shape_of
+from .shapes import cut
 
 Sizes = tuple[int, ...]
 
@@ -26,6 +27,11 @@ class Window:
     def edges(self) -> Sizes:
         """The padding before each dimension, then the padding after each dimension."""
         return (*self.before, *self.after)
+
+    @property
+    def reach(self) -> Sizes:
+        """The pixels that the window spans, including gaps."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
 
 def short(values: Sizes) -> Any:
@@ -106,7 +112,8 @@ def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
         why = f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}"
         raise at.refusal(f"{why} with {groups} groups")
     if rank == 3:
-        return _bias(at, _conv3d(at, x, w, window, groups), bias)
+        parts = _groups(at, x, w, groups)
+        return _bias(at, _joined(at, [_conv3d(at, *part, window) for part in parts]), bias)
     if rank == 1:
         x, w, window = _images(at, x), _images(at, w), flat(window)
     attrs = options(
@@ -124,9 +131,22 @@ def _padding(w: Window) -> dict[str, Any]:
     return {}
 
 
-def _conv3d(at: Place, x: Value, w: Value, window: Window, groups: int) -> Value:
-    if groups != 1:
-        raise at.refusal(f"convolutions of 3 dimensions have one group, not {groups}")
+def _groups(at: Place, x: Value, w: Value, groups: int) -> list[tuple[Value, Value]]:
+    """Return the channels of x, and the first dimension of w, in groups."""
+    if groups == 1:
+        return [(x, w)]
+    c, o = shape_of(x)[1] // groups, shape_of(w)[0] // groups
+    return [
+        (cut(at, x, {1: (k * c, k * c + c, 1)}), cut(at, w, {0: (k * o, k * o + o, 1)}))
+        for k in range(groups)
+    ]
+
+
+def _joined(at: Place, parts: list[Value]) -> Value:
+    return parts[0] if len(parts) == 1 else at.make("concatenate", *parts, axis=1)
+
+
+def _conv3d(at: Place, x: Value, w: Value, window: Window) -> Value:
     if window.before != window.after:
         x = at.make("pad", x, pad_before=(0, 0, *window.before), pad_after=(0, 0, *window.after))
         pads: Sizes = (0, 0, 0)
@@ -153,62 +173,116 @@ def _lines(at: Place, y: Value) -> Value:
 
 
 def conv_transpose(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
-    """ConvTranspose of 1 or 2 dimensions."""
-    rank = _rank(at, x, "1 or 2", 2)
-    at.only(group=1, dilations=(1,) * rank)
-    sizes, kernel = shape_of(x)[2:], shape_of(w)[2:]
-    window = window_of(at, shape_of(x), kernel)
+    """ConvTranspose of 1, 2 or 3 dimensions."""
+    rank, groups = _rank(at, x, "1 to 3", 3), at.attrs.get("group", 1)
+    if len(shape_of(w)) != rank + 2 or shape_of(x)[1] != shape_of(w)[0]:
+        raise at.refusal(f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}")
+    if groups < 1 or shape_of(x)[1] % groups:
+        raise at.refusal(f"{shape_of(x)[1]} channels are not {groups} groups")
+    window, missing = _transposed_window(at, shape_of(x), shape_of(w)[2:])
+    w = spread(at, w, window.dilations)
+    parts = _groups(at, x, w, groups)
+    y = _joined(at, [_transposed(at, *part, window, missing) for part in parts])
+    return _bias(at, y, bias)
+
+
+def _transposed_window(at: Place, shape: Sizes, kernel: Sizes) -> tuple[Window, Sizes]:
+    """Return the window of a ConvTranspose, and the rows at the end that no pixel reaches."""
+    rank, sizes = len(kernel), shape[2:]
+    window = window_of(at, shape, kernel)
     strides, before, after = window.strides, window.before, window.after
-    stretched = zip(sizes, strides, kernel, strict=True)
-    at.limit([*shape_of(x)[:2], *((n - 1) * s + 2 * k for n, s, k in stretched)])
+    stretched = zip(sizes, strides, window.reach, strict=True)
+    at.limit([*shape[:2], *((n - 1) * s + 2 * k for n, s, k in stretched)])
     extra = at.attrs.get("output_padding", (0,) * rank)
     auto = at.attrs.get("auto_pad", "NOTSET")
-    shape = at.attrs.get("output_shape")
-    if shape is None and auto.startswith("SAME"):
-        shape = tuple(n * s for n, s in zip(sizes, strides, strict=True))
-    if shape is not None:
-        full = zip(sizes, strides, kernel, extra, shape, strict=True)
-        whole = [s * (n - 1) + e + k - out for n, s, k, e, out in full]
-        before, after = _halves(whole, auto)
+    out = at.attrs.get("output_shape")
+    if out is None and auto.startswith("SAME"):
+        out = tuple(n * s for n, s in zip(sizes, strides, strict=True))
+    if out is not None:
+        full = zip(sizes, strides, window.reach, extra, out[-rank:], strict=True)
+        before, after = _halves([s * (n - 1) + e + k - m for n, s, k, e, m in full], auto)
     after = tuple(a - e for a, e in zip(after, extra, strict=True))
-    missing = tuple(max(0, -a) for a in after)  # rows that no pixel contributes to
-    window = Window(kernel, strides, window.dilations, before, tuple(max(0, a) for a in after))
-    if rank == 1:
-        x, w, window, missing = _images(at, x), _images(at, w), flat(window), (0, *missing)
-    attrs = options(strides=(window.strides, 1))
-    y = at.make("conv2d_transpose", x, w, **attrs, **_padding(window))
+    missing = tuple(max(0, -a) for a in after)
+    after = tuple(max(0, a) for a in after)
+    return Window(window.kernel, strides, window.dilations, before, after), missing
+
+
+def _transposed(at: Place, x: Value, w: Value, window: Window, missing: Sizes) -> Value:
+    rank = len(window.kernel)
+    if rank == 3:
+        y = _conv3d_transpose(at, x, w, window)
+    else:
+        if rank == 1:
+            x, w, window, missing = _images(at, x), _images(at, w), flat(window), (0, *missing)
+        attrs = options(strides=(window.strides, 1))
+        y = at.make("conv2d_transpose", x, w, **attrs, **_padding(window))
     if any(missing):
-        y = at.make("pad", y, pad_before=(0,) * 4, pad_after=(0, 0, *missing))
-    y = _bias(at, y, bias)
+        zeros = (0,) * len(shape_of(y))
+        y = at.make("pad", y, pad_before=zeros, pad_after=(0, 0, *missing))
     return _lines(at, y) if rank == 1 else y
+
+
+def _conv3d_transpose(at: Place, x: Value, w: Value, window: Window) -> Value:
+    """Convolve x, with zeros between its pixels, with the flipped kernel."""
+    x = spread(at, x, window.strides)
+    w = at.make("transpose", w, axes=(1, 0, 2, 3, 4))
+    w = cut(at, w, {d: (n - 1, -1, -1) for d, n in enumerate(shape_of(w)) if d > 1})
+    x = at.make("pad", x, pad_before=(0, 0, *(k - 1 for k in window.reach)))
+    y = at.make("conv3d", x, w)
+    edges = zip(window.before, window.after, shape_of(y)[2:], strict=True)
+    return cut(at, y, {d: (b, n - a, 1) for d, (b, a, n) in enumerate(edges, 2)})
+
+
+def spread(at: Place, x: Value, steps: Sizes) -> Value:
+    """Put steps[d] - 1 zeros between the elements of each dimension d after the second."""
+    for d, (n, step) in enumerate(zip(shape_of(x)[2:], steps, strict=True), 2):
+        if step > 1:
+            shape = shape_of(x)
+            x = at.reshape(x, (*shape[: d + 1], 1, *shape[d + 1 :]))
+            after = [step - 1 if e == d + 1 else 0 for e in range(len(shape) + 1)]
+            x = at.make("pad", x, pad_before=[0] * len(after), pad_after=after)
+            x = at.reshape(x, (*shape[:d], n * step, *shape[d + 1 :]))
+            x = cut(at, x, {d: (0, (n - 1) * step + 1, 1)})
+    return x
 
 
 def pool(at: Place, x: Value, op: str) -> Value:
     """MaxPool and AveragePool of 1 to 3 dimensions."""
     rank = _rank(at, x, "1 to 3", 3)
-    at.only(dilations=(1,) * rank)
     kernel = at.attrs["kernel_shape"]
     window = window_of(at, shape_of(x), kernel)
     ceil, counts_padding = at.flag("ceil_mode"), at.flag("count_include_pad")
-    outer = _ceiled(window, shape_of(x)[2:]) if ceil else window
+    outer = ceiled(window, shape_of(x)[2:]) if ceil else window
     if op == "avg_pool2d" and ceil and counts_padding and any(window.edges):
         # means count this padding, but not what a last step reads after it
         after = tuple(map(min, window.after, outer.after))
         x = at.make("pad", x, pad_before=(0, 0, *window.before), pad_after=(0, 0, *after))
         rest = tuple(map(sub, outer.after, after))
         outer = Window(kernel, window.strides, window.dilations, (0,) * rank, rest)
-    if rank == 1:
-        return _lines(at, _pool2d(at, _images(at, x), flat(outer), op))
-    return _pool2d(at, x, outer, op) if rank == 2 else _pool3d(at, x, outer, op)
+    attrs: dict[str, Any] = {}
+    if op == "avg_pool2d" and any(outer.edges) and (ceil or not counts_padding):
+        attrs["count_include_pad"] = False
+    return pooled(at, x, outer, op, **attrs)
 
 
-def _ceiled(w: Window, sizes: Sizes) -> Window:
+def pooled(at: Place, x: Value, window: Window, op: str, **attrs: Any) -> Value:
+    """Apply a pooling operator to images of 1 to 3 dimensions."""
+    match len(window.kernel):
+        case 1:
+            return _lines(at, _pool2d(at, _images(at, x), flat(window), op, **attrs))
+        case 2:
+            return _pool2d(at, x, window, op, **attrs)
+        case _:
+            return _pool3d(at, x, window, op, **attrs)
+
+
+def ceiled(w: Window, sizes: Sizes) -> Window:
     """Return the window with padding for a last step that goes past the end of the image.
 
     A step that begins past the end, in the padding, is left out.
     """
     after: list[int] = []
-    parts = zip(sizes, w.kernel, w.strides, w.before, w.after, strict=True)
+    parts = zip(sizes, w.reach, w.strides, w.before, w.after, strict=True)
     for n, k, s, b, a in parts:
         steps = -(-(n + b + a - k) // s)
         steps -= steps * s >= n + b
@@ -216,22 +290,22 @@ def _ceiled(w: Window, sizes: Sizes) -> Window:
     return Window(w.kernel, w.strides, w.dilations, w.before, tuple(after))
 
 
-def _pool2d(at: Place, x: Value, window: Window, op: str) -> Value:
-    attrs: dict[str, Any] = {"kernel": short(window.kernel), "strides": short(window.strides)}
-    counts_padding = at.flag("count_include_pad") and not at.flag("ceil_mode")
-    if op == "avg_pool2d" and any(window.edges) and not counts_padding:
-        attrs["count_include_pad"] = False
+def _pool2d(at: Place, x: Value, window: Window, op: str, **attrs: Any) -> Value:
+    attrs |= {"kernel": short(window.kernel), "strides": short(window.strides)}
+    attrs |= options(dilation=(window.dilations, 1))
     return at.make(op, x, **attrs, **_padding(window))
 
 
-def _pool3d(at: Place, x: Value, window: Window, op: str) -> Value:
+def _pool3d(at: Place, x: Value, window: Window, op: str, **attrs: Any) -> Value:
     """Pool height and width, then depth: a maximum or a mean of equal windows allows this."""
     n, c, d, h, w = shape_of(x)
     parts = (window.kernel, window.strides, window.dilations, window.before, window.after)
-    y = _pool2d(at, at.reshape(x, (n, c * d, h, w)), Window(*(each[1:] for each in parts)), op)
+    y = _pool2d(
+        at, at.reshape(x, (n, c * d, h, w)), Window(*(each[1:] for each in parts)), op, **attrs
+    )
     h, w = shape_of(y)[2:]
     depth = Window(*((each[0], k) for each, k in zip(parts, (1, 1, 1, 0, 0), strict=True)))
-    y = _pool2d(at, at.reshape(y, (n, c, d, h * w)), depth, op)
+    y = _pool2d(at, at.reshape(y, (n, c, d, h * w)), depth, op, **attrs)
     return at.reshape(y, (n, c, shape_of(y)[2], h, w))
 
 

@@ -47,6 +47,16 @@ def two(ufunc: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
     return apply
 
 
+def trunc_divide(a: Any, b: Any) -> Array:
+    """Return a / b on integers, rounded towards 0."""
+    return (a - np.fmod(a, b)) // b
+
+
+def sign(x: Array) -> Array:
+    """Return -1, 0 or 1; 0 for NaN."""
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
 def sizes(value: Any, rank: int = 2) -> tuple[int, ...]:
     """Return an integer or one for each dimension, such as (height, width), as a tuple."""
     return (value,) * rank if isinstance(value, int) else tuple(value)
@@ -159,7 +169,7 @@ def conv2d_transpose(x: Array, w: Array, strides: Any = 1, padding: Any = 0) -> 
 
 
 def pooled(
-    x: Array, kernel: Any, strides: Any, padding: Any, layout: str, outside: float
+    x: Array, kernel: Any, strides: Any, padding: Any, layout: str, dilation: Any, outside: float
 ) -> tuple[Array, Array]:
     """Return the windows of NCHW images, and which of their pixels lie inside."""
     size = sizes(kernel)
@@ -167,15 +177,21 @@ def pooled(
     x, rim = channels_first(x, layout), edges(padding)
     is_inside = np.pad(np.ones_like(x, np.bool_), rim)
     x = np.pad(x, rim, constant_values=outside)
-    return windows(x, size, steps, (1, 1)), windows(is_inside, size, steps, (1, 1))
+    gaps = sizes(dilation)
+    return windows(x, size, steps, gaps), windows(is_inside, size, steps, gaps)
 
 
 def max_pool2d(
-    x: Array, kernel: Any, strides: Any = None, padding: Any = 0, layout: str = "NCHW"
+    x: Array,
+    kernel: Any,
+    strides: Any = None,
+    padding: Any = 0,
+    layout: str = "NCHW",
+    dilation: Any = 1,
 ) -> Array:
     """Do what topi.max_pool2d does."""
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    patches, _ = pooled(x, kernel, strides, padding, layout, low)
+    patches, _ = pooled(x, kernel, strides, padding, layout, dilation, low)
     return from_channels_first(patches.max((-2, -1)), layout)
 
 
@@ -186,9 +202,10 @@ def avg_pool2d(
     padding: Any = 0,
     count_include_pad: bool = True,
     layout: str = "NCHW",
+    dilation: Any = 1,
 ) -> Array:
     """Do what topi.avg_pool2d does."""
-    patches, is_inside = pooled(x, kernel, strides, padding, layout, 0)
+    patches, is_inside = pooled(x, kernel, strides, padding, layout, dilation, 0)
     count = math.prod(sizes(kernel)) if count_include_pad else is_inside.sum((-2, -1))
     return from_channels_first(patches.sum((-2, -1)) / count, layout).astype(x.dtype)
 

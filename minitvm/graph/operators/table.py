@@ -12,7 +12,7 @@ from minitvm import te, topi
 from minitvm.base import GraphError, name_missing
 
 from ..node import Array, Node
-from . import attention, quantised, recurrent, reference
+from . import attention, quantised, recurrent, reference, reference_indexing
 from .operator import Axes, Fusion, Operator, frozen, type_of
 
 
@@ -69,14 +69,14 @@ Reference: TypeAlias = Callable[..., Array]
 
 def _reference(name: str) -> Reference:
     """Return the function called `name` that computes an operator in numpy."""
-    places = (quantised, reference, np)
+    places = (quantised, reference, reference_indexing, np)
     return next(getattr(place, name) for place in places if hasattr(place, name))
 
 
 def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference) -> list[Operator]:
     """Return operators, whose formulas have these names in topi.
 
-    names        operators whose references have these names in `quantised`, `reference` or numpy
+    names        operators whose references have these names in the modules of references or in numpy
     references   operators with their references
     """
     functions = {n: _reference(n) for n in names}
@@ -88,13 +88,18 @@ def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference)
 
 PAIRS = (
     *("add", "divide", "equal", "greater", "greater_equal", "less", "less_equal", "maximum"),
-    *("minimum", "multiply", "power", "subtract"),
+    *("minimum", "multiply", "not_equal", "power", "subtract"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "fmod", "left_shift", "right_shift"),
 )
+ARCS = ("acos", "acosh", "asin", "asinh", "atan", "atanh")
 ALL = (
     *_operators(
         Fusion.ELEMENTWISE,
         "any",
         *("abs", "clip", "erf", "exp", "gelu", "leaky_relu", "log", "negative", "sqrt", "tanh"),
+        *("bitwise_not", "ceil", "cos", "cosh", "floor", "isinf", "isnan", "round", "sin", "sinh"),
+        *("sign", "tan"),
+        **{n: getattr(np, f"arc{n[1:]}") for n in ARCS},
         cast=lambda x, dtype: x.astype(dtype),
         identity=lambda x: x,
         relu=lambda x: np.maximum(x, 0),
@@ -104,7 +109,8 @@ ALL = (
     ),
     *_operators(Fusion.BROADCAST, "any", "where"),
     *_operators(Fusion.BROADCAST, "any", **{n: reference.two(getattr(np, n)) for n in PAIRS}),
-    *_operators(Fusion.BROADCAST, "any", "add_requantised"),
+    *_operators(Fusion.BROADCAST, "any", "add_requantised", trunc_divide=reference.trunc_divide),
+    *_operators(Fusion.BROADCAST, "any", floor_mod=reference.two(np.remainder)),
     *_operators(Fusion.BROADCAST, "axis", "batch_norm", "dequantise", "quantise", "requantise"),
     *_operators(Fusion.INJECTIVE, "axis", "concatenate", "pad", "strided_slice"),
     *_operators(Fusion.INJECTIVE, "fixed", "broadcast_to", "take", "transpose"),
@@ -118,6 +124,9 @@ ALL = (
     *_operators(Fusion.OPAQUE, "fixed", cached_attention=attention.cached_attention),
     *_operators(Fusion.INJECTIVE, "fixed", cache_update=attention.cache_update),
     *_operators(Fusion.OPAQUE, "fixed", gru=recurrent.gru, lstm=recurrent.lstm, rnn=recurrent.rnn),
+    *_operators(Fusion.INJECTIVE, "fixed", "gather", "gather_nd", "resample"),
+    *_operators(Fusion.OPAQUE, "fixed", "cumprod", "cumsum", "grid_sample", "topk"),
+    *_operators(Fusion.OPAQUE, "fixed", "scatter_elements", "scatter_nd"),
 )
 OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
 
