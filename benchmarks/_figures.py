@@ -139,13 +139,12 @@ def _bars(axis: Any, figure: Drawn) -> None:
 
 
 def write_claims(claims: Mapping[str, Claim], seeds: int, file: Path) -> None:
-    """Write claims as a Markdown table between the lines of `file` that mark its place."""
+    """Write claims to the Markdown table between two marks in `file`; other figures keep theirs."""
     words = {True: "yes", False: "**no**", None: "not run"}
-    rows = [
-        f"| `{name}` | {claim.paper} | {claim.here} | {words[claim.holds]} |"
-        for name, claim in claims.items()
-    ]
-    head = [f"| figure | the paper | here, {seeds} seeds | holds |", "| --- | --- | --- | --- |"]
     before, _, rest = file.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    file.write_text("\n".join([before + BEGIN, *head, *rows, END]) + after)
+    table, _, after = rest.partition(END)
+    rows = {row.split("`")[1]: row for row in table.splitlines() if row.startswith("| `")}
+    for name, claim in claims.items():
+        rows[name] = f"| `{name}` | {claim.paper} | {claim.here} | {words[claim.holds]} |"
+    head = [f"| figure | the paper | here, {seeds} seeds | holds |", "| --- | --- | --- | --- |"]
+    file.write_text("\n".join([before + BEGIN, *head, *rows.values(), END]) + after)

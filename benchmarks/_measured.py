@@ -223,21 +223,6 @@ def ablation() -> Drawn:
     return Drawn("Figure 7: searches that lack a part", unit, rows, claim, panels, axes)
 
 
-def programs() -> Drawn:
-    """Return how well models that learn from random programs order programs of real tasks."""
-    found = {name: row for name, row in stored()["programs"].items() if isinstance(row, dict)}
-    rows = {name: row for name, row in found.items() if "pairs" in row}
-    here = rows["random"]["pairs"]
-    claim = Claim(
-        "a model that learns from random programs ranks real ones (bar: .75 of the pairs)",
-        f"trained on random formulas alone, it orders {here:.2f} of the pairs; on other real "
-        f"tasks {rows['all']['pairs']:.2f}, on both {rows['more']['pairs']:.2f}",
-        here >= 0.75,
-    )
-    title = "Random programs as training data (Adams et al. 2019)"
-    return Drawn(title, "mean of the tasks", rows, claim)
-
-
 # --- TVM -----------------------------------------------------------------------------------------
 
 
@@ -351,7 +336,6 @@ ANSOR: dict[str, Callable[[], Drawn]] = {
         SAME,
     ),
     "ablation": ablation,
-    "programs": programs,
 }
 TVM: dict[str, Callable[[], Drawn]] = {
     "fusion": fusion,

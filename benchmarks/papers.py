@@ -4,7 +4,7 @@ python benchmarks/papers.py all                  every figure, 3 seeds: tables, 
 python benchmarks/papers.py autotvm|ansor|tvm    the figures of one paper
 python benchmarks/papers.py figure8 --seeds 20   one figure
 python benchmarks/papers.py all --svg build      also draw the pictures: build/figure4.svg, ...
-python benchmarks/papers.py all --claims FILE    also write the claims as a Markdown table
+python benchmarks/papers.py tvm --claims FILE    also write the claims to a Markdown table
 python benchmarks/papers.py --record             store 20 seeds of each search in papers.json
 python benchmarks/papers.py --check 5            run five stored searches again; all must agree
 

@@ -67,9 +67,10 @@ def test_a_picture_has_the_same_bytes_when_it_is_drawn_twice(make, module, tmp_p
     assert b"</svg>" in first
 
 
-def test_claims_replace_the_table_between_its_marks(module, tmp_path):
+def test_claims_replace_those_of_the_same_figures(module, tmp_path):
     figures, file = module("_figures"), tmp_path / "papers.md"
-    file.write_text(f"before\n{figures.BEGIN}\nold\n{figures.END}\nafter\n")
+    old = "| `a` | p | old | yes |\n| `c` | r | j | yes |"
+    file.write_text(f"before\n{figures.BEGIN}\n{old}\n{figures.END}\nafter\n")
     claims = {"a": figures.Claim("p", "h", holds=False), "b": figures.Claim("q", "i", holds=None)}
     figures.write_claims(claims, 3, file)
     assert file.read_text().splitlines() == [
@@ -78,6 +79,7 @@ def test_claims_replace_the_table_between_its_marks(module, tmp_path):
         "| figure | the paper | here, 3 seeds | holds |",
         "| --- | --- | --- | --- |",
         "| `a` | p | h | **no** |",
+        "| `c` | r | j | yes |",
         "| `b` | q | i | not run |",
         figures.END,
         "after",
