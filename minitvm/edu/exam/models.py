@@ -10,7 +10,7 @@ import numpy as np
 from minitvm import tune
 
 from ..item import Rng
-from .question import Question, pick
+from .question import Question, pick, shuffled
 
 LETTERS = "ABCDEF"
 TILES, LANES = (4, 8, 16, 32), (4, 8, 16)
@@ -28,7 +28,7 @@ def pairs(rng: Rng) -> Question:
         if len({*scores.tolist()}) == len(scores) and measured.max() < 1:
             break
     count = len(LETTERS) * (len(LETTERS) - 1) // 2
-    in_order = round(tune.pairwise_accuracy(scores, speeds) * count)
+    in_order = round((tune.pairwise_accuracy(scores, speeds) or 0.0) * count)
     wrong = [
         LETTERS[a] + LETTERS[b]
         for a, b in combinations(range(len(LETTERS)), 2)
@@ -108,8 +108,8 @@ def _question(split: Row) -> str:
 def corrections(rng: Rng) -> Question:
     """Ask for a local model of one knob, and for equation 4 of the AutoTVM paper."""
     while True:
-        rows = list(product(LANES[1:], (0, 1)))
-        rows = [rows[n] for n in (*rng.permutation(4), *rng.permutation(4)[:2])]
+        every = list(product(LANES[1:], (0, 1)))
+        rows = shuffled(rng, every) + shuffled(rng, every)[:2]
         past = [-int(n) / 10 for n in rng.integers(2, 25, 6)]
         left = [int(n) / 10 for n in rng.integers(-8, 9, 6)]
         lanes, pack = (_means(rows, left, knob) for knob in (0, 1))
@@ -119,9 +119,7 @@ def corrections(rng: Rng) -> Question:
                for n in rng.integers(2, 15, 3)]  # fmt: skip
         knob = errors.index(min(errors))
         means = (lanes, pack)[knob]
-        scores = [
-            history + means[(row_lanes, row_pack)[knob]] for row_lanes, row_pack, history in new
-        ]
+        scores = [past_score + means[(a, b)[knob]] for a, b, past_score in new]
         first, second = sorted(scores, reverse=True)[:2]
         is_telling = scores.index(first) != int(np.argmax([n[2] for n in new]))
         if max(errors) > CLEAR * min(errors) and first > second + 0.05 and is_telling:
