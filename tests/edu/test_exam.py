@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from html.parser import HTMLParser
 from itertools import pairwise, product
 from pathlib import Path
@@ -15,8 +16,12 @@ from minitvm.edu.exam import FAMILIES, Question, exam_page, key_page, questions_
 
 SEEDS = range(10)
 EXAMS = {seed: questions_of(seed) for seed in SEEDS}
-SLOW = ("sectors", "banks")  # families that build a kernel for each question
-LATE = {"Sectors", "Banks", "Tokens", "A plan of the memory"}  # taught after notebook 06
+SLOW = ("sectors", "banks", "instructions", "sketches")  # families that compile or derive programs
+LATE = {  # taught after notebook 06
+    "Sectors", "Banks", "Instructions of the accelerator", "Tokens", "A plan of the memory",
+    "A configuration space", "Pairs in order", "The first split of a tree",
+    "A history and its correction", "Sketches", "The gradient of a task",
+}  # fmt: skip
 WIDEST = 94  # characters of a line that fit on A4
 
 Loops = list[tuple[str, int]]  # name and extent, outermost first
@@ -267,10 +272,128 @@ def memory_plan(q: Question) -> list[str]:
     return [str(sum(size.values())), str(max(alive)), plan, str(arena)]
 
 
+def vectors(q: Question) -> list[str]:
+    rows, columns = shape_of(q.code, "Y")
+    matrix, vector = re.findall(r": X\[(.*?)\] \* v\[(.)\]", q.code)[0]
+    (axis,) = re.findall(r"split\((.),", q.code)
+    times = rows * columns // 8
+
+    def visited(lane: str) -> int:
+        """The addresses of 8 lanes: 1 if they are the same or neighbours in memory, else 8."""
+        plain = {"i": ["j, i"], "j": ["i, j"]}[lane]
+        y, x = 1 if lane == "j" else 8, 1 if matrix in plain else 8
+        return y + x + 1  # v is read at one number or at neighbours
+
+    other = "j" if axis == "i" else "i"
+    assert vector in "ij"
+    return [str(times), str(times * visited(axis)), str(times * visited(other))]
+
+
+def instructions(q: Question) -> list[str]:
+    rows, depth = numbers(re.findall(r"A: int8(\[.*?\])", q.code)[0])[:2]
+    columns = numbers(re.findall(r"B: int8(\[.*?\])", q.code)[0])[0]
+    extents = {"y": rows, "xo": columns, "ko": depth}
+    order = [name for name in re.findall(r"for (\w+) in", q.code) if name in extents]
+    before = order[: order.index("ko") + 1]
+    steps = math.prod(extents[name] for name in before)
+    fetched = sum(
+        size * math.prod(extents[name] for name in names if name not in before)
+        for size, names in ((16, ("y", "ko")), (256, ("xo", "ko")))
+    )
+    return [str(steps), str(rows * columns * depth), str(steps * fetched)]
+
+
+def factored(n: int, parts: int) -> int:
+    """The number of ways to write n as a product of `parts` numbers."""
+    return sum(math.prod(p) == n for p in product(range(1, n + 1), repeat=parts))
+
+
+def configurations(q: Question) -> list[str]:
+    height, _, most, width, _ = numbers(q.code.partition("order")[0])
+    order, knob = (
+        numbers(re.findall(name + r".*?\[(.*?)\]", q.code)[0]) for name in ("order", "unroll")
+    )
+    small = sum(height % d == 0 for d in range(1, most + 1))
+    counts = [small, factored(width, 3), math.factorial(len(order)), len(knob)]
+    left, row = numbers(q.asks[2])[0], list[int]()
+    for count in counts:
+        left, option = divmod(left, count)
+        row.append(option)
+    assert left == 0
+    return [", ".join(map(str, counts)), str(math.prod(counts)), ", ".join(map(str, row))]
+
+
+def pairs(q: Question) -> list[str]:
+    rows = [(n, float(s), float(v)) for n, s, v in map(str.split, q.code.splitlines()[1:])]
+    both = [(a, b) for n, a in enumerate(rows) for b in rows[n + 1 :]]
+    wrong = [a[0] + b[0] for a, b in both if (a[1] > b[1]) != (a[2] > b[2])]
+    tried = sorted(rows, key=lambda row: row[1])[-2:]
+    best = max(speed for _, _, speed in tried)
+    return [", ".join(wrong) or "none", f"{15 - len(wrong)} of 15", f"{best:.2f}"]
+
+
+def splits(q: Question) -> list[str]:
+    rows = [(int(t), int(n), float(v)) for _, t, n, v in map(str.split, q.code.splitlines()[1:])]
+    found = list[tuple[float, str, str]]()
+    for column, name in enumerate(("tile", "lanes")):
+        for size in sorted({row[column] for row in rows})[1:]:
+            halves = [[r[2] for r in rows if (r[column] < size) is yes] for yes in (True, False)]
+            error = sum(float(np.var(half)) * len(half) for half in halves)
+            means = ", ".join(f"{sum(half) / len(half):.2f}" for half in halves)
+            found.append((error, f"{name} < {size}", means))
+    return list(min(found)[1:])
+
+
+def corrections(q: Question) -> list[str]:
+    rows = [line.split() for line in q.code.splitlines()[1:] if line]
+    tried, new = rows[:6], rows[6:]
+    errors = [float(measured) - float(history) for *_, history, measured in tried]
+    models = list[tuple[float, str, list[float]]]()
+    for knob, name in enumerate(("lanes", "pack")):
+        effect = {
+            option: float(
+                np.mean([e for r, e in zip(tried, errors, strict=True) if r[knob] == option])
+            )
+            for option in {row[knob] for row in tried}
+        }
+        error = sum((e - effect[r[knob]]) ** 2 for r, e in zip(tried, errors, strict=True))
+        models.append((error, name, [float(row[2]) + effect[row[knob]] for row in new]))
+    _, name, scores = min(models)
+    text = ", ".join(f"{n} {v:.2f}" for n, v in zip("ABC", scores, strict=True))
+    return [name, text, "ABC"[scores.index(max(scores))]]
+
+
+def sketches(q: Question) -> list[str]:
+    stages = re.findall(r"^(\w)\(.*?\) (\+?=) (.*)", q.code, re.M)
+    inlined = [name for name, kind, formula in stages[:-1] if kind == "=" and "exp" not in formula]
+    sums = [formula for _, kind, formula in stages if kind == "+="]
+    products = sum("*" in formula for formula in sums)
+    count = 3 ** len(sums)
+    return [", ".join(inlined) or "none", str(count), str(count - count // 3**products)]
+
+
+def gradients(q: Question) -> list[str]:
+    rows = [line.split() for line in q.code.splitlines()[1:]]
+    tasks = [(Fraction(w), Fraction(g), Fraction(t), Fraction(b), Fraction(c))
+             for _, w, g, t, b, c in rows]  # fmt: skip
+    best = max(c / g for _, g, _, _, c in tasks[:2])
+    found = list[Fraction]()
+    for n, (w, g, t, before, operations) in enumerate(tasks):
+        alike = 2 * operations / best - g if n < 2 else Fraction(0)
+        found.append(w * ((g - before) / 15 + min(-g / t, alike) * 4 / 5))
+    text = ", ".join(f"{n} {float(g):.0f}" for n, g in zip("ABC", found, strict=True))
+    return [text, "ABC"[found.index(min(found))]]
+
+
 BY_HAND: dict[str, Callable[[Question], list[str]]] = {
     "The order of visits": order, "Init and update": sums, "Guards": guards, "Bounds": bounds,
     "The footprint of a tile": footprint, "Misses": misses, "Reuse distance": reuse,
-    "Sectors": sectors, "Banks": banks, "Tokens": tokens, "A plan of the memory": memory_plan,
+    "Vectors": vectors, "Sectors": sectors, "Banks": banks,
+    "Instructions of the accelerator": instructions, "Tokens": tokens,
+    "A plan of the memory": memory_plan, "A configuration space": configurations,
+    "Pairs in order": pairs, "The first split of a tree": splits,
+    "A history and its correction": corrections, "Sketches": sketches,
+    "The gradient of a task": gradients,
 }  # fmt: skip
 
 

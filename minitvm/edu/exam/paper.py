@@ -18,9 +18,13 @@ from .. import files
 from ..item import Rng
 from .arena import memory_plan
 from .caches import misses, reuse
+from .models import corrections, pairs, splits
 from .nests import guards, order, sums
+from .products import instructions
 from .question import Question
 from .queues import tokens
+from .searches import configurations, gradients, sketches
+from .vectors import vectors
 from .warps import banks, sectors
 from .windows import bounds, footprint
 
@@ -28,7 +32,9 @@ Family: TypeAlias = Callable[[Rng], Question]
 
 FAMILIES: dict[Family, str] = {  # in the order of the course, and the notebooks they need
     footprint: "01", sums: "02", guards: "02", bounds: "05", order: "03", misses: "04",
-    reuse: "04", sectors: "07", banks: "07", tokens: "09", memory_plan: "10",
+    reuse: "04", vectors: "06", sectors: "07", banks: "07", instructions: "08", tokens: "09",
+    memory_plan: "10", configurations: "11", pairs: "12", splits: "12", corrections: "13",
+    sketches: "14", gradients: "15",
 }  # fmt: skip
 MOST = 40  # questions of an exam
 STYLE = """

@@ -59,9 +59,12 @@ def divisor(rng: Rng, n: int) -> int:
     return pick(rng, [d for d in range(2, n) if n % d == 0])
 
 
-def run(code: str) -> dict[str, Any]:
-    """Run the program of a question as it is printed, and return its names."""
-    scope: dict[str, Any] = {"te": te}
+def run(code: str, **names: Any) -> dict[str, Any]:
+    """Run the program of a question as it is printed, and return its names.
+
+    names   what the program may use beside `te`
+    """
+    scope: dict[str, Any] = {"te": te, **names}
     exec(compile(code, "question", "exec"), scope)
     return scope
 
