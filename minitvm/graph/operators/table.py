@@ -76,7 +76,7 @@ def _reference(name: str) -> Reference:
 def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference) -> list[Operator]:
     """Return operators, whose formulas have these names in topi.
 
-    names        operators whose references have these names in the modules of references or in numpy
+    names        operators whose references have these names in `reference` or another module
     references   operators with their references
     """
     functions = {n: _reference(n) for n in names}
