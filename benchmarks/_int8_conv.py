@@ -69,7 +69,10 @@ def measure(case: str, threads: int, rounds: int, to: str) -> Row:
     w = rng.integers(-127, 128, shape, "int8")
     bias = rng.integers(-1000, 1000, layer.outputs, "int32")
     run, out = ours(layer, x, w, bias, to)
-    peers = {"onnxruntime": lambda: by_onnx_runtime(layer, x, w, bias, threads, out)}
+    peers = {
+        "onnxruntime": lambda: by_onnx_runtime(layer, x, w, bias, threads, out),
+        "ort_nhwc": lambda: by_onnx_runtime(layer, x, w, bias, threads, out, nhwc=True),
+    }
     runs = {"ours": run, **prepared(peers)}
     work = dict.fromkeys(runs, layer.operations)
     if threads == 1:
@@ -100,9 +103,19 @@ def ours(
 
 
 def by_onnx_runtime(
-    layer: Layer, x: np.ndarray, w: np.ndarray, bias: np.ndarray, threads: int, want: np.ndarray
+    layer: Layer,
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray,
+    threads: int,
+    want: np.ndarray,
+    nhwc: bool = False,
 ) -> Callable[[], object]:
-    """Return a call of ONNX Runtime's QLinearConv for NHWC, whose result must equal `want`."""
+    """Return a call of ONNX Runtime's QLinearConv, whose result must equal `want`.
+
+    nhwc: call the operator of its own domain that computes in NHWC; that of ONNX computes in NCHW,
+    with two transposes, which a whole network has only at its ends.
+    """
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
@@ -112,11 +125,14 @@ def by_onnx_runtime(
         "sw": np.full(bias.shape, sw, "float32"), "zw": np.zeros(bias.shape, "int8"),
         "sy": sy, "zy": np.uint8(ZERO_Y), "bias": bias,
     }  # fmt: skip
+    own = {"domain": "com.microsoft", "channels_last": 1} if nhwc else {}
     node = helper.make_node(
-        "QLinearConv", ["X", *constants], ["Y"], domain="com.microsoft", channels_last=1,
+        "QLinearConv", ["X", *constants], ["Y"], **own,
         strides=[layer.stride] * 2, pads=[layer.pad] * 4, kernel_shape=[layer.kernel] * 2,
     )  # fmt: skip
     arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    if not nhwc:
+        x, want = (aligned(a.transpose(0, 3, 1, 2)) for a in (x, want))
     ends = [
         [helper.make_tensor_value_info(name, TensorProto.UINT8, a.shape)]
         for name, a in (("X", x), ("Y", want))

@@ -11,9 +11,10 @@ are our fp32 product of the same shape and, if torch is installed, torch._int_mm
 out: it has no BLAS for integers, and is hundreds of times slower.
 
 conv: layers of ResNet-18 and ResNet-50 (C1 .. C12, R1 .. R5) with uint8 data, int8 weights and
-the result requantised to uint8. The peers are ONNX Runtime's QLinearConv, whose results must be
-equal, and the peak: vpdpbusd with all operands in registers. The goal on a CPU with VNNI: 85 % of
-the peak for 3x3 kernels, 65 % for 1x1, and 1.0 times ONNX Runtime everywhere.
+the result requantised to uint8. The peers are ONNX Runtime's QLinearConv in NCHW and, as
+ort_nhwc, in NHWC, whose results must be equal, and the peak: vpdpbusd with all operands in
+registers. The goal on a CPU with VNNI: 85 % of the peak for 3x3 kernels, 65 % for 1x1, and 1.0
+times ONNX Runtime everywhere.
 
 --isa avx2   ours and the peers without AVX-512, and without dot products of bytes (VNNI)
 """
@@ -77,7 +78,7 @@ if __name__ == "__main__":
         names = flags.cases[1:] or LAYERS
         to = target(flags, flags.threads)
         rows = [measure_conv(name, flags.threads, rounds, to) for name in names]
-        report(rows, flags.json, ("peak", "onnxruntime"))
+        report(rows, flags.json, ("peak", "onnxruntime", "ort_nhwc"))
         raise SystemExit
     every = flags.cases or CASES + (ODD if flags.threads == 1 else [])
     rows = [measure(case, flags.threads, rounds) for case in every]
