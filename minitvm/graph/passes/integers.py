@@ -32,6 +32,7 @@ Rule: TypeAlias = Callable[["Integers", Node, Sequence[Known]], Meaning | str]
 MOVES = ("concatenate", "identity", "max_pool2d", "reshape", "strided_slice", "transpose")
 PRODUCTS = ("conv2d", "dense", "matmul")
 MEANS = ("global_avg_pool2d", "mean")
+SAME = ("clip", "dequantise", "relu")  # operators whose real result is not computed in another way
 BIGGEST = 1 << 30  # the greatest bias
 NOT_QUANTISED = "its input is not quantised, with one scale, to bytes"
 
@@ -75,8 +76,8 @@ class Integers:
         if isinstance(meaning, str):
             self.why[new] = meaning
         else:
-            is_new = not isinstance(meaning, Pair) and node.op not in ("clip", "relu")
-            new = meaning.real(self.params, node.name) if is_new else node
+            if not isinstance(meaning, Pair) and node.op not in SAME:
+                new = meaning.real(self.params, node.name)
             self.known[new] = meaning
         self.reals[old] = new
         return new
