@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from minitvm import tir
-from minitvm.base import INT32, INT64, BuildError
+from minitvm.base import FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT16, BuildError, DType
 
 from ..common import flat, is_c_function
 from .code import Code, Value, constant, type_of, vector
 from .dot4 import dot4, together
 from .math import binary, cast, compare, divide_by_power, intrinsic, invert, select
 from .memory import Address, read
+from .number import Number
+from .to_integer import is_whole, limit, limits, to_integer
 
 FITS_32 = 1 << 31
 NO_FUNCTION = "the LLVM target has no such function"
@@ -187,6 +189,10 @@ def value(c: Code, e: tir.Index) -> Value:
             if op in ("and", "or") and not harmless(b):
                 return _short_circuit(c, op, a, b)
             return binary(c, op, value(c, a), value(c, b))
+        case tir.Cast(tir.Cast(inner, narrow), dtype) if _is_limit(inner, narrow, dtype):
+            return limit(_whole(c, inner), narrow).value
+        case tir.Cast(inner, dtype) if dtype.is_integer and _is_float(inner):
+            return _to_integer(c, inner, dtype)
         case tir.Cast(inner, dtype):
             return cast(c, _narrow(c, inner) if tir.is_index(inner) else value(c, inner), dtype)
         case tir.Compare(op, a, b):
@@ -210,6 +216,30 @@ def value(c: Code, e: tir.Index) -> Value:
             return cast(c, index(c, e), INT32)
         case _:
             raise BuildError(f"a {type(e).__name__}", "the LLVM target has no such expression")
+
+
+def _is_float(e: tir.Index) -> bool:
+    """Return whether `e` is a float32 or float64; float16 is converted through float32."""
+    return not tir.is_index(e) and e.dtype in (FLOAT32, FLOAT64)
+
+
+def _to_integer(c: Code, e: tir.Expr, to: DType) -> Value:
+    """Emit the float `e` as an integer; int32(round(x)) is one instruction."""
+    if isinstance(e, tir.Call) and e.name == "round":
+        (x,) = e.args
+        return to_integer(Number(c, value(c, x)), to, nearest=True, known=limits(x))
+    return to_integer(Number(c, value(c, e)), to, known=limits(e))
+
+
+def _is_limit(e: tir.Index, narrow: DType, to: DType) -> bool:
+    """Return whether the integers `narrow` between the float `e` and `to` only limit its range."""
+    return _is_float(e) and e.dtype is to and narrow in (UINT8, UINT16)
+
+
+def _whole(c: Code, e: tir.Expr) -> Number:
+    """Emit the float `e` without its fraction."""
+    x = Number(c, value(c, e))
+    return x if is_whole(e) else x.intrinsic("trunc")
 
 
 def _c_function(c: Code, e: tir.Call) -> Value:

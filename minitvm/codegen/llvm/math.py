@@ -12,6 +12,7 @@ from .approximate import APPROXIMATIONS, hypot
 from .code import Code, Value, constant, suffix_of, type_of
 from .number import Number, where
 from .power import power
+from .to_integer import to_integer
 from .trigonometry import acos, asin, atan, atan2, cos, sin, tan
 
 FLOAT_OPS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -155,9 +156,7 @@ def cast(c: Code, v: Value, to: DType) -> Value:
     if v.dtype is FLOAT16 and to is not FLOAT32:
         return cast(c, cast(c, v, FLOAT32), to)
     if v.dtype.is_float and to.is_integer:
-        name = f"fpto{'u' if to.kind == 'uint' else 's'}i.sat"
-        kinds = f"{suffix_of(to, v.lanes)}.{suffix_of(v.dtype, v.lanes)}"
-        return c.call(f"llvm.{name}.{kinds}", Value("", to, v.lanes), v)
+        return to_integer(Number(c, v), to)
     if to.is_float:
         signed = v.dtype.kind == "int"
         widen = "fpext" if to.bits > v.dtype.bits else "fptrunc"
