@@ -19,6 +19,7 @@ from typing import Any
 from minitvm import te, tir
 from minitvm.base import ExprError
 
+from .conv_dots import conv_dots, dots_dtype
 from .convolution import CONVOLUTION, Convolution, described, direct, reduce_axes
 from .depthwise import depthwise
 from .formulas import Formula, all_formulas, best_formula, best_tile, block_of, default_formula
@@ -75,6 +76,9 @@ def conv2d(
     one_channel = conv.groups > 1 and tir.prove_equal(conv.groups, conv.inputs)
     if one_channel and conv.layout != NCHW and method in ("", "best"):
         return _depthwise(data, kernel, conv)
+    dots = dots_dtype(conv, kernel) if method in ("", "best") else None
+    if dots is not None:
+        return conv_dots(data, kernel, conv, dots)
     formula = best_formula(conv) if method == "best" else _formula(conv, method)
     match formula.name:
         case "winograd":

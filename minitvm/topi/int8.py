@@ -76,13 +76,10 @@ def int8_matmul(
     """
     m, n, k = shape
     fours, groups = (k + 3) // 4, (n + GROUP - 1) // GROUP
-    shift = 0 if dtype is rows_dtype else 128 if dtype is INT8 else -128
+    shift = shift_of(dtype, rows_dtype)
 
     def row(i: Any, at: Any) -> Any:
-        byte = a(i, at)
-        if shift:  # adding or subtracting 128 modulo 256 is the same
-            byte = (byte.astype("uint8") + 128).astype(rows_dtype)
-        return te.if_then_else(at < k, byte, 0)
+        return te.if_then_else(at < k, shifted(a(i, at), dtype, rows_dtype), 0)
 
     def group(jo: Any, ko: Any, ji: Any, ki: Any) -> Any:
         at, j = ko * 4 + ki, jo * GROUP + ji
@@ -105,6 +102,18 @@ def int8_matmul(
         return total if sums is None else total - shift * sums(j)
 
     return te.compute((m, n), element, name=name, tag=INJECTIVE)
+
+
+def shift_of(dtype: DType, to: DType) -> int:
+    """Return what is added to bytes of type `dtype` so that their range is that of `to`."""
+    return 0 if dtype is to else 128 if dtype is INT8 else -128
+
+
+def shifted(byte: Any, dtype: DType, to: DType) -> Any:
+    """Return a byte of type `dtype` plus the `shift_of` these types, as `to`."""
+    if dtype is to:
+        return byte
+    return (byte.astype("uint8") + 128).astype(to)  # modulo 256, 128 is also -128
 
 
 def _column_sums(n: tir.Index, k: tir.Index, b: Element, name: str) -> te.Tensor:
@@ -169,15 +178,23 @@ def _inner_loops(s: te.Schedule, stage: te.StageView, rows: int, groups: int) ->
     stage.reorder(ko, i, jo, ji, ki)
     stage.unroll(i)
     stage.unroll(jo)
+    tensorize_groups(s, stage, ji, ki)
+
+
+def tensorize_groups(s: te.Schedule, stage: te.StageView, lane: te.Axis, byte: te.Axis) -> None:
+    """Compute the loops over the lanes of a group and over four bytes by one instruction.
+
+    If the readers of the stage do not need all lanes, they are vectorized instead.
+    """
     if _reads_whole_groups(s, stage.name):
-        stage.tensorize(ji, dot4_intrin(GROUP, *(t.dtype for t in reads(stage.op))))
+        stage.tensorize(lane, dot4_intrin(GROUP, *(t.dtype for t in reads(stage.op))))
     else:
-        stage.reorder(ki, ji)
-        stage.vectorize(ji)
+        stage.reorder(byte, lane)
+        stage.vectorize(lane)
 
 
 def _reads_whole_groups(s: te.Schedule, name: str) -> bool:
-    """Return whether the readers of the stage `name` need all columns of a group."""
+    """Return whether the readers of the stage `name` need all lanes of a group."""
     plain = lowering.normalize(s.state)
     op, domain = plain.stage(name).op, lowering.infer(plain)[name]
     assert isinstance(op, te.ComputeOp)

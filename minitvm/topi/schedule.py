@@ -12,6 +12,8 @@ from minitvm.schedule import from_constants, readers
 from .blocks import schedule_layout, schedule_transpose, transposed_row
 from .conv import CONV_ROWS, IMAGE_ROWS
 from .conv_channels_schedule import schedule_channels
+from .conv_dots import CONV_DOTS
+from .conv_dots_schedule import schedule_conv_dots
 from .conv_schedule import is_unpadded_copy, schedule_rows
 from .convolution import CONV_CHANNELS
 from .dispatch import dispatched
@@ -48,6 +50,7 @@ PRODUCT = "product"  # in place of a tag: products are recognised by their formu
 RULES: Mapping[str, tuple[Rule, FindResult]] = {
     PRODUCT: (schedule_product, epilogue_or_self),
     DOTS: (schedule_dots, epilogue_through),
+    CONV_DOTS: (schedule_conv_dots, epilogue_through),
     CONV_ROWS: (schedule_rows, epilogue_through),
     CONV_CHANNELS: (schedule_channels, epilogue_or_self),
     WINOGRAD: (schedule_winograd, epilogue_or_self),

@@ -1,0 +1,112 @@
+"""A good schedule for convolutions of bytes by dot products of four channels."""
+
+from __future__ import annotations
+
+from minitvm import schedule, te
+from minitvm.base import INT32, Target
+
+from .conv_channels_plan import Sizes, cost, panels_outside
+from .convolution import CONVOLUTION, Convolution
+from .gemm import WORTH_THREADS
+from .int8 import GROUP, MAX_GROUPS, tensorize_groups
+from .options import Choose
+from .stages import axes_of, reduce_axes_of, worth_threads
+from .tile import Tile, in_registers, register_tiles, tile_loops
+
+
+def schedule_conv_dots(
+    s: te.Schedule, op: te.ComputeOp, out: te.StageView, target: Target, _: Choose | None = None
+) -> set[str]:
+    """Schedule `op`, the stage `dots`, and those around it; return the names of these stages.
+
+    out: the stage in whose loops `dots` is computed, or `dots` itself.
+
+    pack the weights into panels of the tile's groups; pad the image
+    for panel, n, yo in parallel:       or n, yo, panel
+      for xo:
+        tile = 0
+        for ky, kx, co:
+          tile[yi, xi, oo] += four bytes of image[yo + yi + ky, xo + xi + kx] * panel[oo]
+        out[n, yo + yi, xo + xi, o] = tile
+    """
+    stage, z = s[op.output(0)], _sizes(op)
+    t = tile_of(z, target)
+    groups = t.vectors
+    tile = in_registers(s, op, out)
+    n, y, x, *channels = axes_of(out)
+    if out.name == stage.name:
+        panel, oo = out.split(channels[0], factor=groups)
+        inner = [oo, channels[1]]
+    else:
+        panel, o = out.split(channels[0], factor=t.channels)
+        inner = [*out.split(o, factor=GROUP)]
+    (yo, yi), (xo, xi) = out.split(y, factor=t.high), out.split(x, factor=t.wide)
+    threads = worth_threads(op, target, WORTH_THREADS)
+    outer = (panel, n, yo) if panels_outside(z, t, target, threads) else (n, yo, panel)
+    tile_loops(out, (*outer, xo), (yi, xi, *inner))
+    if threads:
+        out.parallel(out.fuse(*outer))
+    tile.compute_at(out, xo)
+    _inner_loops(s, tile, t)
+    image, packed = op.input_tensors
+    _pack(s, s[packed], groups)
+    names = {stage.name, out.name, tile.name, s[packed].name}
+    if isinstance(image.op, te.ComputeOp):
+        _pad(s[image], target, threads)
+        names.add(s[image].name)
+    return names
+
+
+def _inner_loops(s: te.Schedule, stage: te.StageView, t: Tile) -> None:
+    """Schedule the loops that compute a tile: the sum outside unrolled pixels and groups."""
+    (_, *axes, oi), (ky, kx, co, ci) = axes_of(stage), reduce_axes_of(stage)
+    sizes = (t.high, t.wide, t.vectors)  # constant, also where the image or the channels end
+    inner = [stage.split(a, factor=n)[1] for a, n in zip(axes, sizes, strict=True)]
+    stage.reorder(ky, kx, co, *inner, oi, ci)
+    for axis in inner:
+        stage.unroll(axis)
+    tensorize_groups(s, stage, oi, ci)
+
+
+def tile_of(z: Sizes, target: Target) -> Tile:
+    """Choose the tile with the least `cost` among those that the registers can hold."""
+    vectors = max(1, GROUP // target.lanes(INT32))  # registers for a group
+    widths = [vectors * n for n in range(1, MAX_GROUPS + 1)]
+    tiles = [
+        Tile(high, wide, width // vectors, GROUP)
+        for high, wide, width in register_tiles(target, z.high, z.wide, widths)
+    ]
+    return min(tiles, key=lambda t: cost(z, t, target))
+
+
+def _sizes(op: te.ComputeOp) -> Sizes:
+    """Return the sizes of a convolution, in which four bytes count as one term."""
+    about: Convolution = op.attrs[CONVOLUTION]
+    image, packed = op.input_tensors
+    batch, _, _, groups, _ = op.shape
+    _, high, wide, channels = image.shape
+    _, ky, kx, fours, *_ = packed.shape
+    terms = ky * kx * fours
+    pixels, weights = high * wide * channels, groups * GROUP * terms * 4
+    apart = about.wide.stride * channels
+    images = batch if isinstance(batch, int) else 1
+    return Sizes(
+        images, about.outputs, about.high.out, about.wide.out, terms, pixels, weights, 4, apart
+    )
+
+
+def _pack(s: te.Schedule, packed: te.StageView, groups: int) -> None:
+    """Store the groups of a panel next to each other for each term."""
+    names = ("o", "y", "x", "c", "l", "i")
+    panel = (f"o // {groups}", "y", "x", "c", f"o % {groups}", "l", "i")
+    s.apply(schedule.TransformLayout(packed.name, names, panel))
+    *_, lane, byte = axes_of(packed)
+    tile_loops(packed, (), (byte, lane))
+
+
+def _pad(image: te.StageView, target: Target, parallel: bool) -> None:
+    """Schedule the stage `image` to copy rows in whole vectors."""
+    n, y, x, c = axes_of(image)
+    image.vectorize(image.split(image.fuse(x, c), factor=target.lanes("uint8"))[1])
+    if parallel:
+        image.parallel(image.fuse(n, y))
