@@ -14,7 +14,7 @@ from .evaluate import evaluate
 from .node import Array, Graph, Node
 
 Method: TypeAlias = Literal["minmax", "entropy"]
-Calibration: TypeAlias = Sequence[Any]  # for each call of the network an array, or a tuple of them
+Calibration: TypeAlias = Sequence[Any] | Array  # an array for each call, or a tuple of them
 BINS = 2048  # of the histogram of the absolute values
 STRIDE = 16  # bins between two thresholds that are tried
 BYTES = 255  # steps of a byte; tensors with both signs have half of them on each side
@@ -69,7 +69,7 @@ def ranges(
 
 def calls_of(calibration: Calibration) -> list[tuple[Any, ...]]:
     """Return the inputs of each call; GraphError unless there are some."""
-    if not isinstance(calibration, Sequence | np.ndarray):
+    if not isinstance(calibration, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
         why = f"{type(calibration).__name__} is not a sequence of inputs"
         raise GraphError("calibration", why, "[image, image, ...]")
     if not len(calibration):

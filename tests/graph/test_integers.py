@@ -71,6 +71,15 @@ def test_a_bias_is_rounded_to_the_steps_of_the_sums(rng) -> None:
     np.testing.assert_array_equal(whole.params["sums.bias"], np.rint([1, 2, 3, 4] / scales))
 
 
+def test_reshaped_and_transposed_weights_keep_their_scales(rng) -> None:
+    b = graph.Builder()
+    w = b.transpose(b.reshape(weights(b, (4, 8), rng), (1, 4, 8)), (2, 0, 1))
+    y = b.matmul(real(b, (2, 8)), b.reshape(w, (8, 4)))
+    net = b.graph(b.quantise(y, scale=0.5))
+    assert 'dtype="uint8", axis=1)' in lines(integers(net))
+    exact(net, rng.integers(0, 256, (2, 8)).astype(np.uint8))
+
+
 def test_a_sum_of_two_quantised_tensors_keeps_its_limits(rng) -> None:
     b = graph.Builder()
     x, y = real(b, (2, 4)), real(b, (2, 4), "p", scale=0.2, zero=100)
