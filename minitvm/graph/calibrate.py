@@ -14,7 +14,7 @@ from .evaluate import evaluate
 from .node import Array, Graph, Node
 
 Method: TypeAlias = Literal["minmax", "entropy"]
-Calibration: TypeAlias = Sequence[Any]  # for each call of the network an array, or a tuple of them
+Calibration: TypeAlias = Sequence[Any] | Array  # an array for each call, or a tuple of them
 BINS = 2048  # of the histogram of the absolute values
 STRIDE = 16  # bins between two thresholds that are tried
 BYTES = 255  # steps of a byte; tensors with both signs have half of them on each side
@@ -42,9 +42,7 @@ def ranges(
     if method not in ("minmax", "entropy"):
         raise GraphError(f"calibration by {method!r}", "no such method", '"minmax" or "entropy"')
     inner = replace(graph, outputs=tuple(nodes))
-    calls = [x if isinstance(x, tuple) else (x,) for x in calibration]
-    if not calls:
-        raise GraphError("calibration", "there are no images", "ten images or more")
+    calls = calls_of(calibration)
     found = [Range(0.0, 0.0)] * len(nodes)  # zero is always among the values
     for inputs in calls:
         values = evaluate(inner, *inputs)
@@ -67,6 +65,16 @@ def ranges(
         Range(max(r.low, -limit), min(r.high, limit))
         for r, limit in zip(found, limits, strict=True)
     ]
+
+
+def calls_of(calibration: Calibration) -> list[tuple[Any, ...]]:
+    """Return the inputs of each call; GraphError unless there are some."""
+    if not isinstance(calibration, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+        why = f"{type(calibration).__name__} is not a sequence of inputs"
+        raise GraphError("calibration", why, "[image, image, ...]")
+    if not len(calibration):
+        raise GraphError("calibration", "there are no images", "ten images or more")
+    return [x if isinstance(x, tuple) else (x,) for x in calibration]
 
 
 def entropy_threshold(counts: Array, levels: int) -> float:

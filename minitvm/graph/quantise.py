@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import passes
-from .calibrate import Calibration, Method, Range, ranges
+from .calibrate import Calibration, Method, Range, calls_of, ranges
 from .evaluate import evaluate
 from .node import Array, Graph, Node, check_graph, rewritten
 from .operators import call
@@ -139,8 +139,7 @@ def quantisation_error(graph: Graph, quantised: Graph, calls: Calibration) -> Qu
     for k, ends in enumerate(zip(sites.graph.outputs, quantised.outputs, strict=True)):
         pairs[f"output {k}" if k else "output"] = ends
     signal, noise = dict.fromkeys(pairs, 0.0), dict.fromkeys(pairs, 0.0)
-    for inputs in calls:
-        arrays = inputs if isinstance(inputs, tuple) else (inputs,)
+    for arrays in calls_of(calls):
         exact = _values(sites.graph, [a for a, _ in pairs.values()], arrays)
         found = _values(quantised, [b for _, b in pairs.values()], arrays)
         for name, x, y in zip(pairs, exact, found, strict=True):

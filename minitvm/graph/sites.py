@@ -57,7 +57,7 @@ def sites_of(graph: Graph) -> Sites:
                 bytes_.add(node)
                 ends.add(node)
     tensors = [n for n in graph.nodes if n in bytes_ and n.op not in passes.MOVES]
-    return Sites(graph, _names(tensors), _shared(graph, bytes_), frozenset(varying))
+    return Sites(graph, _names(tensors, varying), _shared(graph, bytes_), frozenset(varying))
 
 
 def _is_product(graph: Graph, node: Node, varying: set[Node] | frozenset[Node]) -> bool:
@@ -91,19 +91,18 @@ def _reads_bytes(
     return _is_product(graph, reader, varying) and reader.inputs[0] is node
 
 
-def _names(tensors: Sequence[Node]) -> dict[Node, str]:
-    """Return a unique name for each tensor: that of its node, or of its operator."""
+def _names(tensors: Sequence[Node], varying: set[Node]) -> dict[Node, str]:
+    """Return a unique name for each tensor: that of its layer, or of its operator."""
     names: dict[Node, str] = {}
     taken = set[str]()
     for node in tensors:
-        base = node.name or node.op
-        name = next(
-            n
-            for n in (base, *(f"{base}.{k}" for k in range(2, len(tensors) + 2)))
-            if n not in taken
-        )
-        taken.add(name)
-        names[node] = name
+        first = node
+        while not first.name and _continues(first, varying):
+            first = next(source for source in first.inputs if source in varying)
+        base = first.name or first.op
+        tries = (base, *(f"{base}.{k}" for k in range(2, len(tensors) + 2)))
+        names[node] = next(name for name in tries if name not in taken)
+        taken.add(names[node])
     return names
 
 

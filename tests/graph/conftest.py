@@ -69,3 +69,42 @@ def _random_call(b: graph.Builder, nodes: list, rng: np.random.Generator) -> gra
             )
         case _:
             return b.softmax(x)
+
+
+def random_quantised(rng: np.random.Generator, size: int = 6) -> graph.Graph:
+    """Return a quantised network of `size` random layers for images [1, 4, 8, 8]."""
+    b = graph.Builder("random")
+    images = [b.input("x", (1, 4, 8, 8))]
+    for k in range(size):
+        images.append(_random_layer(b, images, f"layer{k}", rng))
+    features = b.mean(images[-1], axis=(2, 3))
+    w = rng.standard_normal((5, features.type.shape[1]), np.float32)
+    net = b.graph(b.dense(features, b.param("fc", w)))
+    examples = [rng.standard_normal((1, 4, 8, 8), np.float32) for _ in range(4)]
+    return graph.quantise(net, examples, method=rng.choice(["minmax", "entropy"]))
+
+
+def _random_layer(
+    b: graph.Builder, images: list, name: str, rng: np.random.Generator
+) -> graph.Node:
+    x = images[int(rng.integers(max(0, len(images) - 3), len(images)))]
+    _, channels, height, _ = x.type.shape
+    same = [n for n in images if n.type == x.type]
+    y = same[int(rng.integers(len(same)))]
+    match int(rng.integers(6)):
+        case 0:
+            return b.relu(b.add(x, y))
+        case 1 if height > 3:
+            return b.max_pool2d(x, 2, 2)
+        case 2 if channels < 20:
+            return b.concatenate(x, y, axis=1)
+        case 3:
+            return b.sigmoid(x)
+        case _:
+            k, stride = int(rng.choice([1, 3])), int(rng.choice([1, 1, 2]))
+            outputs = int(rng.choice([4, 8, 10, 16]))
+            w = rng.standard_normal((outputs, channels, k, k), np.float32)
+            conv = b.conv2d(x, b.param(name, w), strides=stride, padding=k // 2, name=name)
+            shift = rng.standard_normal((outputs, 1, 1), np.float32)
+            conv = b.add(conv, b.param(f"{name}.bias", shift))
+            return b.clip(conv, 0.0, 6.0) if rng.random() < 0.5 else conv

@@ -122,7 +122,7 @@ def qlinear_matmul(at: Place, *inputs: Value) -> Value:
 
 def qlinear_add(at: Place, *inputs: Value | None) -> Value:
     """QLinearAdd of com.microsoft: a sum of quantised tensors with a quantised result."""
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (*inputs, None)[:8]
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (*inputs, *[None] * 8)[:8]
     if a is None or b is None or a_scale is None or b_scale is None or y_scale is None:
         raise at.refusal("it lacks an operand or a scale")
     x, y = _real(at, a, (a_scale, a_zero)), _real(at, b, (b_scale, b_zero))

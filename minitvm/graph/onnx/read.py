@@ -26,8 +26,9 @@ from .model import DTYPES, TYPES, Body, Budget, Call, Declared, Formal, Model, T
 OPSETS = range(7, 29)
 CURRENT = 13  # operators of older sets can be read if they are defined as in this one
 DOMAINS = ("", "ai.onnx")  # two names of the standard operators
-CONTRIBUTED = {"QLinearAdd"}  # operators of ONNX Runtime that can be read, too
-RUNTIME = "com.microsoft"  # their domain
+RUNTIME = "com.microsoft"  # the domain of operators of ONNX Runtime, which `onnx` does not define
+CONTRIBUTED = ("QLinearAdd",)  # those of them that can be read; they have no attributes
+ANY = frozenset(TYPES.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +151,9 @@ def _call(onnx: Any, at: int, node: Any, opset: int, source: Source) -> Call:
     inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
     name = _text(node.name) or next((out for out in outputs if out), f"#{at}")
     what = f"node {name!r} ({op})"
-    if domain == RUNTIME and op in CONTRIBUTED:  # which `onnx` does not define
-        attrs = {_text(a.name): _attribute(onnx, what, a, source) for a in node.attribute}
-        kinds = frozenset(TYPES.values())
-        formals = tuple(Formal(kinds, f"T{k}", True) for k in range(len(inputs)))
-        return Call(op, name, inputs, outputs, attrs, formals)
+    if domain == RUNTIME and op in CONTRIBUTED:
+        any_types = tuple(Formal(ANY, f"T{k}", True) for k in range(len(inputs)))
+        return Call(op, name, inputs, outputs, {}, any_types)
     if domain not in DOMAINS:
         why = f"its operator is of the domain {domain!r}, not one of ONNX's own"
         raise GraphError(what, why, "export the model with standard operators only")

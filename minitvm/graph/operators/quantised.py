@@ -19,9 +19,9 @@ def _fitting(parameter: Any, x: Array, axis: int) -> Any:
 
 
 def _stored(value: Array, zero: Any, low: int, high: int, dtype: str) -> Array:
-    """Return rint(value) + zero, limited to low .. high; NaN becomes `high`."""
-    whole = np.rint(np.nan_to_num(value, nan=np.inf)) + zero
-    return np.clip(whole, low, high).astype(dtype)
+    """Return rint(value) + zero, limited to low .. high; NaN becomes the byte 0."""
+    whole = np.rint(value) + zero
+    return np.clip(np.where(np.isnan(whole), 0, whole), low, high).astype(dtype)
 
 
 def quantise(x: Array, scale: Any, zero: Any = 0, dtype: str = "uint8", axis: int = -1) -> Array:

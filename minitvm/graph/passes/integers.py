@@ -32,6 +32,7 @@ Rule: TypeAlias = Callable[["Integers", Node, Sequence[Known]], Meaning | str]
 MOVES = ("concatenate", "identity", "max_pool2d", "reshape", "strided_slice", "transpose")
 PRODUCTS = ("conv2d", "dense", "matmul")
 MEANS = ("global_avg_pool2d", "mean")
+SAME = ("clip", "dequantise", "relu")  # operators whose real result is not computed in another way
 BIGGEST = 1 << 30  # the greatest bias
 NOT_QUANTISED = "its input is not quantised, with one scale, to bytes"
 
@@ -75,8 +76,8 @@ class Integers:
         if isinstance(meaning, str):
             self.why[new] = meaning
         else:
-            is_new = not isinstance(meaning, Pair) and node.op not in ("clip", "relu")
-            new = meaning.real(self.params, node.name) if is_new else node
+            if not isinstance(meaning, Pair) and node.op not in SAME:
+                new = meaning.real(self.params, node.name)
             self.known[new] = meaning
         self.reals[old] = new
         return new
@@ -122,7 +123,8 @@ def _dequantise(run: Integers, node: Node, _: Sequence[Known]) -> Meaning | str:
     axis = node.attrs.get("axis", -1) % len(q.type.shape) if vectors else None
     scale, zero = np.asarray(parts["scale"], np.float32), np.asarray(parts["zero"], np.int32)
     if axis is not None:
-        scale, zero = (np.broadcast_to(p, q.type.shape[axis]) for p in (scale, zero))
+        size = q.type.shape[axis]
+        scale, zero = np.broadcast_to(scale, (size,)), np.broadcast_to(zero, (size,))
     return Codes(q, scale, zero, axis)
 
 
@@ -136,9 +138,12 @@ def _move(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | str:
     if node.op == "transpose":
         axes: Sequence[int] = node.attrs.get("axes") or range(len(shape))[::-1]
         return run.moved(node, x, [d % len(shape) for d in axes].index(x.axis))
-    if node.op == "reshape" and node.type.elements == x.scale.size == max(shape):
-        return run.moved(node, x, shape.index(x.scale.size))
-    return "its input has a scale for each channel"
+    if node.op == "reshape":
+        before, channels = math.prod(x.node.type.shape[: x.axis]), x.scale.size
+        for d, size in enumerate(shape):
+            if (math.prod(shape[:d]), size) == (before, channels):
+                return run.moved(node, x, d)
+    return "its input has a scale for each channel, which it mixes"
 
 
 def _concatenate(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | str:
@@ -235,11 +240,8 @@ def _product(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | st
     weights = _centred(w, value, axis)
     if isinstance(weights, str):
         return weights
-    attrs = {**node.attrs, "out_dtype": "int32"}
-    if node.op == "conv2d" and node.attrs.get("padding", 0):
-        attrs["pad_value"] = int(x.zero)
     kernel = w.node if weights is value else add_param(run.params, w.node.name, weights)
-    sums = call(node.op, x.node, kernel, name=node.name, **attrs)
+    sums = _summed(node, x, kernel)
     others = tuple(d for d in range(weights.ndim) if d != axis)
     bias = -int(x.zero) * weights.sum(others, dtype=np.int32)
     scale = np.broadcast_to(x.scale * w.scale, bias.shape)
@@ -248,6 +250,14 @@ def _product(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | st
         return known
     steps = _bias(run, node.inputs[2], known, 2)
     return "its bias is not constant" if steps is None else known.plus(steps)
+
+
+def _summed(node: Node, x: Codes, kernel: Node) -> Node:
+    """Return the int32 sums of products of a node."""
+    attrs = {**node.attrs, "out_dtype": "int32"}
+    if node.op == "conv2d" and node.attrs.get("padding", 0):
+        attrs["pad_value"] = int(x.zero)
+    return call(node.op, x.node, kernel, name=node.name, **attrs)
 
 
 def _centred(w: Codes, value: Array, axis: int) -> Array | str:
