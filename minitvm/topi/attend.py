@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitvm import te, tensor, tir
 from minitvm.base import BOOL, ExprError, Reason, raise_first
@@ -31,6 +31,12 @@ TWO_SUMS = te.comm_reducer(
 )
 BLOCK = 32  # the most queries in a block
 LANES = 16  # keys whose maxima are computed separately
+Body: TypeAlias = (
+    Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+)
 LOWEST = -3.0e38  # the maximum of no scores
 
 
@@ -177,7 +183,7 @@ class _Scores:
         return te.reduce_axis((0, self.visible.end(b, last_query)), "n")
 
 
-def _stage(shape: tuple[tir.Index, ...], name: str, body: Callable[..., Any]) -> Any:
+def _stage(shape: tuple[tir.Index, ...], name: str, body: Body) -> Any:
     return te.compute(shape, body, name=f"T_{name}", tag=f"{ATTENTION}_{name}")
 
 

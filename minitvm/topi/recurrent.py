@@ -94,8 +94,12 @@ class _Layer:
                 return value
             return te.if_then_else(self.time(t) < self.lengths[b], value, self.rows[t - 1, s, b, j])
 
+        def first_row(t: Any, s: Any, b: Any, j: Any) -> Any:
+            del t
+            return self.first[s, b, j]
+
         shape = self.rows.shape
-        first = te.compute((1, *shape[1:]), lambda t, s, b, j: self.first[s, b, j], name="T_first")
+        first = te.compute((1, *shape[1:]), first_row, name="T_first")
         update = te.compute(shape, body, name="T_states", tag=RECURRENT)
         return te.scan(first, update, self.rows, name="T_recurrent")
 
