@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 from minitvm import te, tensor, tir
-from minitvm.base import BOOL, ExprError, Reason, raise_first
+from minitvm.base import BOOL, ExprError, Reason, check_kind, raise_first
 
 from .operands import check_rank, check_vector, checks_arguments
 from .shape import INJECTIVE
@@ -64,6 +65,7 @@ def attention(
 
     Returns [B, H, M, E]; zeros for queries that see no key.
     """
+    offset = check_kind("topi.attention: offset", offset, int, fix="offset=0")
     visible = _Visible(causal, offset, None, q.shape[-2], k.shape[-2])
     return _attention("attention", (q, k, v, mask), visible, scale, softcap)
 
@@ -154,7 +156,10 @@ def _attention(
 ) -> te.Tensor:
     """Return the result of either operator."""
     q, k, v, mask = operands
-    raise_first(ExprError, f"topi.{name}", _about_operands(q, k, v))
+    what = f"topi.{name}"
+    raise_first(ExprError, what, _about_operands(q, k, v))
+    check_kind(f"{what}: scale", scale, Real, fix="scale=0.125")
+    check_kind(f"{what}: softcap", softcap, Real, fix="softcap=30.0")
     scores = _Scores(mask, visible, float(scale) or q.shape[3] ** -0.5, float(softcap))
     return (_one_query if q.shape[2] == 1 else _blocks)(q, k, v, scores)
 
@@ -321,10 +326,12 @@ def _about_operands(q: te.Tensor, k: te.Tensor, v: te.Tensor) -> list[Reason]:
     """Return the reason why shapes or types of operands do not fit; [] if they do."""
     if any(x.ndim != 4 or x.dtype is not q.dtype or not x.dtype.is_float for x in (q, k, v)):
         return [("its operands are not floats of one type and 4 dimensions",)]
-    heads = q.shape[1], k.shape[1]
-    if not isinstance(heads[0], int) or not isinstance(heads[1], int) or heads[0] % heads[1]:
-        why = f"{tir.text(heads[0])} heads of queries cannot share {tir.text(heads[1])} of keys"
-        return [(why,)]
+    sizes = [n for x in (q, k, v) for n in x.shape if isinstance(n, int)]
+    if len(sizes) < 12 or min(sizes) < 1:
+        return [("its sizes are not integers of at least 1",)]
+    heads, groups = sizes[1], sizes[5]
+    if heads % groups:
+        return [(f"{heads} heads of queries cannot share {groups} of keys",)]
     pairs = (
         (k.shape[0], q.shape[0], "sequences of keys"),
         (k.shape[3], q.shape[3], "elements in a key"),

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 from minitvm import te, tir
-from minitvm.base import ExprError, Reason, raise_first
+from minitvm.base import ExprError, Reason, check_kind, raise_first
 
 from .operands import check_vector, checks_arguments
 
@@ -114,6 +115,7 @@ def _layer(
     """Return a layer; raise ExprError unless its operands fit (number of gates, of states)."""
     gates, weight, first, lengths = operands
     what = f"topi.{name}"
+    check_kind(f"{what}: clip", clip, Real, fix="clip=0.0")
     raise_first(ExprError, what, _about_operands(gates, weight, first, counts))
     if lengths is not None:
         check_vector(what, lengths, first.shape[1])
