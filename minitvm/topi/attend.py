@@ -157,7 +157,7 @@ def _attention(
     """Return the result of either operator."""
     q, k, v, mask = operands
     what = f"topi.{name}"
-    raise_first(ExprError, what, _about_operands(q, k, v))
+    raise_first(ExprError, what, _about_operands(q, k, v, mask))
     check_kind(f"{what}: scale", scale, Real, fix="scale=0.125")
     check_kind(f"{what}: softcap", softcap, Real, fix="softcap=30.0")
     scores = _Scores(mask, visible, float(scale) or q.shape[3] ** -0.5, float(softcap))
@@ -322,7 +322,9 @@ def _one_query(q: te.Tensor, k: te.Tensor, v: te.Tensor, scores: _Scores) -> te.
     return te.compute(shape, result, name="T_attention", tag=ATTENTION)
 
 
-def _about_operands(q: te.Tensor, k: te.Tensor, v: te.Tensor) -> list[Reason]:
+def _about_operands(
+    q: te.Tensor, k: te.Tensor, v: te.Tensor, mask: te.Tensor | None
+) -> list[Reason]:
     """Return the reason why shapes or types of operands do not fit; [] if they do."""
     if any(x.ndim != 4 or x.dtype is not q.dtype or not x.dtype.is_float for x in (q, k, v)):
         return [("its operands are not floats of one type and 4 dimensions",)]
@@ -337,8 +339,19 @@ def _about_operands(q: te.Tensor, k: te.Tensor, v: te.Tensor) -> list[Reason]:
         (k.shape[3], q.shape[3], "elements in a key"),
         *((v.shape[n], k.shape[n], what) for n, what in enumerate(("batches", "heads", "values"))),
     )
-    return [
+    reasons: list[Reason] = [
         (f"there are {tir.text(size)} {role}, not {tir.text(expected)}",)
         for size, expected, role in pairs
         if not tir.prove_equal(size, expected)
     ]
+    full = (*q.shape[:3], k.shape[2])
+    if mask is not None and not _broadcasts(mask.shape, full):
+        reasons.append((f"the mask {list(mask.shape)} does not broadcast to {list(full)}",))
+    if mask is not None and mask.dtype not in (BOOL, q.dtype):
+        reasons.append((f"the mask is {mask.dtype}", f"bool or {q.dtype}"))
+    return reasons
+
+
+def _broadcasts(shape: tuple[tir.Index, ...], full: tuple[tir.Index, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(full), strict=False)
+    return len(shape) <= len(full) and all(n in (1, size) for n, size in pairs)

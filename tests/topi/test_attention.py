@@ -101,6 +101,10 @@ def test_rows_of_a_cache_are_replaced(rows: int) -> None:
         (((1, 4, 2, 8), (1, 3, 5, 8), (1, 3, 5, 8)), "4 heads of queries cannot share 3 of keys"),
         (((1, 4, 2, 8), (1, 4, 5, 9), (1, 4, 5, 8)), "there are 9 elements in a key, not 8"),
         (((1, 4, 2, 8), (1, 4, 5, 8), (1, 4, 6, 8)), "there are 6 values, not 5"),
+        (
+            ((1, 4, 2, 8), *[(1, 4, 5, 8)] * 2, (3, 5)),
+            "the mask [3, 5] does not broadcast to [1, 4",
+        ),
         (((4, 2, 8), (4, 5, 8), (4, 5, 8)), "its operands are not floats of one type and 4 "),
     ],
 )
