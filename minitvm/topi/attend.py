@@ -31,12 +31,14 @@ TWO_SUMS = te.comm_reducer(
     "two_sums",
 )
 BLOCK = 32  # the most queries in a block
+KEYS = 8  # keys whose products with a block of queries are computed, or left out, together
 LANES = 16  # keys whose maxima are computed separately
 Body: TypeAlias = (
     Callable[[Any, Any], Any]
     | Callable[[Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
 )
 LOWEST = -3.0e38  # the maximum of no scores
 
@@ -237,10 +239,12 @@ def _blocks(q: te.Tensor, k: te.Tensor, v: te.Tensor, scores: _Scores) -> te.Ten
 def _scores_of_blocks(
     q: te.Tensor, k: te.Tensor, scores: _Scores, shape: tuple[tir.Index, ...]
 ) -> te.Tensor:
-    """Return the scores [B, H, block, key, query of the block]; `shape` is their shape."""
+    """Return the scores [B, H, block, key, query of the block]; `shape` is their shape.
+
+    Products of KEYS keys that no query of a block sees are sums of no terms: this saves the work.
+    """
     queries, rows, visible = q.shape[2], shape[-1], scores.visible
     shared = q.shape[1] // k.shape[1]
-    d_axis = te.reduce_axis((0, q.shape[3]), "d")
 
     def query(o: Any, i: Any) -> Any:
         return te.min(o * rows + i, queries - 1)
@@ -250,16 +254,20 @@ def _scores_of_blocks(
         "queries",
         lambda b, h, o, d, i: q[b, h, query(o, i), d] * scores.scale,
     )
-    products = _stage(
-        shape,
-        "products",
-        lambda b, h, o, n, i: te.sum(
-            packed[b, h, o, d_axis, i] * k[b, h // shared, n, d_axis], axis=d_axis
-        ),
-    )
+
+    def product(b: Any, h: Any, o: Any, m: Any, n: Any, i: Any) -> Any:
+        end = visible.end(b, o * rows + rows - 1)
+        is_seen = tir.minimum(tir.maximum(tir.sub(end, m * KEYS), 0), 1)
+        d = te.reduce_axis((0, tir.mul(is_seen, q.shape[3])), "d")
+        key = te.min(m * KEYS + n, k.shape[2] - 1)
+        return te.sum(packed[b, h, o, d, i] * k[b, h // shared, key, d], axis=d)
+
+    keys = -(-k.shape[2] // KEYS), KEYS
+    products = _stage((*shape[:3], *keys, rows), "products", product)
 
     def score(b: Any, h: Any, o: Any, n: Any, i: Any) -> Any:
-        x = scores.score(products[b, h, o, n, i], b, h, query(o, i), n)
+        x = products[b, h, o, n // KEYS, n % KEYS, i]
+        x = scores.score(x, b, h, query(o, i), n)
         if not visible.causal:
             return x
         return te.if_then_else(n <= visible.last(b, o * rows + i), x, te.min_value(x.dtype))

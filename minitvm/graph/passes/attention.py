@@ -98,6 +98,7 @@ def _fits(product: Node, p: _Pattern) -> bool:
         all(node.type.shape[-2:] == size for node, size in sizes)
         and all(node.type.shape[0] == batch for node in (*product.inputs, p.v))
         and len(p.scores.type.shape) in (3, 4)
+        and p.scores.type.elements == product.type.elements
         and (p.mask is None or p.mask.type.dtype == product.type.dtype)
         and p.scale > 0
     )
