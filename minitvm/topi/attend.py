@@ -146,7 +146,7 @@ class _Visible:
         if not self.causal:
             return self.length(b)
         end = tir.add(self.last(b, last_query), 1)
-        return tir.minimum(end, self.length(b))
+        return tir.minimum(end, self.length(b)) if tir.upper_bound(end) > 0 else 0
 
 
 def _attention(

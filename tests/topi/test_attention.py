@@ -45,7 +45,7 @@ def test_heads_of_queries_may_share_keys(queries: int) -> None:
     check("attention", [floats(2, 6, queries, 8), floats(2, 2, 18, 8), floats(2, 2, 18, 8)])
 
 
-@pytest.mark.parametrize(("queries", "offset"), [(70, 0), (70, -3), (9, 61), (1, 4)])
+@pytest.mark.parametrize(("queries", "offset"), [(70, 0), (70, -3), (9, 61), (1, 4), (1, -3)])
 def test_a_causal_query_sees_the_keys_before_it(queries: int, offset: int) -> None:
     arrays = [floats(1, 2, queries, 8), floats(1, 2, 70, 8), floats(1, 2, 70, 8)]
     check("attention", arrays, causal=True, offset=offset)
