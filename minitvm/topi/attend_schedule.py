@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minitvm import te, tensor
+from minitvm import te, tensor, tir
 from minitvm.base import Target
 
-from .attend import ATTENTION, LANES
+from .attend import ATTENTION, KEYS, LANES
 from .gemm import WORTH_THREADS
 from .options import Choose
 from .stages import axes_of, reduce_axes_of, worth_threads
@@ -55,7 +55,7 @@ def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis
       for io, do: out[i, d] = a tile of exp * values, / total[i]
     """
     result, sums, scores = stages[ATTENTION], stages["sums"], stages["scores"]
-    block, keys = _size(axes_of(scores)[-1]), _size(axes_of(scores)[-2])
+    block = _size(axes_of(scores)[-1])
     width = vector_length(block, lanes)
     b, h, i, d = axes_of(result)
     o, i = result.split(i, factor=block)
@@ -76,18 +76,32 @@ def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis
     for name in ("queries", "exp"):
         stage = stages[name]
         stage.vectorize(stage.split(axes_of(stage)[-1], factor=width)[1])
-    rows, columns = _tile(keys, block, width, target)
-    places: list[te.Axis] = []
-    for stage, outer in ((scores, ()), (stages["products"], reduce_axes_of(stages["products"]))):
-        *_, n, i = axes_of(stage)
-        no, n = stage.split(n, factor=rows)
-        io, i = stage.split(i, factor=columns)
-        tile_loops(stage, (no, io, *outer), (n, *stage.split(i, factor=width)))
-        places.append(io)
-    stages["products"].compute_at(scores, places[0])
+    _skip_unseen(stages["exp"], stages["total"])
+    rows, columns = _tile(KEYS, block, width, target)
+    products = stages["products"]
+    *_, n, i = axes_of(scores)
+    mo, n = scores.split(n, factor=KEYS)
+    no, n = scores.split(n, factor=rows)
+    io, i = scores.split(i, factor=columns)
+    tile_loops(scores, (mo, no, io), (n, *scores.split(i, factor=width)))
+    products.compute_at(scores, io)
+    *_, n, i = axes_of(products)
+    _, n = products.split(n, factor=rows)
+    _, i = products.split(i, factor=columns)
+    tile_loops(products, reduce_axes_of(products), (n, *products.split(i, factor=width)))
     for name in ("max", "total", "sums", "products"):
         stages[name].set_scope("local")
     return [b, h, o]
+
+
+def _skip_unseen(e: te.StageView, total: te.StageView) -> None:
+    """Compute exponentials of the keys that `total` sums only; their number must be known."""
+    (n,) = reduce_axes_of(total)
+    outer = dict(zip(axes_of(total)[:3], axes_of(e)[:3], strict=True))
+    end = tir.substitute(n.extent, outer)
+    if not isinstance(end, int) and not tensor.is_from_data(end):
+        ends = (end.a, end.b) if isinstance(end, tir.Extremum) else (end,)  # a minimum
+        e.set_store_predicate(te.all(*(axes_of(e)[3] < n for n in ends)))
 
 
 def _size(a: te.Axis) -> int:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from . import (
+    attention,
     blocks,
     control,
     elements,
@@ -60,6 +61,7 @@ OPERATORS: dict[str, Function] = {
     "And": elements.logical_and,
     "ArgMax": partial(indexing.best_index, op="max"),
     "ArgMin": partial(indexing.best_index, op="min"),
+    "Attention": attention.attention,
     "AveragePool": partial(windows.pool, op="avg_pool2d"),
     "BatchNormalization": linear.batch_norm,
     "BitShift": elements.shift,
@@ -143,6 +145,7 @@ OPERATORS: dict[str, Function] = {
     "Reshape": shapes.reshape,
     "Resize": resize.resize,
     "ReverseSequence": indexing.reverse_sequence,
+    "RotaryEmbedding": attention.rotary_embedding,
     "Scan": control.scan,
     "ScatterElements": indexing.scatter_elements,
     "ScatterND": indexing.scatter_nd,
