@@ -11,6 +11,7 @@ from . import (
     depthwise,
     dispatch,
     elementwise,
+    int8_weights,
     linear,
     nn,
     norm,
@@ -30,6 +31,7 @@ from .formulas import (
     best_formula,
     formulas,
 )
+from .int8_weights import *
 from .layout_transform import layout_transform
 from .linear import *
 from .norm import *
@@ -50,6 +52,7 @@ __all__ = [
 __all__ += attend.__all__
 __all__ += conv.__all__
 __all__ += conv_nd.__all__
+__all__ += int8_weights.__all__
 __all__ += depthwise.__all__
 __all__ += elementwise.__all__
 __all__ += linear.__all__

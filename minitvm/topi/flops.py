@@ -24,8 +24,8 @@ def flops(outputs: Sequence[te.Tensor]) -> float:
     the taps in the padding, whatever computes it: Winograd's formula multiplies less, and shows a
     higher rate. An elementwise operator of topi counts as one operation for each element, even gelu
     and softmax's exp; elements that only move count as none. Other formulas count each operator and
-    function. A reduction whose length depends on other axes or on data counts with its greatest length.
-    Raises ArgumentError if a size is symbolic.
+    function. A reduction whose length depends on other axes or on data counts with its greatest
+    length. Raises ArgumentError if a size is symbolic.
     """
     ops = tensor.producers_first(tuple(t.op for t in outputs))
     return float(sum(_flops(op) for op in ops if isinstance(op, te.ComputeOp)))
