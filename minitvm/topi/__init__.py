@@ -15,6 +15,7 @@ from . import (
     elementwise,
     functions,
     indexing,
+    int8_weights,
     linear,
     nn,
     norm,
@@ -39,6 +40,7 @@ from .formulas import (
 )
 from .functions import *
 from .indexing import *
+from .int8_weights import *
 from .layout_transform import layout_transform
 from .linear import *
 from .norm import *
@@ -62,6 +64,7 @@ __all__ += attend.__all__
 __all__ += along_axis.__all__
 __all__ += conv.__all__
 __all__ += conv_nd.__all__
+__all__ += int8_weights.__all__
 __all__ += depthwise.__all__
 __all__ += elementwise.__all__
 __all__ += functions.__all__

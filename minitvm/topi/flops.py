@@ -24,8 +24,8 @@ def flops(outputs: Sequence[te.Tensor]) -> float:
     the taps in the padding, whatever computes it: Winograd's formula multiplies less, and shows a
     higher rate. An elementwise operator of topi counts as one operation for each element, even gelu
     and softmax's exp; elements that only move count as none. Other formulas count each operator and
-    function. A reduction of which each element has another length, such as that of a triangular
-    matrix, counts with its greatest length. Raises ArgumentError if a size is symbolic.
+    function. A reduction whose length depends on other axes or on data counts with its greatest
+    length. Raises ArgumentError if a size is symbolic.
     """
     ops = tensor.producers_first(tuple(t.op for t in outputs))
     return float(sum(_flops(op) for op in ops if isinstance(op, te.ComputeOp)))
@@ -42,7 +42,8 @@ def _flops(op: te.ComputeOp) -> int:
     if isinstance(conv, Convolution) and op.tag != LAYOUT:  # which moves the result of "blocks"
         window = conv.high.kernel * conv.wide.kernel
         extents, per_element = [*(a.extent for a in op.axis), conv.inputs // conv.groups, window], 2
-    sizes = [n for n in extents if isinstance(n, int)]
+    longest = [tir.upper_bound(n) for n in extents]
+    sizes = [n for n in longest if isinstance(n, int)]  # infinity is a float
     if len(sizes) < len(extents):
         why = "the number of operations depends on a symbolic size"
         raise ArgumentError(f"the operations of {op.name}", why, "integers as sizes")

@@ -22,7 +22,7 @@ from minitvm.base import DType, Target, divisors
 
 from .blocks import PAGE, block_side, transpose_by_blocks
 from .options import Choose, Options, options_of
-from .stages import axes_of, reduce_axes_of
+from .stages import axes_of, reduce_axes_of, worth_threads
 from .tile import AHEAD, register_tiles, tile_loops, vector_length
 
 TLB_PAGES = 1024  # pages whose addresses a CPU can be expected to translate without delay
@@ -295,7 +295,8 @@ def _plan_for(op: te.ComputeOp, transposed: bool, constant: bool, target: Target
     if _is_matvec(op, transposed, target):
         lanes = target.lanes(dtype)
         columns = DOTS if transposed else 4 * lanes
-        return Plan(MATVEC_ROWS, columns, lanes, pack=False, parallel=False, depth=STRIP)
+        parallel = transposed and worth_threads(op, target, WORTH_THREADS)
+        return Plan(MATVEC_ROWS, columns, lanes, pack=False, parallel=parallel, depth=STRIP)
     match m, n, k, reduce(tir.mul, batch, 1):
         case int(), int(), int(), int(batches):
             p = plan((m, n, k), dtype, target, transposed, batches, splits=True)
@@ -372,7 +373,7 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: P
 
     If b is transposed, a few of its rows are multiplied by a row of `a`, one vector at a time:
 
-    for jo:
+    for jo in parallel:                 if the product is large
       for ko: sums[ji, l] += a[i, ko*16 + l] * b[jo*8 + ji, ko*16 + l]
       out[i, jo*8 + ji] = sums[ji, 0] + ... + sums[ji, 15]
     """
@@ -388,6 +389,8 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: P
     jo, ji = s[product].split(j, factor=p.columns)
     s[product].reorder(jo, i, ji, *reduce_axes_of(s[product]))
     s[product].unroll(ji)
+    if p.parallel:
+        s[product].parallel(jo)
     sums.set_scope("local")
     sums.compute_at(s[product], i)
     row, column, lane = axes_of(sums)

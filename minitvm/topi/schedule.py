@@ -22,6 +22,7 @@ from .dispatch import dispatched
 from .gemm import schedule_product
 from .gpu_schedule import schedule_gpu
 from .int8 import DOTS, schedule_dots
+from .int8_weights import DENSE_INT8, schedule_dense_int8
 from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
@@ -54,6 +55,7 @@ PRODUCT = "product"  # in place of a tag: products are recognised by their formu
 RULES: Mapping[str, tuple[Rule, FindResult]] = {
     ATTENTION: (schedule_attention, epilogue_or_self),
     PRODUCT: (schedule_product, epilogue_or_self),
+    DENSE_INT8: (schedule_dense_int8, epilogue_or_self),
     DOTS: (schedule_dots, epilogue_through),
     CONV_DOTS: (schedule_conv_dots, epilogue_through),
     CONV_ROWS: (schedule_rows, epilogue_through),

@@ -44,13 +44,13 @@ CASES = {  # operator -> shapes of its inputs, attributes
     "transpose": [(X, {"axes": (0, 2, 3, 1)})],
     "where": [((8, 6), (8, 6), (6,), {})],
 }
-WITH_INDICES = ("cache_update", "cached_attention", "take")  # other tests compute these
+WITH_INTEGERS = ("cache_update", "cached_attention", "dense_int8", "take")  # see other tests
 QUANTISED = ("add_requantised", "dequantise", "quantise", "requantise")  # see test_quantise.py
 LISTED = [(name, *case) for name, cases in CASES.items() for case in cases]
 LISTED += [
     (name, *([(8, 6)] * sum(p.default is p.empty for p in parameters)), {})
     for name, each in graph.OPERATORS.items()
-    if name not in (*CASES, *WITH_INDICES, *QUANTISED)
+    if name not in (*CASES, *WITH_INTEGERS, *QUANTISED)
     and (parameters := inspect.signature(each.formula).parameters.values())
 ]
 

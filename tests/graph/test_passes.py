@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from minitvm import graph
+from minitvm.base import GraphError
 from minitvm.graph import passes
 
 BN = ("gamma", "beta", "mean", "variance")
@@ -166,3 +167,27 @@ def test_grouped_convolutions_are_not_joined(groups, rng) -> None:
         )
     )
     assert str(passes.merge_parallel(net)) == str(net)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_weights_are_stored_in_int8(rows: int, rng) -> None:
+    w, bias = rng.standard_normal((16, 64), np.float32), rng.standard_normal(16, np.float32)
+    w[3] = 0
+    b = graph.Builder()
+    y = b.dense(b.input("x", (rows, 64)), b.param("w", w), b.param("bias", bias))
+    net = b.graph(b.dense(y, b.param("v", w[:, :16])))  # rows of 16 are no groups of 32
+    changed = graph.int8_weights(net)
+    assert [node.op for node in changed.calls] == ["dense_int8", "add", "dense"]
+    assert changed.params["w.int8"].dtype == np.int8
+    assert changed.params["w.scales"].shape == (16, 2)
+    assert "w" not in changed.params
+    x = rng.standard_normal((rows, 64), np.float32)
+    (exact,), (rounded,) = graph.evaluate(net, x), graph.evaluate(changed, x)
+    assert 0 < np.abs(exact - rounded).max() < 0.02 * np.abs(exact).max()
+    np.testing.assert_allclose(graph.compile(changed)(x), rounded, 1e-5, 1e-4)
+
+
+def test_groups_of_no_weights_are_refused() -> None:
+    b = graph.Builder()
+    with pytest.raises(GraphError, match="it must be at least 1"):
+        graph.int8_weights(b.graph(b.relu(b.input("x", (1, 2)))), group=0)

@@ -218,6 +218,14 @@ def test_modules(module) -> None:
     agree(made, *([x] * (3 if isinstance(made, nn.MultiheadAttention) else 1)))
 
 
+def test_a_row_is_written_into_a_cache() -> None:
+    cache, new = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 1, 4)
+    net = agree(
+        Calls(lambda cache, new, at: cache.index_copy(2, at, new)), cache, new, torch.tensor([3])
+    )
+    assert "cache_update(" in str(net)
+
+
 def test_numbers_among_the_inputs_are_constants() -> None:
     module = Calls(lambda x, k: x * k)
     net = graph.from_torch(module, (torch.ones(2), 3))

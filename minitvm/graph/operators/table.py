@@ -124,6 +124,7 @@ ALL = (
     *_operators(Fusion.ANCHOR, "images", "avg_pool2d", "conv2d", "global_avg_pool2d", "max_pool2d"),
     *_operators(Fusion.ANCHOR, "fixed", "conv2d_transpose", conv3d=reference.conv2d),
     *_operators(Fusion.ANCHOR, "fixed", "dense", "matmul", batch_matmul=reference.matmul),
+    *_operators(Fusion.ANCHOR, "fixed", "dense_int8"),
     *_operators(Fusion.REDUCTION, "axis", "layer_norm", "log_softmax", "softmax"),
     *_operators(Fusion.OPAQUE, "fixed", attention=attention.attention),
     *_operators(Fusion.OPAQUE, "fixed", cached_attention=attention.cached_attention),

@@ -6,6 +6,7 @@ from .batch_norm import fold_batch_norm
 from .fold import add_param, are_known, fold_constants, pruned
 from .formula import best_formula, choose_formulas, other_formulas, use_formulas
 from .fuse import fuse
+from .int8_weights import int8_weights
 from .integers import MEANS, MOVES, PRODUCTS, Integers, integers, output_axis
 from .layout import assign_layouts
 from .parallel import merge_parallel

@@ -11,7 +11,6 @@ import numpy as np
 from .. import onnx
 from ..onnx import Place, Value, dtype_of, shape_of
 from .elements import cast, pair
-from .shapes import expand, transpose
 
 Axes = int | Sequence[int] | None
 
@@ -51,29 +50,19 @@ def attention(
     """Return softmax(scale * q @ k.T + mask) @ v, as scaled_dot_product_attention."""
     if dropout:
         raise at.refusal(f"its dropout is {dropout}, not 0")
-    if enable_gqa:
-        groups = shape_of(q)[-3] // shape_of(k)[-3]
-        k, v = _repeated_heads(at, k, groups), _repeated_heads(at, v, groups)
-    factor = 1 / math.sqrt(shape_of(q)[-1]) if scale is None else scale
-    scores = matmul(at, pair(at, "multiply", q, factor), transpose(at, k, -1, -2))
-    if is_causal:
-        mask = np.tri(*shape_of(scores)[-2:], dtype=np.bool_)
-    if mask is not None and str(dtype_of(mask)) == "bool":
-        zero, least = np.asarray(0, np.float32), np.asarray(-np.inf, np.float32)
-        mask = at.make("where", mask, zero, least)
-    if mask is not None:
-        scores = pair(at, "add", scores, mask)
-    return matmul(at, at.make("softmax", scores), v)
+    heads = [shape_of(x)[-3] if len(shape_of(x)) > 2 else 1 for x in (q, k)]
+    if heads[0] != heads[1] and not enable_gqa:
+        raise at.refusal(f"{heads[0]} heads of queries and {heads[1]} of keys, but no enable_gqa")
+    operands = [q, k, v] if mask is None else [q, k, v, mask]
+    options: dict[str, Any] = {} if scale is None else {"scale": scale}
+    options |= {"causal": True} if is_causal else {}
+    y = at.make("attention", *(_with_rank_4(at, x) for x in operands), **options)
+    return at.reshape(y, (*shape_of(q)[:-1], shape_of(v)[-1]))
 
 
-def _repeated_heads(at: Place, x: Value, times: int) -> Value:
-    """Repeat each head of x [..., heads, length, size]."""
-    if times == 1:
-        return x
-    *batch, heads, length, size = shape_of(x)
-    single = at.reshape(x, (*batch, heads, 1, length, size))
-    repeated = expand(at, single, (*batch, heads, times, length, size))
-    return at.reshape(repeated, (*batch, heads * times, length, size))
+def _with_rank_4(at: Place, x: Value) -> Value:
+    """Return x with new first dimensions of size 1 where it has fewer than 4."""
+    return at.reshape(x, (1,) * (4 - len(shape_of(x))) + shape_of(x))
 
 
 def batch_norm(

@@ -139,3 +139,19 @@ def repeat(at: Place, x: Value, times: Sequence[int]) -> Value:
     repeated = tuple(n for pair in zip(times, shape, strict=True) for n in pair)
     whole = tuple(map(math.prod, zip(times, shape, strict=True)))
     return at.reshape(at.make("broadcast_to", at.reshape(x, ones), shape=repeated), whole)
+
+
+def index_copy(at: Place, x: Value, axis: int, indices: Value, new: Value) -> Value:
+    """Return x with the rows of `new` at indices of a dimension: one row of a cache.
+
+    x is [B, G, N, D], such as the keys of B sequences, of G heads and at most N words.
+    """
+    rank, rows = len(shape_of(x)), math.prod(shape_of(indices))
+    if rank != 4 or at.axis(axis, rank) != 2 or rows != 1:
+        why = f"it copies {rows} rows along dimension {axis} of {rank} dimensions"
+        raise at.refusal(f"{why}, not 1 row along dimension 2 of 4")
+    positions = at.reshape(indices, (1,))
+    batch = shape_of(x)[0]
+    if batch > 1:
+        positions = at.make("broadcast_to", positions, shape=(batch,))
+    return at.make("cache_update", x, new, positions)

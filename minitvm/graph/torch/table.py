@@ -92,6 +92,7 @@ OPERATORS: dict[str, Function] = {
     "hardswish": elements.hard_swish,
     "hardtanh": elements.hardtanh,
     "index": shapes.index,
+    "index_copy": shapes.index_copy,
     "index_select": shapes.take,
     "instance_norm": linear.instance_norm,
     "layer_norm": linear.layer_norm,
