@@ -96,7 +96,8 @@ def _places(grid: te.Tensor, sizes: Sequence[Any], padding: str, corners: bool) 
         low, high = _edges(tir.cast_to(size, grid.dtype), corners)
         at = (grid(*i[:-1], rank - 1 - d) + 1) * 0.5 * (high - low) + low
         if padding == "border":
-            return te.min(te.max(at, 0.0), tir.cast_to(size, grid.dtype) - 1)
+            nearest = te.min(te.max(at, 0.0), tir.cast_to(size, grid.dtype) - 1)
+            return tir.select(te.any(at < low, at > high), nearest, at)
         return _reflected(at, low, high) if padding == "reflection" else at
 
     return te.compute(grid.shape, body, name="T_places")
@@ -114,13 +115,12 @@ def _taps(at: Any, size: Any, mode: str, padding: str, corners: bool) -> list[tu
     taps: list[tuple[Any, Any]] = []
     for step, weight in zip(TAPS[mode], _weights(mode, at - left), strict=True):
         tap = left + float(step)
-        if padding == "zeros":
-            is_inside = te.all(tap >= 0, tap < width)
-            weight = tir.select(is_inside, weight, te.const(0, at.dtype))
+        is_inside = te.all(tap >= 0, tap < width)
         if padding == "reflection":
             tap = _reflected(tap, *_edges(width, corners))
         index = te.min(te.max(tap, 0.0), width - 1)  # also if `at` is too large for an integer
-        taps.append((weight, tir.cast_to(index, "int32")))
+        factor = tir.select(is_inside, weight, 0.0) if padding == "zeros" else weight
+        taps.append((factor, tir.cast_to(index, "int32")))
     return taps
 
 

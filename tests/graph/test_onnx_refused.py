@@ -36,7 +36,7 @@ def relu(name="y", **options):
 
 def branch():
     body = helper.make_graph([node("Identity", ["x"], ["z"])], "then", [], [tensor("z", 2, 3)])
-    return node("If", ["x"], ["y"], name="choice", then_branch=body, else_branch=body)
+    return node("If", ["c"], ["y"], name="choice", then_branch=body, else_branch=body)
 
 
 def two_domains():
@@ -52,7 +52,7 @@ def misfit():
 
 
 REFUSED = {  # what is wrong -> the model, and parts of the message
-    "operator": (lambda: model(node("Sin", ["x"], ["y"], name="s")), "node 's' (Sin)", "operator"),
+    "operator": (lambda: model(node("Det", ["x"], ["y"], name="s")), "node 's' (Det)", "operator"),
     "unknown operator": (
         lambda: model(node("Foo", ["x"], ["y"], name="f")),
         "'f' (Foo)",
@@ -63,10 +63,14 @@ REFUSED = {  # what is wrong -> the model, and parts of the message
         "node 'g' (Gelu)",
         "operator set 18 has no operator Gelu",
     ),
-    "old operator set": (lambda: relu(opset=12), "ONNX model", "12; 13 to 28"),
-    "new operator set": (lambda: relu(opset=29), "ONNX model", "29; 13 to 28"),
+    "old operator set": (lambda: relu(opset=6), "ONNX model", "6; 7 to 28"),
+    "new operator set": (lambda: relu(opset=29), "ONNX model", "29; 7 to 28"),
     "domain": (two_domains, "node 'r' (Relu)", "com.example"),
-    "subgraph": (lambda: model(branch()), "node 'choice' (If)", "subgraph"),
+    "branch that is computed": (
+        lambda: model(branch(), inputs=[tensor("x", 2, 3), tensor("c", kind=TensorProto.BOOL)]),
+        "node 'choice' (If)",
+        "its condition must be constant, but depends on the input 'c'",
+    ),
     "cycle": (
         lambda: model(
             node("Add", ["x", "b"], ["a"], name="p"), node("Relu", ["a"], ["b"], name="q")

@@ -57,11 +57,11 @@ def _grouped(at: Place, x: Value, scale: Value, bias: Value, groups: int) -> Val
     rows = at.reshape(x, (shape[0], groups, math.prod(shape[1:]) // groups))
     y = at.reshape(at.make("layer_norm", rows, **epsilon_of(at)), shape)
     ones = (1,) * (len(shape) - 2)
-    for op, vector in (("multiply", scale), ("add", bias)):
-        if shape_of(vector) == (groups,) != (channels,):  # before operator set 21
-            vector = at.make("take", vector, np.arange(channels) // (channels // groups), axis=0)
-        y = at.make(op, y, at.reshape(vector, (channels, *ones)))
-    return y
+    if shape_of(scale) == (groups,) != (channels,):  # before operator set 21
+        rows_of = np.arange(channels) // (channels // groups)
+        scale, bias = (at.make("take", vector, rows_of, axis=0) for vector in (scale, bias))
+    y = at.make("multiply", y, at.reshape(scale, (channels, *ones)))
+    return at.make("add", y, at.reshape(bias, (channels, *ones)))
 
 
 def local_response(at: Place, x: Value) -> Value:

@@ -120,7 +120,7 @@ def _taps(g: Array, size: int, mode: str, padding: str, corners: bool) -> list[t
     low, high = (0, size - 1) if corners else (-0.5, size - 0.5)
     at = (g + 1) / 2 * (high - low) + low
     if padding == "border":
-        at = np.clip(at, 0, size - 1)
+        at = np.where((at < low) | (at > high), np.clip(at, 0, size - 1), at)
     if padding == "reflection":
         at = _reflected(at, low, high)
     left = np.round(at) if mode == "nearest" else np.floor(at)
