@@ -215,8 +215,8 @@ def ablation() -> Drawn:
     here = ", ".join(f"{name} {ratio:.2f}" for name, ratio in lost.items())
     claim = Claim(
         "without a part of the search, the programs are slower; the space is most important",
-        f"the full search's speed over that without a part: {here}",
-        min(lost.values()) >= SAME and max(lost, key=lost.__getitem__) == "limited space",
+        f"the full search's speed over that without a part: {here} (bar: each over 1.02)",
+        min(lost.values()) > 1.02 and max(lost, key=lost.__getitem__) == "limited space",
     )
     unit = f"median speed, relative to the best of all; {len(several)} seeds"
     panels, axes = {"conv 7 x 7, 512 channels": curves}, ("trials", "share of the best speed")
@@ -268,20 +268,23 @@ def accelerated(config: str) -> list[dict[str, Any]]:
 
 def latency_hiding() -> Drawn:
     """Return the utilisation of the accelerator with one and with two virtual threads."""
-    rows = dict[str, Rates]()
-    for row in accelerated("vdla_osdi18"):
-        name = f"{row['vthreads']} thread{'s' if row['vthreads'] > 1 else ''}"
-        rows.setdefault(row["case"], {})[name] = row["utilisation"]
-    before, after = (max(row[name] for row in rows.values()) for name in ("1 thread", "2 threads"))
+    rows, config, names = dict[str, Rates](), "vdla_osdi18", {1: "1 thread", 2: "2 threads"}
+    for row in accelerated(config):
+        rows.setdefault(row["case"], {})[names[row["vthreads"]]] = row["utilisation"]
     rising = all(row["2 threads"] > row["1 thread"] for row in rows.values())
+    for what in ("peak", "network"):
+        summaries = [s for s in stored()["accelerator"]["summaries"] if s["config"] == config]
+        rows[what] = {names[s["vthreads"]]: s[what] for s in summaries}
+    before, after = rows["peak"].values()
     claim = Claim(
-        "utilisation of the best layer rises from 70 % to 88 %; all layers gain",
-        f"from {before:.0%} to {after:.0%}; {'all' if rising else 'not all'} layers gain "
-        "(bar: within 5 points of both)",
+        "all layers gain; the peak utilisation rises from 70 % to 88 %",
+        f"{'all' if rising else 'not all'} layers gain; the peak rises from {before:.0%} to "
+        f"{after:.0%} (bar: within 5 points), the whole network from "
+        + " to ".join(f"{share:.0%}" for share in rows["network"].values()),
         rising and abs(before - 0.7) <= 0.05 and abs(after - 0.88) <= 0.05,
     )
     title = "Latency hiding: utilisation of the accelerator of the paper, simulated"
-    return Drawn(title, "useful work over the peak", rows, claim)
+    return Drawn(title, "useful work over the peak rate", rows, claim)
 
 
 def forty_times() -> Drawn:
