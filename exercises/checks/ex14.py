@@ -394,6 +394,22 @@ def score_bars(value, arguments):
     return viz.ScoreBars(bars, "microseconds of a call")
 
 
+def smallest(decisions):
+    return max(1 + sum(score > scores[0] for score in scores) for scores in decisions)
+
+
+def drawn_decisions(rng):
+    """Draw scores of one to four decisions; the first is that of the best program's prefix."""
+    sizes = rng.integers(2, 9, int(rng.integers(1, 5)))
+    return ([rng.permutation(np.arange(size) - size / 2).tolist() for size in sizes],)
+
+
+def rank_bars(value, arguments):
+    """Draw the rank of the best program's prefix after each decision, and the answer."""
+    ranks = {f"decision {n}": smallest([scores]) for n, scores in enumerate(arguments[0])}
+    return viz.ScoreBars(ranks | {"your answer": max(0, value)}, "prefixes that are kept")
+
+
 PUZZLES = (
     Puzzle(
         "14.ways",
@@ -429,6 +445,23 @@ PUZZLES = (
         "notebook 14, section 5",
         of="value",
         picture=score_bars,
+    ),
+    Puzzle(
+        "14.beam",
+        "the smallest beam",
+        "smallest",
+        (
+            equal(
+                smallest, drawn_decisions, cases=12,
+                why="a prefix is kept if its rank is at most the beam; the best one has rank 1",
+            ),
+        ),
+        lambda rng: ([[0.5, 1.5, -0.5], [-1.0, 0.0, 1.0, -2.0, 2.0], [1.0, 0.0]],),
+        smallest,
+        ("How many prefixes have a higher score than the first one? Every decision must keep it.",),
+        "notebook 14, section 8",
+        of="value",
+        picture=rank_bars,
     ),
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations, product
 from statistics import mean
 
@@ -149,7 +150,7 @@ def corrections(rng: Rng) -> Question:
     )  # fmt: skip
 
 
-def _means(rows: list[Row], left: list[float], knob: int) -> dict[int, float]:
+def _means(rows: Sequence[Row], left: list[float], knob: int) -> dict[int, float]:
     """Return the mean error of each option of a knob."""
     return {
         option: mean(e for row, e in zip(rows, left, strict=True) if row[knob] == option)
