@@ -27,8 +27,11 @@ CASES = {  # operator -> shapes of its inputs, attributes
     ],
     "conv2d_transpose": [((1, 4, 5, 5), (4, 3, 4, 4), {"strides": 2, "padding": 1})],
     "conv3d": [((1, 3, 4, 5, 5), (4, 3, 3, 3, 3), {"padding": 1, "strides": 2})],
+    "cumprod": [((8, 6), {"axis": 0, "exclusive": True})],
+    "cumsum": [((8, 6), {"axis": 1, "reverse": True})],
     "dense": [((4, 8), (6, 8), (6,), {}), ((4, 8), (6, 8), {})],
     "global_avg_pool2d": [(X, {}), (X, {"layout": "NHWC"})],
+    "grid_sample": [((2, 3, 6, 6), (2, 4, 5, 2), {"padding_mode": "border"})],
     "gru": [((3, 2, 24), (24, 8), (1, 2, 8), (8,), {})],
     "layer_norm": [((4, 32), (32,), (32,), {})],
     "lstm": [((3, 2, 32), (32, 8), (2, 2, 8), {"reverse": True})],
@@ -41,10 +44,15 @@ CASES = {  # operator -> shapes of its inputs, attributes
     "rnn": [((3, 2, 8), (8, 8), (1, 2, 8), {"activation": "relu"})],
     "strided_slice": [((8, 6), {"begin": (1, 0), "end": (7, 6), "strides": (2, 1)})],
     "sum": [(X, {"axis": 1})],
+    "topk": [((8, 6), {"k": 3, "axis": 0})],
     "transpose": [(X, {"axes": (0, 2, 3, 1)})],
     "where": [((8, 6), (8, 6), (6,), {})],
 }
-WITH_INTEGERS = ("cache_update", "cached_attention", "dense_int8", "take")  # see other tests
+WITH_INTEGERS = (  # see other tests
+    *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"),
+    *("cache_update", "cached_attention", "dense_int8", "trunc_divide"),
+    *("gather", "gather_nd", "resample", "scatter_elements", "scatter_nd", "take"),
+)
 QUANTISED = ("add_requantised", "dequantise", "quantise", "requantise")  # see test_quantise.py
 LISTED = [(name, *case) for name, cases in CASES.items() for case in cases]
 LISTED += [
