@@ -36,6 +36,8 @@ HEADS, LENGTHS = te.placeholder((1, 2, 3, 4)), te.placeholder((1,), "int32")
 RECURRENT = {n: te.placeholder((k * 8, 8)) for n, k in (("lstm", 4), ("gru", 3), ("rnn", 1))}
 STATES = {n: te.placeholder((k, 2, 8)) for n, k in (("lstm", 2), ("gru", 1), ("rnn", 1))}
 PLACES = te.placeholder((2,), "int32", name="places")
+ROWS = te.placeholder((2, 1), "int32", name="rows")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "trunc_divide")
 INTRIN = topi.gemm_intrin(8, 8, 16)
 TWICE = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="twice")
 F = tvm.build(te.create_schedule(TWICE.op), [A, TWICE], target="python")
@@ -301,6 +303,23 @@ def operators(p: Program) -> dict[str, Call]:
         "topi.clip": (topi.clip, [A, 0, 1]),
         "topi.where": (topi.where, [A, A, A]),
         "topi.take": (topi.take, [A, PLACES, 0]),
+        **{f"topi.{n}": (getattr(topi, n), [PLACES, PLACES]) for n in BITS},
+        "topi.bitwise_not": (topi.bitwise_not, [PLACES]),
+        "topi.gather": (topi.gather, [A, ROWS, 0]),
+        "topi.gather_nd": (topi.gather_nd, [A, ROWS, 0]),
+        "topi.scatter_elements": (
+            topi.scatter_elements,
+            [A, ROWS, te.placeholder((2, 1)), 0, "add"],
+        ),
+        "topi.scatter_nd": (topi.scatter_nd, [A, ROWS, te.placeholder((2, 16)), "add"]),
+        "topi.cumsum": (topi.cumsum, [A, 0, True, True]),
+        "topi.cumprod": (topi.cumprod, [A, 0, True, True]),
+        "topi.topk": (topi.topk, [A, 3, 0, False]),
+        "topi.resample": (topi.resample, [A, ROWS, te.placeholder((2, 1)), 0]),
+        "topi.grid_sample": (
+            topi.grid_sample,
+            [IMAGE, te.placeholder((1, 4, 4, 2)), "cubic", "border", True],
+        ),
         "topi.cast": (topi.cast, [A, "int32"]),
         "topi.reshape": (topi.reshape, [A, (16, 8)]),
         "topi.concatenate": (topi.concatenate, [[A, A], 0]),

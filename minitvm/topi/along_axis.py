@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError, named
+from minitvm.base import ExprError, is_count, named
 
 from .loop_nest import nest
 from .operands import checks_arguments, dimension
@@ -62,8 +62,10 @@ def topk(x: te.Tensor, k: int, axis: int = -1, largest: bool = True) -> te.Tenso
     """
     d = dimension("topk", x, axis)
     size = x.shape[d]
-    if not isinstance(size, int) or not 1 <= k <= size:
-        raise ExprError(f"topi.topk of {x.name}: k={k}", f"its axis has {size} elements")
+    if not isinstance(size, int) or not is_count(k) or k > size:
+        raise ExprError(
+            f"topi.topk of {x.name}: k={k!r}", f"its axis has {tir.text(size)} elements"
+        )
 
     def statement(ins: list[Any], outs: list[Any]) -> Any:
         ib = tir.ir_builder.create()

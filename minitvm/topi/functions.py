@@ -5,6 +5,7 @@ Shapes of two operands broadcast as in numpy; the second operand may be a number
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from minitvm import te, tir
@@ -29,14 +30,25 @@ def _asinh(x: Any) -> Any:
 
 
 def _fmod(a: Any, b: Any) -> Any:
-    return te.fmod(a, b) if a.dtype.is_float else te.truncmod(a, b)
+    x, y = tir.unify(a, b)
+    return te.fmod(x, y) if x.dtype.is_float else te.truncmod(x, y)
 
 
 def _floor_mod(a: Any, b: Any) -> Any:
-    if not a.dtype.is_float:
-        return te.floormod(a, b)
-    rest = te.fmod(a, b)
-    return tir.select(te.all(rest != 0, (rest < 0) != (b < 0)), rest + b, rest)
+    x, y = tir.unify(a, b)
+    if not x.dtype.is_float:
+        return te.floormod(x, y)
+    rest = te.fmod(x, y)
+    return tir.select(te.all(rest != 0, (rest < 0) != (y < 0)), rest + y, rest)
+
+
+def _invert(x: Any) -> Any:
+    return tir.binary("bitxor", x, te.const(-1 if x.dtype.kind == "int" else x.dtype.high, x.dtype))
+
+
+def _bits(name: str, op: tir.BinaryOp, doc: str) -> Callable[[Any, Any], te.Tensor]:
+    """Return an operator called `name` that applies a binary operator to integers."""
+    return pairwise(name, lambda a, b: tir.binary(op, a, b), doc)
 
 
 sin = unary("sin", te.sin, "Return the sine of x radians.")
@@ -64,21 +76,15 @@ round = unary("round", te.round, "Return x rounded to the nearest integer, halve
 sign = unary("sign", _sign, "Return -1, 0 or 1, the sign of x; 0 for NaN.")
 isnan = unary("isnan", te.isnan, "Return whether x is NaN, as bool.")
 isinf = unary("isinf", te.isinf, "Return whether x is infinite, as bool.")
-bitwise_not = unary(
-    "bitwise_not",
-    lambda x: x ^ te.const(-1 if x.dtype.kind == "int" else x.dtype.high, x.dtype),
-    "Return the integer x with all bits inverted.",
-)
+bitwise_not = unary("bitwise_not", _invert, "Return the integer x with all bits inverted.")
 
 floor_mod = pairwise("floor_mod", _floor_mod, "Return the remainder of a / b, with the sign of b.")
 fmod = pairwise("fmod", _fmod, "Return the remainder of a / b, with the sign of a.")
 trunc_divide = pairwise(
-    "trunc_divide",
-    te.truncdiv,
-    "Return a / b on integers, rounded towards 0; 0 if b is 0.",
+    "trunc_divide", te.truncdiv, "Return a / b on integers, rounded towards 0; 0 if b is 0."
 )
-bitwise_and = pairwise("bitwise_and", lambda a, b: a & b, "Return the common bits of integers.")
-bitwise_or = pairwise("bitwise_or", lambda a, b: a | b, "Return the bits of either integer.")
-bitwise_xor = pairwise("bitwise_xor", lambda a, b: a ^ b, "Return the bits that differ.")
-left_shift = pairwise("left_shift", lambda a, b: a << b, "Return the integer a * 2 ** b.")
-right_shift = pairwise("right_shift", lambda a, b: a >> b, "Return a // 2 ** b on integers.")
+bitwise_and = _bits("bitwise_and", "bitand", "Return the bits that both integers have.")
+bitwise_or = _bits("bitwise_or", "bitor", "Return the bits that one of two integers has.")
+bitwise_xor = _bits("bitwise_xor", "bitxor", "Return the bits in which two integers differ.")
+left_shift = _bits("left_shift", "shl", "Return a * 2 ** b on integers; bits at the top are lost.")
+right_shift = _bits("right_shift", "shr", "Return a / 2 ** b on integers, rounded down.")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError
+from minitvm.base import ExprError, is_count
 
 from .loop_nest import nest
 from .operands import checks_arguments, dimension
@@ -38,9 +38,7 @@ def gather(x: te.Tensor, indices: te.Tensor, axis: int) -> te.Tensor:
     out[i, j, k] = x[i, indices[i, j, k], k] for axis 1
     """
     d = dimension("gather", x, axis)
-    if indices.ndim != x.ndim:
-        why = f"its indices have {indices.ndim} dimensions, not {x.ndim}"
-        raise ExprError(f"topi.gather of {x.name}", why)
+    _check_fits("gather", x, indices, d)
 
     def body(*i: Any) -> Any:
         return x(*i[:d], _place(indices(*i), x.shape[d]), *i[d + 1 :])
@@ -70,10 +68,26 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
 def _depth(name: str, x: te.Tensor, indices: te.Tensor, batch_dims: int) -> int:
     """Return how many dimensions of x each row of `indices` selects."""
     depth = indices.shape[-1] if indices.ndim else 0
-    if not isinstance(depth, int) or not 0 < depth <= x.ndim - batch_dims:
-        why = f"its indices select {depth} of {x.ndim - batch_dims} dimensions"
+    rest = x.ndim - batch_dims if is_count(batch_dims, 0) else 0
+    if not isinstance(depth, int) or not 0 < depth <= rest or batch_dims >= indices.ndim:
+        why = f"its indices select {tir.text(depth)} dimensions after {batch_dims!r} of {x.ndim}"
         raise ExprError(f"topi.{name} of {x.name}", why)
     return depth
+
+
+def _check_fits(name: str, x: te.Tensor, indices: te.Tensor, d: int) -> None:
+    """Raise ExprError if `indices` is larger than x in another dimension than d."""
+    fits = x.ndim == indices.ndim and all(
+        e == d or tir.prove_nonnegative(tir.sub(n, m))
+        for e, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True))
+    )
+    if not fits:
+        why = f"its indices {_shape(indices)} do not fit {_shape(x)} along dimension {d}"
+        raise ExprError(f"topi.{name} of {x.name}", why)
+
+
+def _shape(x: te.Tensor) -> str:
+    return f"[{', '.join(tir.text(n) for n in x.shape)}]"
 
 
 @checks_arguments
@@ -88,13 +102,12 @@ def scatter_elements(
     out[i, indices[i, j, k], k] = updates[i, j, k] for axis 1
     """
     d = dimension("scatter_elements", x, axis)
-    if not x.ndim == indices.ndim == updates.ndim:
-        raise ExprError(f"topi.scatter_elements of {x.name}", "the ranks of its operands differ")
+    _check_fits("scatter_elements", x, indices, d)
 
     def place(at: Any, i: Sequence[Any]) -> tuple[Any, ...]:
         return (*i[:d], _place(at[tuple(i)], x.shape[d]), *i[d + 1 :])
 
-    return _scatter("scatter_elements", x, indices, updates, reduction, place)
+    return _scatter("scatter_elements", x, indices, updates, indices.shape, reduction, place)
 
 
 @checks_arguments
@@ -115,7 +128,8 @@ def scatter_nd(
         rows = (_place(at[(*i[:outer], k)], x.shape[k]) for k in range(depth))
         return (*rows, *i[outer:])
 
-    return _scatter("scatter_nd", x, indices, updates, reduction, place)
+    shape = (*indices.shape[:-1], *x.shape[depth:])
+    return _scatter("scatter_nd", x, indices, updates, shape, reduction, place)
 
 
 def _scatter(
@@ -123,10 +137,18 @@ def _scatter(
     x: te.Tensor,
     indices: te.Tensor,
     updates: te.Tensor,
+    shape: Sequence[Any],
     reduction: str,
     place: Callable[[Any, Sequence[Any]], tuple[Any, ...]],
 ) -> te.Tensor:
-    """Copy x, then write each update: place(indices, i) returns where updates[i] goes."""
+    """Copy x, then write updates of this shape: place(indices, i) returns where updates[i] goes."""
+    if (
+        updates.ndim != len(shape)
+        or not all(map(tir.prove_equal, updates.shape, shape))
+        or updates.dtype != x.dtype
+    ):
+        why = f"its updates must be {x.dtype}[{', '.join(tir.text(n) for n in shape)}]"
+        raise ExprError(f"topi.{name} of {x.name}", why)
     if reduction not in REDUCTIONS:
         why = f"no such reduction; there are {', '.join(REDUCTIONS)}"
         raise ExprError(f"topi.{name}: reduction={reduction!r}", why)

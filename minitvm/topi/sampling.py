@@ -30,15 +30,18 @@ def resample(x: te.Tensor, indices: te.Tensor, weights: te.Tensor, axis: int) ->
     out[i, k] = sum(weights[i, t] * x[indices[i, t], k] for all t), for axis 0
     """
     d = dimension("resample", x, axis)
-    taps = indices.shape[-1]
-    if indices.ndim != 2 or weights.ndim != 2 or not isinstance(taps, int):
+    taps = indices.shape[-1] if indices.ndim else 0
+    fits = indices.ndim == 2 == weights.ndim and all(
+        map(tir.prove_equal, indices.shape, weights.shape)
+    )
+    if not fits or not isinstance(taps, int):
         raise ExprError(f"topi.resample of {x.name}", "indices and weights must be [n, taps]")
+    if not x.dtype.is_float or weights.dtype != x.dtype:
+        why = f"its weights are {weights.dtype}; both must have the same float type"
+        raise ExprError(f"topi.resample of {x.name}, a tensor of {x.dtype}", why)
 
     def body(*i: Any) -> Any:
-        terms = (
-            tir.cast_to(weights(i[d], t), x.dtype) * x(*i[:d], indices(i[d], t), *i[d + 1 :])
-            for t in range(taps)
-        )
+        terms = (weights(i[d], t) * x(*i[:d], indices(i[d], t), *i[d + 1 :]) for t in range(taps))
         return reduce(add, terms)
 
     shape = [*x.shape[:d], indices.shape[0], *x.shape[d + 1 :]]

@@ -33,10 +33,18 @@ def test_a_refusal_names_what_is_refused(outcomes) -> None:
     assert {case: why for case, why in refused.items() if not re.match(REASON, why)} == {}
 
 
-def test_most_cases_of_the_operators_that_are_read_are_right(outcomes) -> None:
-    single = [each for each in outcomes if each.operator in onnx_suite.graph.onnx.OPERATORS]
-    right = of_kind(single, "right")
-    assert len(right) > 0.6 * len(single)
+def test_nine_hundred_cases_are_right(outcomes) -> None:
+    assert len(of_kind(outcomes, "right")) >= 900
+
+
+def test_most_cases_whose_operators_and_types_are_read_are_right(outcomes) -> None:
+    of_others = re.compile("its element type [0-9]+ is not supported|it is not a tensor")
+    covered = [
+        each
+        for each in outcomes
+        if each.operator in onnx_suite.graph.onnx.OPERATORS and not of_others.search(each.why)
+    ]
+    assert len(of_kind(covered, "right")) >= 0.85 * len(covered)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -57,14 +57,14 @@ Values: TypeAlias = dict[str, Value | None]  # None is an input that is left out
 
 
 def _run(
-    body: Body, own: Values, scope: Scope, outer: Mapping[str, Value | None] | None = None
+    body: Body, own: Values, scope: Scope, outer: MutableMapping[str, Value | None] | None = None
 ) -> tuple[Value, ...]:
     """Read the nodes of `body`, add what they compute to `own`, and return the outputs.
 
     own     the values of the inputs
     outer   the values that a subgraph sees around it
     """
-    values = ChainMap[str, Value | None](own, dict(outer or {}))
+    values = ChainMap(own, {} if outer is None else outer)
     for key, array in body.constants.items():
         scope.named(array, key)
         own[key] = array
@@ -165,17 +165,18 @@ def _faults(call: Call, inputs: Sequence[Value | None]) -> Iterator[str]:
 
 
 def _results(
-    call: Call, inputs: Sequence[Value | None], values: Mapping[str, Value | None], scope: Scope
+    call: Call,
+    inputs: Sequence[Value | None],
+    values: MutableMapping[str, Value | None],
+    scope: Scope,
 ) -> Iterator[tuple[str, Value]]:
     """Yield the outputs of a node that have names."""
 
     def run(body: Body, arguments: Sequence[Value | None]) -> tuple[Value, ...]:
         scope.runs += 1
         if scope.runs > MOST_RUNS:
-            why = (
-                f"the loops of the model run more than {MOST_RUNS} times in all; they are unrolled"
-            )
-            raise GraphError(str(call), why, "fewer iterations")
+            why = f"its loops, which are unrolled, run more than {MOST_RUNS} times"
+            raise GraphError("ONNX model", why, "fewer iterations")
         return _run(body, dict(zip(body.inputs, arguments, strict=True)), scope, values)
 
     try:

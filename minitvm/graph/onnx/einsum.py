@@ -29,7 +29,7 @@ def einsum(at: Place, *values: Value) -> Value:
 def _parsed(at: Place, values: tuple[Value, ...]) -> tuple[list[str], str]:
     """Return the letters of each operand's dimensions, and of the result's.
 
-    The dimensions that "..." stands for are called 0, 1, ...
+    The dimensions that "..." stands for are called ..., 8, 9.
     """
     left, arrow, result = at.attrs["equation"].replace(" ", "").partition("->")
     terms = left.split(",")
@@ -38,7 +38,7 @@ def _parsed(at: Place, values: tuple[Value, ...]) -> tuple[list[str], str]:
     hidden = ""
     for k, (term, x) in enumerate(zip(terms, values, strict=True)):
         count = len(shape_of(x)) - len(term.replace("...", ""))
-        names = "".join(str(d) for d in range(count)) if "..." in term else ""
+        names = "0123456789"[10 - count :] if "..." in term and 0 <= count <= 10 else ""
         terms[k], hidden = term.replace("...", names), max(hidden, names, key=len)
         if len(terms[k]) != len(shape_of(x)):
             raise at.refusal(f"its term {term!r} does not fit {len(shape_of(x))} dimensions")
@@ -55,7 +55,7 @@ def _diagonal(at: Place, x: Value, letters: str) -> tuple[Value, str]:
     """Keep the diagonal of dimensions with the same letter."""
     for c in letters:
         if letters.count(c) > 1:
-            first, second = (d for d, other in enumerate(letters) if other == c)
+            first, second = [d for d, other in enumerate(letters) if other == c][:2]
             n = shape_of(x)[first]
             rest = [d for d in range(len(letters)) if d not in (first, second)]
             x = at.make("transpose", x, axes=[first, second, *rest])

@@ -88,10 +88,15 @@ def logical_not(at: Place, x: Value) -> Value:
 
 def cast(at: Place, x: Value) -> Value:
     """Cast x to the element type whose ONNX number is the attribute `to`."""
-    if at.attrs["to"] not in TYPES:
-        raise at.refusal(f"its element type {at.attrs['to']} is not supported")
-    kind = TYPES[at.attrs["to"]]
+    kind = element_type(at, "to")
     return x if dtype_of(x) == kind else at.make("cast", x, dtype=kind)
+
+
+def element_type(at: Place, key: str) -> str:
+    """Return the element type whose ONNX number is the attribute `key`."""
+    if at.attrs[key] not in TYPES:
+        raise at.refusal(f"its element type {at.attrs[key]} is not supported")
+    return TYPES[at.attrs[key]]
 
 
 def clip(at: Place, x: Value, low: Value | None = None, high: Value | None = None) -> Value:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .elements import pair
-from .model import TYPES
+from .elements import element_type, pair
 from .place import Place, Value, dtype_of, shape_of
 
 
@@ -119,7 +118,10 @@ def trilu(at: Place, x: Value, k: Value | None = None) -> Value:
 
 def tile(at: Place, x: Value, repeats: Value) -> Value:
     """Tile: repeat x along each dimension."""
-    for axis, count in enumerate(at.ints(repeats, "repeats")):
+    counts = at.ints(repeats, "repeats")
+    if len(counts) != len(shape_of(x)):
+        raise at.refusal(f"its repeats {list(counts)} do not fit {len(shape_of(x))} dimensions")
+    for axis, count in enumerate(counts):
         size = shape_of(x)[axis]
         at.limit((max(count, 0), size))
         if count != 1:
@@ -143,7 +145,7 @@ def nonzero(at: Place, x: Value) -> Value:
 
 def eye_like(at: Place, x: Value) -> Value:
     """EyeLike: ones on the diagonal `k` of a matrix of the shape of x."""
-    kind = TYPES[at.attrs["dtype"]] if "dtype" in at.attrs else dtype_of(x).numpy
+    kind = element_type(at, "dtype") if "dtype" in at.attrs else dtype_of(x).numpy
     at.limit(shape_of(x))
     return np.eye(*shape_of(x), at.attrs.get("k", 0), dtype=kind)
 

@@ -36,35 +36,34 @@ def resize(
     """Resize, by constant factors or to constant sizes."""
     rank = len(shape_of(x))
     axes = [at.axis(d, rank) for d in at.attrs.get("axes", range(rank))]
-    regions = _regions(at, roi, len(axes))
-    extra = at.attrs.get("extrapolation_value", 0.0)
+    crops = _coordinates(at) == "tf_crop_and_resize"
+    regions = _regions(at, roi, len(axes)) if crops else [(0.0, 1.0)] * len(axes)
     for d, axis in zip(axes, _axes(at, x, axes, scales, sizes, regions), strict=True):
-        whole = axis.new == axis.size and axis.scale == 1 and axis.region == (0.0, 1.0)
-        if whole and at.attrs.get("coordinate_transformation_mode") != "tf_crop_and_resize":
+        if axis.new == axis.size and axis.scale == 1 and not crops:
             continue
         places = _places(at, axis)
-        indices, weights = _taps(at, places, axis)
-        weights = weights.astype(dtype_of(x).numpy) if dtype_of(x).is_float else weights
-        x = _resampled(at, x, indices, weights, d)
-        if at.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        x = _resampled(at, x, *_taps(at, places, axis), d)
+        if crops:
             is_inside = (places >= 0) & (places <= axis.size - 1)
-            shape = (-1, *([1] * (rank - d - 1)))
-            fill = np.asarray(extra, dtype_of(x).numpy)
-            x = at.make("where", is_inside.reshape(shape), x, fill)
+            fill = np.asarray(at.attrs.get("extrapolation_value", 0.0), dtype_of(x).numpy)
+            x = at.make("where", is_inside.reshape(-1, *([1] * (rank - d - 1))), x, fill)
     return x
+
+
+def _coordinates(at: Place) -> str:
+    return str(at.attrs.get("coordinate_transformation_mode", "half_pixel"))
 
 
 def _resampled(at: Place, x: Value, indices: Array, weights: Array, axis: int) -> Value:
     if indices.shape[1] == 1:
         return at.make("take", x, indices[:, 0].copy(), axis=axis)
-    return at.make("resample", x, indices, weights, axis=axis)
+    if not dtype_of(x).is_float:
+        raise at.refusal(f"means of {dtype_of(x)} are not supported", 'mode="nearest", or a Cast')
+    return at.make("resample", x, indices, weights.astype(dtype_of(x).numpy), axis=axis)
 
 
 def _regions(at: Place, roi: Value | None, count: int) -> list[tuple[float, float]]:
     """Return the part of each axis that is resized, from 0 to 1."""
-    whole = at.attrs.get("coordinate_transformation_mode") != "tf_crop_and_resize"
-    if whole or roi is None:
-        return [(0.0, 1.0)] * count
     edges = [float(n) for n in at.constant(roi, "roi").reshape(-1)]
     return list(zip(edges[:count], edges[count:], strict=True))
 
@@ -104,7 +103,7 @@ def _places(at: Place, axis: Axis) -> Array:
     i = np.arange(axis.new, dtype=np.float64)
     exact = axis.scale * axis.size  # the new size before it is rounded down
     half_pixel = (i + 0.5) / axis.scale - 0.5
-    match at.attrs.get("coordinate_transformation_mode", "half_pixel"):
+    match _coordinates(at):
         case "half_pixel":
             return half_pixel
         case "half_pixel_symmetric":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import sub
 from typing import Any
 
-from .place import Place, Value, shape_of
+from .place import Place, Value, dtype_of, shape_of
 from .shapes import cut
 
 Sizes = tuple[int, ...]
@@ -102,7 +102,11 @@ def _rank(at: Place, x: Value, allowed: str, highest: int) -> int:
 
 
 def conv(at: Place, x: Value, w: Value, bias: Value | None = None) -> Value:
-    """Conv of 1, 2 or 3 dimensions."""
+    """Conv of 1, 2 or 3 dimensions; in float16, products are summed in float32."""
+    if dtype_of(x) == "float16":
+        x, w = (at.make("cast", v, dtype="float32") for v in (x, w))
+        bias = bias if bias is None else at.make("cast", bias, dtype="float32")
+        return at.make("cast", conv(at, x, w, bias), dtype="float16")
     rank = _rank(at, x, "1 to 3", 3)
     if len(shape_of(w)) != rank + 2:
         raise at.refusal(f"kernel {list(shape_of(w))} does not fit input {list(shape_of(x))}")
@@ -291,9 +295,9 @@ def ceiled(w: Window, sizes: Sizes) -> Window:
 
 
 def _pool2d(at: Place, x: Value, window: Window, op: str, **attrs: Any) -> Value:
-    attrs |= {"kernel": short(window.kernel), "strides": short(window.strides)}
-    attrs |= options(dilation=(window.dilations, 1))
-    return at.make(op, x, **attrs, **_padding(window))
+    sizes: dict[str, Any] = {"kernel": short(window.kernel), "strides": short(window.strides)}
+    gaps = options(dilation=(window.dilations, 1))
+    return at.make(op, x, **sizes, **gaps, **attrs, **_padding(window))
 
 
 def _pool3d(at: Place, x: Value, window: Window, op: str, **attrs: Any) -> Value:
