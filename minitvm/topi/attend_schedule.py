@@ -8,9 +8,10 @@ from minitvm import te, tensor, tir
 from minitvm.base import Target
 
 from .attend import ATTENTION, KEYS, LANES
+from .blocks import block_side, transpose_in_registers
 from .gemm import WORTH_THREADS
 from .options import Choose
-from .stages import axes_of, reduce_axes_of, worth_threads
+from .stages import axes_of, reads, reduce_axes_of, worth_threads
 from .tile import tile_loops, vector_length
 
 Stages = Mapping[str, te.StageView]
@@ -34,7 +35,7 @@ def schedule_attention(
     }
     lanes = vector_length(_size(op.axis[3]), target.lanes(op.dtypes[0]))
     if "queries" in stages:
-        loops = _schedule_blocks(stages, lanes, target)
+        loops = _schedule_blocks(s, stages, lanes, target)
     else:
         loops = _schedule_one_query(s, stages, lanes)
     result = stages[ATTENTION]
@@ -45,7 +46,7 @@ def schedule_attention(
     return {v.name for v in s.stages if v.is_attached} | {result.name}
 
 
-def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis]:
+def _schedule_blocks(s: te.Schedule, stages: Stages, lanes: int, target: Target) -> list[te.Axis]:
     """Schedule blocks of queries; return the outer loops of the result.
 
     for b, h, o:                        blocks of queries
@@ -73,9 +74,9 @@ def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis
     for name in ("max", "total"):
         stage = stages[name]
         tile_loops(stage, reduce_axes_of(stage), stage.split(axes_of(stage)[-1], factor=width))
-    for name in ("queries", "exp"):
-        stage = stages[name]
-        stage.vectorize(stage.split(axes_of(stage)[-1], factor=width)[1])
+    e = stages["exp"]
+    e.vectorize(e.split(axes_of(e)[-1], factor=width)[1])
+    _transpose(s, stages["queries"], target)
     _skip_unseen(stages["exp"], stages["total"])
     rows, columns = _tile(KEYS, block, width, target)
     products = stages["products"]
@@ -92,6 +93,18 @@ def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis
     for name in ("max", "total", "sums", "products"):
         stages[name].set_scope("local")
     return [b, h, o]
+
+
+def _transpose(s: te.Schedule, queries: te.StageView, target: Target) -> None:
+    """Compute the block of queries in squares that are transposed in registers."""
+    q = s[s.cache_read(reads(queries.op)[0], "local", [queries.op.output(0)])]
+    *_, d, i = axes_of(queries)
+    side = block_side(target, q.op.output(0).dtype, d.extent, i.extent)
+    do, d = queries.split(d, factor=side)
+    io, i = queries.split(i, factor=side)
+    tile_loops(queries, (do, io), (d, i))
+    *_, row, column = axes_of(q)
+    transpose_in_registers(q, queries, io, row, column)
 
 
 def _skip_unseen(e: te.StageView, total: te.StageView) -> None:

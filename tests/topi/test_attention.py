@@ -7,7 +7,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, topi
-from minitvm.base import ExprError
+from minitvm.base import ExprError, ScheduleError
 from minitvm.graph import OPERATORS
 
 RNG = np.random.default_rng(0)
@@ -112,3 +112,13 @@ def test_operands_that_do_not_fit_are_refused(shapes, message: str) -> None:
     with pytest.raises(ExprError) as caught:
         topi.attention(*(te.placeholder(s, name="x") for s in shapes))
     assert str(caught.value).startswith(f"topi.attention: {message}")
+
+
+def test_there_is_no_default_schedule_for_a_gpu() -> None:
+    q = te.placeholder((1, 4, 2, 8), name="q")
+    with pytest.raises(ScheduleError) as caught:
+        topi.schedule(topi.attention(q, q, q), "cuda -sim")
+    assert str(caught.value) == (
+        "topi.schedule of T_attention for a GPU: attention and recurrent layers have a default "
+        'schedule for CPUs only\n  try: target="llvm", or batch_matmul and softmax'
+    )
