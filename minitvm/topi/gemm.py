@@ -51,8 +51,8 @@ class Plan:
     panels          the panels in a packed block
     ahead           the rows of b between a request to the cache and its use; 0 for no requests
     next_panel      whether each panel is requested during the one before
-    In a product with few rows, b is read in strips of `depth` rows, or transposed, `columns` at a
-    time; nothing else is used.
+    In a product with few rows, b is read in strips of `depth` rows, or transposed, `columns` rows
+    at a time, packed or not; `rows`, `panels` and `next_panel` are not used.
     """
 
     rows: int
@@ -166,8 +166,8 @@ def schedule_product(
     if choose is not None:
         p = choose(_options(stage.name, p, op, is_transposed, constant, target))
     if _is_matvec(op, is_transposed, target):
-        schedule_matvec(s, op.output(0), is_transposed, p)
-        return {stage.name}
+        schedule_matvec(s, op.output(0), b, is_transposed, p)
+        return {stage.name, *({v.name for v in s.stages} - before)}
     schedule_matmul(s, op.output(0), out.op.output(0), b, is_transposed, p, target)
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
 
@@ -296,7 +296,9 @@ def _plan_for(op: te.ComputeOp, transposed: bool, constant: bool, target: Target
         lanes = target.lanes(dtype)
         columns = DOTS if transposed else 4 * lanes
         parallel = transposed and worth_threads(op, target, WORTH_THREADS)
-        return Plan(MATVEC_ROWS, columns, lanes, pack=False, parallel=parallel, depth=STRIP)
+        pack = transposed and constant and isinstance(n, int)
+        ahead = max(1, AHEAD // (columns * lanes * dtype.bytes)) if pack else 0
+        return Plan(MATVEC_ROWS, columns, lanes, pack, parallel, depth=STRIP, ahead=ahead)
     match m, n, k, reduce(tir.mul, batch, 1):
         case int(), int(), int(), int(batches):
             p = plan((m, n, k), dtype, target, transposed, batches, splits=True)
@@ -364,7 +366,9 @@ def _pack(
     transpose_by_blocks(s[block], axes_of(s[block])[-1], s[packed], outer, (k, j), side, target)
 
 
-def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: Plan) -> None:
+def schedule_matvec(
+    s: te.Schedule, product: te.Tensor, b: te.Tensor, b_transposed: bool, p: Plan
+) -> None:
     """Schedule a product with very few rows, so that b is read from memory once and in order.
 
     for ko:                             strips of b
@@ -376,6 +380,8 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: P
     for jo in parallel:                 if the product is large
       for ko: sums[ji, l] += a[i, ko*16 + l] * b[jo*8 + ji, ko*16 + l]
       out[i, jo*8 + ji] = sums[ji, 0] + ... + sums[ji, 15]
+
+    A constant b is packed before the calls, so that it is one stream of bytes instead of eight.
     """
     (i, j), (k,) = axes_of(s[product]), reduce_axes_of(s[product])
     if not b_transposed:
@@ -384,14 +390,33 @@ def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, p: P
         tile_loops(s[product], (i, ko, jo), (ki, ji))
         return
     _, ki = s[product].split(k, factor=p.lanes)
-    sums = s[s.rfactor(product, ki, factor_axis=2)]
+    sums = s.rfactor(product, ki, factor_axis=2)
+    sum_vectors(s, product, sums, p.columns, p.parallel)
+    (row, column, lane), (ko,) = axes_of(s[sums]), reduce_axes_of(s[sums])
+    tile_loops(s[sums], (row, ko), (column, lane))
+    if p.pack:
+        packed = pack_rows(s, b, sums, p.columns, p.lanes)
+        s[sums].prefetch(packed, ko, p.ahead)
+
+
+def sum_vectors(
+    s: te.Schedule, product: te.Tensor, sums: te.Tensor, columns: int, parallel: bool
+) -> None:
+    """Compute `columns` vectors of `sums` in registers, and add the numbers of each vector."""
     i, j = axes_of(s[product])
-    jo, ji = s[product].split(j, factor=p.columns)
+    jo, ji = s[product].split(j, factor=columns)
     s[product].reorder(jo, i, ji, *reduce_axes_of(s[product]))
     s[product].unroll(ji)
-    if p.parallel:
+    if parallel:
         s[product].parallel(jo)
-    sums.set_scope("local")
-    sums.compute_at(s[product], i)
-    row, column, lane = axes_of(sums)
-    tile_loops(sums, (row, *reduce_axes_of(sums)), (column, lane))
+    s[sums].set_scope("local")
+    s[sums].compute_at(s[product], i)
+
+
+def pack_rows(s: te.Schedule, b: te.Tensor, reader: te.Tensor, rows: int, length: int) -> te.Tensor:
+    """Return b [N, K], packed as [N / rows, K / length, rows, length] for `reader`."""
+    packed = s.cache_read(b, "global", [reader])
+    index = (f"j // {rows}", f"k // {length}", f"j % {rows}", f"k % {length}")
+    s.apply(schedule.TransformLayout(s[packed].name, ("j", "k"), index))
+    s[packed].vectorize(axes_of(s[packed])[-1])
+    return packed

@@ -13,7 +13,7 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import INT8, ExprError, Target
 
 from .elementwise import ELEMENTWISE
-from .gemm import DOTS, MATVEC_ROWS, WORTH_THREADS
+from .gemm import DOTS, MATVEC_ROWS, WORTH_THREADS, pack_rows, sum_vectors
 from .linear import matmul
 from .operands import check_rank, checks_arguments
 from .options import Choose
@@ -84,35 +84,19 @@ def schedule_dense_int8(
     """
     del out, choose
     product, before = op.output(0), {v.name for v in s.stages}
-    (i, j), (_, k) = axes_of(s[product]), reduce_axes_of(s[product])
+    _, k = reduce_axes_of(s[product])
     length = k.extent
     assert isinstance(length, int)  # the operator checks it
     _, ki = s[product].split(k, factor=vector_length(length, target.lanes(op.dtypes[0])))
     sums = s.rfactor(product, ki, factor_axis=2)
-    i, j = axes_of(s[product])
-    jo, ji = s[product].split(j, factor=DOTS)
-    s[product].reorder(jo, i, ji, *reduce_axes_of(s[product]))
-    s[product].unroll(ji)
-    if worth_threads(op, target, WORTH_THREADS):
-        s[product].parallel(jo)
-    s[sums].set_scope("local")
-    s[sums].compute_at(s[product], i)
+    sum_vectors(s, product, sums, DOTS, worth_threads(op, target, WORTH_THREADS))
     row, column, lane = axes_of(s[sums])
     group, ko = reduce_axes_of(s[sums])
     tile_loops(s[sums], (row, group), (ko, column, lane))
     constants = schedule.constants(s.state)
     by_rows = [e.buffer for e in tensor.loads(op) if e.indices[0] is op.axis[1]]
     for x in (x for x in by_rows if isinstance(x, te.Tensor) and x.op in constants):
-        packed = _packed(s, x, sums, length if x.dtype is INT8 else 1)
+        packed = pack_rows(s, x, sums, DOTS, length if x.dtype is INT8 else 1)
         if x.dtype is INT8:
             s[sums].prefetch(packed, group, max(1, AHEAD // (DOTS * length)))
     return {s[product].name, *({v.name for v in s.stages} - before)}
-
-
-def _packed(s: te.Schedule, x: te.Tensor, reader: te.Tensor, length: int) -> te.Tensor:
-    """Return x [N, K], packed as [N / 8, K / length, 8, length] for `reader`."""
-    packed = s.cache_read(x, "global", [reader])
-    index = (f"j // {DOTS}", f"k // {length}", f"j % {DOTS}", f"k % {length}")
-    s.apply(schedule.TransformLayout(s[packed].name, ("j", "k"), index))
-    s[packed].vectorize(axes_of(s[packed])[-1])
-    return packed
