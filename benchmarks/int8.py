@@ -1,6 +1,7 @@
-"""Compare int8 matrix products with topi's schedule (no search), our fp32 products and torch.
+"""Compare int8 products and convolutions with topi's schedule (no search) and their peers.
 
     python benchmarks/int8.py --threads 1 [--quick] [--json FILE] [--isa all|avx2] [case ...]
+    python benchmarks/int8.py conv [the same flags] [C2 ...]
 
 A, B (int8) and C (int32) are row-major; shifting, packing and the sums of B are part of the timed
 call. A case MxNxK multiplies [M, K] by [K, N]. Rates are in GOP/s: 2 * M * N * K operations.
@@ -8,6 +9,12 @@ call. A case MxNxK multiplies [M, K] by [K, N]. Rates are in GOP/s: 2 * M * N * 
 The goal: on a CPU with VNNI, 1024x1024x1024 runs at 1.5 times the rate of fp32 or more. The peers
 are our fp32 product of the same shape and, if torch is installed, torch._int_mm. numpy is left
 out: it has no BLAS for integers, and is hundreds of times slower.
+
+conv: layers of ResNet-18 and ResNet-50 (C1 .. C12, R1 .. R5) with uint8 data, int8 weights and
+the result requantised to uint8. The peers are ONNX Runtime's QLinearConv in NCHW and, as
+ort_nhwc, in NHWC, whose results must be equal, and the peak: vpdpbusd with all operands in
+registers. The goal on a CPU with VNNI: 85 % of the peak for 3x3 kernels, 65 % for 1x1, and 1.0
+times ONNX Runtime everywhere.
 
 --isa avx2   ours and the peers without AVX-512, and without dot products of bytes (VNNI)
 """
@@ -22,6 +29,8 @@ flags = arguments(__doc__, isa=ISAS)
 from collections.abc import Callable  # after arguments() has set the number of threads
 
 import numpy as np
+from _int8_conv import LAYERS
+from _int8_conv import measure as measure_conv
 
 import minitvm as tvm
 from minitvm import te, topi
@@ -64,6 +73,13 @@ def measure(case: str, threads: int, rounds: int) -> Row:
 
 
 if __name__ == "__main__":
+    rounds = 7 if flags.quick else 15
+    if flags.cases[:1] == ["conv"]:
+        names = flags.cases[1:] or LAYERS
+        to = target(flags, flags.threads)
+        rows = [measure_conv(name, flags.threads, rounds, to) for name in names]
+        report(rows, flags.json, ("peak", "onnxruntime", "ort_nhwc"))
+        raise SystemExit
     every = flags.cases or CASES + (ODD if flags.threads == 1 else [])
-    rows = [measure(case, flags.threads, 7 if flags.quick else 15) for case in every]
+    rows = [measure(case, flags.threads, rounds) for case in every]
     report(rows, flags.json, ("fp32", "torch"))

@@ -89,6 +89,15 @@ def test_a_float_may_pass_through_integers(dtype: str, narrow: str, target: str)
     np.testing.assert_array_equal(got, saturated(np.rint(x) + 2, narrow).astype(dtype))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("to", ["uint8", "int8", "int16", "int32"])
+@pytest.mark.parametrize("n", [3, -200, 65535])
+def test_a_whole_number_may_be_added_before_the_conversion(n: int, to: str, target: str) -> None:
+    x = corners("float32")
+    got = run(lambda v: (te.round(v) + n).astype(to), x, target, 16)
+    np.testing.assert_array_equal(got, saturated(np.rint(x) + np.float32(n), to))
+
+
 FORMULAS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     "truncate": (
         lambda v: v.astype("int32"),
@@ -97,6 +106,10 @@ FORMULAS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     "bytes": (
         lambda v: te.round(v).astype("uint8"),
         ["vmaxps", "vminps", "vcvtps2dq", "vpmovdb"],
+    ),
+    "zero point": (
+        lambda v: (te.round(v) + 3).astype("uint8"),
+        ["vmaxps", "vminps", "vcvtps2dq", "vpmovdb", "vpaddb"],
     ),
     "limited": (
         lambda v: te.round(te.min(te.max(v, 0.0), 255.0)).astype("int32"),
@@ -118,7 +131,7 @@ def test_vectors_are_converted_by_few_instructions(name: str) -> None:
     assembly = tvm.build(s, args, target).source("asm")
     loops = re.findall(r"^\.LBB\w+:\n((?:\t[^j].*\n)+)\tj", assembly, flags=re.MULTILINE)
     names = [line.split()[0] for line in max(loops, key=len).splitlines()]
-    moves = ("vmovups", "vmovaps", "vmovdqu64")
+    moves = ("vmovups", "vmovaps", "vmovdqu", "vmovdqu64")
     assert sorted(n for n in names if n[0] == "v" and n not in moves) == sorted(want)
 
 

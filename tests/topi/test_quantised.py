@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, topi
-from minitvm.base import ExprError
+from minitvm.base import ExprError, host
 from minitvm.te import Tensor
+from tests.covering import covering
 
 TARGETS = ["llvm -num-cores=1", "llvm -num-cores=2", "python"]
 Array = np.ndarray[Any, Any]
@@ -108,18 +110,23 @@ def exact(x: Array, w: Array, stride: int, pad: int, value: int) -> Array:
     )
 
 
+ARM = "neon" in host().features
+WITHOUT = f"llvm -num-cores=1 -mattr={'-dotprod,-i8mm' if ARM else '-avx512vnni,-avxvnni'}"
+NARROW = f"llvm -num-cores=1 -mattr={'-i8mm' if ARM else '-avx512f'}"
+CONV_TARGETS = [*TARGETS, WITHOUT, NARROW, "numba -num-cores=1"]
 LAYERS = [  # size, inputs, outputs, kernel, stride, padding
     (14, 8, 32, 3, 1, 1),
     (9, 3, 16, 3, 2, 1),
     (7, 16, 64, 1, 1, 0),
     (13, 12, 24, 5, 2, 2),
     (6, 5, 7, 2, 1, 1),
+    (17, 20, 50, 3, 1, 0),
 ]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("layer", LAYERS, ids=str)
+@pytest.mark.parametrize(
+    ("layer", "dtype", "target"), covering(LAYERS, ["uint8", "int8"], CONV_TARGETS), ids=str
+)
 def test_a_convolution_of_bytes_is_exact(layer: Any, dtype: str, target: str) -> None:
     size, c, o, k, stride, pad = layer
     x = place(2, size, size + 2, c, dtype=dtype, name="X")
@@ -130,6 +137,93 @@ def test_a_convolution_of_bytes_is_exact(layer: Any, dtype: str, target: str) ->
     got = run(out, [x, w], [data, weights], target)
     assert out.dtype == "int32"
     np.testing.assert_array_equal(got, exact(data, weights, stride, pad, value))
+
+
+def layer(o: int = 32, shape: tuple[Any, ...] = (1, 9, 9, 8)) -> tuple[Tensor, ...]:
+    """Return data, weights, bias and scale of a convolution, and its requantised result."""
+    x = place(*shape, dtype="uint8", name="X")
+    w = te.placeholder((3, 3, 8, o), "int8", name="W", constant=True)
+    bias, scale = place(o, dtype="int32", name="bias"), place(o, name="scale")
+    sums = topi.conv2d(x, w, 1, 1, layout="NHWC", pad_value=7)
+    return x, w, bias, scale, topi.requantise(sums, bias, scale, 3)
+
+
+def numbers(x: Tensor, o: int = 32) -> tuple[list[Array], Array]:
+    """Return arrays for the inputs of `layer`, and what the result must be."""
+    data, weights = random(*x.shape), random(3, 3, 8, o, dtype="int8", seed=1)
+    bias, scale = np.arange(o, dtype="int32") * 50, np.linspace(1e-3, 4e-3, o, dtype="float32")
+    sums = (exact(data, weights, 1, 1, 7) + bias).astype("float32")
+    want = np.clip(np.rint(sums * scale) + 3, 0, 255).astype("uint8")
+    return [data, weights, bias, scale], want
+
+
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", "llvm -num-cores=2", WITHOUT, "python"])
+@pytest.mark.parametrize("o", [16, 24, 32])
+def test_a_residual_block_is_computed_tile_by_tile(o: int, target: str) -> None:
+    *inputs, q = layer(o)
+    other = place(*q.shape, dtype="uint8", name="other")
+    out = topi.add_requantised(q, other, 0.5, 0.25, 9.0, low=9)
+    arrays, first = numbers(inputs[0], o)
+    second = random(*first.shape, seed=2)
+    want = np.clip(np.rint(first * 0.5 + second * 0.25 + 9), 9, 255)
+    got = run(out, [*inputs, other], [*arrays, second], target)
+    np.testing.assert_array_equal(got, want)
+    program = str(tvm.lower(topi.schedule(out, target), [*inputs, other, out]))
+    assert "T_requantise" not in program
+    assert "T_conv2d" not in program
+
+
+READERS: dict[str, tuple[Any, Any]] = {
+    "relu": (topi.relu, lambda q: q),
+    "pool": (
+        lambda q: topi.max_pool2d(q, 2, 2, layout="NHWC"),
+        lambda q: q[:, :8, :8].reshape(1, 4, 2, 4, 2, 32).max((2, 4)),
+    ),
+    "channels": (
+        lambda q: topi.strided_slice(q, [0, 0, 0, 3], [1, 9, 9, 10]),
+        lambda q: q[..., 3:10],
+    ),
+    "transpose": (lambda q: topi.transpose(q, (0, 3, 1, 2)), lambda q: q.transpose(0, 3, 1, 2)),
+    "reshape": (lambda q: topi.reshape(q, (81, 32)), lambda q: q.reshape(81, 32)),
+    "itself and its sum": (
+        lambda q: topi.add(q, topi.sum(q, axis=3, keepdims=True)),
+        lambda q: q + q.sum(3, keepdims=True, dtype="uint8"),
+    ),
+}
+
+
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", WITHOUT, "python"])
+@pytest.mark.parametrize("reader", READERS)
+def test_any_operator_may_read_the_result(reader: str, target: str) -> None:
+    *inputs, q = layer()
+    make, meaning = READERS[reader]
+    arrays, want = numbers(inputs[0])
+    np.testing.assert_array_equal(run(make(q), inputs, arrays, target), meaning(want))
+
+
+def test_the_batch_may_be_symbolic() -> None:
+    *inputs, q = layer(shape=(te.var("n"), 9, 9, 8))
+    f = tvm.build(topi.schedule(q), [*inputs, q])
+    for n in (1, 3):
+        arrays, want = numbers(place(n, 9, 9, 8))
+        got = np.zeros_like(want)
+        f(*arrays, got)
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.skipif("avx512vnni" not in host().features, reason="needs VNNI")
+def test_the_instruction_reads_bytes_where_they_are_and_packed_weights() -> None:
+    x = place(1, 14, 14, 64, dtype="uint8", name="X")
+    w = te.placeholder((1, 1, 64, 64), "int8", name="W", constant=True)
+    out = topi.conv2d(x, w, layout="NHWC")
+    s = topi.schedule(out, "llvm -num-cores=1")
+    assert [stage.name for stage in s.stages][:3] == ["X", "W", "T_groups"]  # no copy of the data
+    f = tvm.build(s, [x, w, out], "llvm -num-cores=1 -unroll=0")
+    assert "def main_prepack" in str(tvm.lower(s, [x, w, out]))
+    loops = re.findall(r"^\.LBB\w+:\n((?:\t[^j].*\n)+)\tj", f.source("asm"), flags=re.MULTILINE)
+    hot = max(loops, key=lambda loop: loop.count("vpdpbusd"))
+    names = {line.split()[0] for line in hot.splitlines() if line.startswith("\tv")}
+    assert names <= {"vpdpbusd", "vpbroadcastd", "vmovdqu64", "vmovdqa64"}
 
 
 @pytest.mark.parametrize("method", ["direct", "rows", "blocks", "gemm"])

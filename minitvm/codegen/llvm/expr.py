@@ -11,7 +11,7 @@ from .dot4 import dot4, together
 from .math import binary, cast, compare, divide_by_power, intrinsic, invert, select
 from .memory import Address, read
 from .number import Number
-from .to_integer import is_whole, limit, limits, to_integer
+from .to_integer import is_whole, limit, limits, rounded_plus, to_integer
 
 FITS_32 = 1 << 31
 NO_FUNCTION = "the LLVM target has no such function"
@@ -225,10 +225,15 @@ def _is_float(e: tir.Index) -> bool:
 
 def _to_integer(c: Code, e: tir.Expr, to: DType) -> Value:
     """Emit the float `e` as an integer; int32(round(x)) is one instruction."""
-    if isinstance(e, tir.Call) and e.name == "round":
-        (x,) = e.args
-        return to_integer(Number(c, value(c, x)), to, nearest=True, known=limits(x))
-    return to_integer(Number(c, value(c, e)), to, known=limits(e))
+    match e:
+        case tir.Call("round", (x,)):
+            return to_integer(Number(c, value(c, x)), to, nearest=True, known=limits(x))
+        case tir.Binary("add", tir.Call("round", (x,)), tir.Const(n)) if (
+            to.bits <= 16 and float(n).is_integer() and abs(n) < 1 << 16
+        ):
+            return rounded_plus(Number(c, value(c, x)), int(n), to)
+        case _:
+            return to_integer(Number(c, value(c, e)), to, known=limits(e))
 
 
 def _is_limit(e: tir.Index, narrow: DType, to: DType) -> bool:

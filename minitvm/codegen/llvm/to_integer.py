@@ -35,17 +35,34 @@ def to_integer(x: Number, to: DType, nearest: bool = False, known: Limits = ANY)
     return converted.value if wide is to else converted.converted("trunc", to).value
 
 
+def rounded_plus(x: Number, n: int, to: DType) -> Value:
+    """Convert round(x) + n to `to`, a type of at most 16 bits; |n| must be below 2**16.
+
+    The floats x are limited so that n can be added to integers: float32 would need two more steps.
+    """
+    low, high = float(to.low - n), float(to.high - n)
+    converted = _converted(_between(x, low, high), INT32, nearest=True) + n
+    if to.kind == "int":
+        converted = where(x.equals(x), converted, converted.same(0))
+    return converted.converted("trunc", to).value
+
+
 def limit(x: Number, to: DType, known: Limits = ANY) -> Number:
     """Limit the floats `x` to the range of `to`, as far as they can hold its ends.
 
     NaN becomes the lower end.
     """
-    low, high = float(to.low), float(to.high)
-    if known[0] < low or to.kind == "uint":
+    is_below, is_above = known[0] < to.low or to.kind == "uint", known[1] > to.high
+    low = float(to.low) if is_below else None
+    high = float(to.high) if is_above and _is_float(to.high, x.dtype) else None
+    return _between(x, low, high)
+
+
+def _between(x: Number, low: float | None, high: float | None) -> Number:
+    """Limit `x` to low .. high, where these are given; NaN becomes `low`."""
+    if low is not None:
         x = where(x > low, x, low)  # in this order it is one instruction, like the next line
-    if known[1] > high and _is_float(to.high, x.dtype):
-        x = where(x < high, x, high)
-    return x
+    return x if high is None else where(x < high, x, high)
 
 
 def limits(e: tir.Expr) -> Limits:
