@@ -12,7 +12,7 @@ import numpy as np
 
 from . import elements, linear, windows
 from .model import TYPES
-from .place import Place, Value, dtype_of, shape_of
+from .place import Array, Place, Value, dtype_of, shape_of
 
 BYTES = ("uint8", "int8")
 Parameters: TypeAlias = tuple[Value, Value | None]  # scale and zero point
@@ -149,15 +149,18 @@ def matmul_integer(
     a - a_zero and b is a @ b - a_zero * (sums of the columns of b).
     """
     rank, columns = len(shape_of(a)), _centred(at, b, b_zero, -1)
-    is_constant = isinstance(columns, np.ndarray) and columns.ndim == 2 <= rank
-    if not is_constant or columns.min() < -128 or columns.max() > 127:
-        return linear.matmul(at, _centred(at, a, a_zero, -min(2, rank)), columns)
-    product = linear.matmul(at, a, columns.astype(np.int8), out_dtype="int32")
-    if a_zero is None:
-        return product
-    sums = columns.sum(0, dtype=np.int32)
-    shift = at.make("multiply", _point(at, a_zero, shape_of(a), -2), sums)
-    return elements.pair(at, "subtract", product, shift)
+    if isinstance(columns, np.ndarray) and columns.ndim == 2 <= rank and _are_int8(columns):
+        product = linear.matmul(at, a, columns.astype(np.int8), out_dtype="int32")
+        if a_zero is None:
+            return product
+        sums = columns.sum(0, dtype=np.int32)
+        shift = at.make("multiply", _point(at, a_zero, shape_of(a), -2), sums)
+        return elements.pair(at, "subtract", product, shift)
+    return linear.matmul(at, _centred(at, a, a_zero, -min(2, rank)), columns)
+
+
+def _are_int8(x: Array) -> bool:
+    return bool(x.min() >= -128 and x.max() <= 127)
 
 
 def _centred(at: Place, x: Value, zero: Value | None, axis: int) -> Value:
