@@ -267,6 +267,7 @@ CASES = [
     case(
         "MatMulInteger", whole("uint8", 2, 8), const=(whole("int8", 8, 5), None, whole("int8", 5))
     ),
+    case("MatMulInteger", whole("uint8", 2, 3, 8), const=(whole("int8", 8, 5), np.uint8(7))),
     case("MatMulInteger", whole("uint8", 3, 8), whole("int8", 8, 5), np.uint8(7), np.int8(-2)),
     case("ReduceMin", np.array([-128, 5], "int8")),
     case("LSTM", (3, 2, 4), const=(weights(1, 20, 4), weights(1, 20, 5)), hidden_size=5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from .elements import pair
 from .place import Place, Value, dtype_of, shape_of
 
 
-def matmul(at: Place, a: Value, b: Value) -> Value:
-    """MatMul of any ranks, as numpy does it."""
+def matmul(at: Place, a: Value, b: Value, **attrs: str) -> Value:
+    """MatMul of any ranks, as numpy does it; attrs may have the type of the products, out_dtype."""
     left, right = shape_of(a), shape_of(b)
     if not left or not right:
         raise at.refusal("a number has no matrix product")
@@ -20,28 +21,28 @@ def matmul(at: Place, a: Value, b: Value) -> Value:
     columns = at.reshape(b, (*right, 1)) if len(right) == 1 else b
     if shape_of(rows)[-1] != shape_of(columns)[-2]:
         raise at.refusal(f"{list(left)} times {list(right)}: the inner sizes differ")
-    y = _product(at, rows, columns)
+    y = _product(at, rows, columns, attrs)
     *batch, m, n = shape_of(y)
     sides = (*((m,) if len(left) > 1 else ()), *((n,) if len(right) > 1 else ()))
     return at.reshape(y, (*batch, *sides))
 
 
-def _product(at: Place, a: Value, b: Value) -> Value:
+def _product(at: Place, a: Value, b: Value, attrs: Mapping[str, str]) -> Value:
     *batch, m, k = shape_of(a)
     *others, _, n = shape_of(b)
     if not others:  # one matrix: all rows of `a` at once
         rows = at.reshape(a, (math.prod(batch) * m, k))
         if isinstance(b, np.ndarray):  # constant weights become those of a dense layer
-            y = at.make("dense", rows, at.make("transpose", b, axes=(1, 0)))
+            y = at.make("dense", rows, at.make("transpose", b, axes=(1, 0)), **attrs)
         else:
-            y = at.make("matmul", rows, b)
+            y = at.make("matmul", rows, b, **attrs)
         return at.reshape(y, (*batch, m, n))
     try:
         common_batch = np.broadcast_shapes(tuple(batch), tuple(others))
     except ValueError as e:
         raise at.refusal(f"batches {batch} and {others} do not fit each other") from e
     x, y = _batched(at, a, common_batch, (m, k)), _batched(at, b, common_batch, (k, n))
-    return at.reshape(at.make("batch_matmul", x, y), (*common_batch, m, n))
+    return at.reshape(at.make("batch_matmul", x, y, **attrs), (*common_batch, m, n))
 
 
 def _batched(at: Place, x: Value, both: tuple[int, ...], matrix: tuple[int, int]) -> Value:

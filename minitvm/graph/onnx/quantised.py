@@ -12,7 +12,7 @@ import numpy as np
 
 from . import elements, linear, windows
 from .model import TYPES
-from .place import Place, Value, dtype_of, shape_of
+from .place import Array, Place, Value, dtype_of, shape_of
 
 BYTES = ("uint8", "int8")
 Parameters: TypeAlias = tuple[Value, Value | None]  # scale and zero point
@@ -143,9 +143,24 @@ def conv_integer(
 def matmul_integer(
     at: Place, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Value:
-    """MatMulInteger: a product of matrices of bytes, with int32 sums."""
-    rows = _centred(at, a, a_zero, -min(2, len(shape_of(a))))
-    return linear.matmul(at, rows, _centred(at, b, b_zero, -1))
+    """MatMulInteger: a product of matrices of bytes, with int32 sums.
+
+    A constant b that is int8 without its zero point is multiplied as bytes, since the product of
+    a - a_zero and b is a @ b - a_zero * (sums of the columns of b).
+    """
+    rank, columns = len(shape_of(a)), _centred(at, b, b_zero, -1)
+    if isinstance(columns, np.ndarray) and columns.ndim == 2 <= rank and _are_int8(columns):
+        product = linear.matmul(at, a, columns.astype(np.int8), out_dtype="int32")
+        if a_zero is None:
+            return product
+        sums = columns.sum(0, dtype=np.int32)
+        shift = at.make("multiply", _point(at, a_zero, shape_of(a), -2), sums)
+        return elements.pair(at, "subtract", product, shift)
+    return linear.matmul(at, _centred(at, a, a_zero, -min(2, rank)), columns)
+
+
+def _are_int8(x: Array) -> bool:
+    return bool(x.min() >= -128 and x.max() <= 127)
 
 
 def _centred(at: Place, x: Value, zero: Value | None, axis: int) -> Value:
@@ -153,10 +168,14 @@ def _centred(at: Place, x: Value, zero: Value | None, axis: int) -> Value:
     whole = at.make("cast", x, dtype="int32")
     if zero is None or (isinstance(zero, np.ndarray) and not zero.any()):
         return whole
+    return elements.pair(at, "subtract", whole, _point(at, zero, shape_of(x), axis))
+
+
+def _point(at: Place, zero: Value, shape: tuple[int, ...], axis: int) -> Value:
+    """Return a zero point as int32 that broadcasts with a tensor of this shape."""
     point = at.make("cast", zero, dtype="int32")
-    if shape_of(point) not in ((), (1,)):
-        rank = len(shape_of(x))
-        shape = [1] * rank
-        shape[axis] = shape_of(x)[axis]
-        point = at.reshape(point, tuple(shape))
-    return elements.pair(at, "subtract", whole, point)
+    if shape_of(point) in ((), (1,)):
+        return at.reshape(point, ())
+    sizes = [1] * len(shape)
+    sizes[axis] = shape[axis]
+    return at.reshape(point, tuple(sizes))

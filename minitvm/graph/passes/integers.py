@@ -120,11 +120,11 @@ def _dequantise(run: Integers, node: Node, _: Sequence[Known]) -> Meaning | str:
         return "its scale or zero point is not constant"
     parts = dict(zip(("scale", "zero"), [run.params[v.name] for v in vectors], strict=False))
     parts = {"zero": 0, **node.attrs, **parts}
-    axis = node.attrs.get("axis", -1) % len(q.type.shape) if vectors else None
+    axis: int | None = node.attrs.get("axis", -1) % len(q.type.shape) if vectors else None
     scale, zero = np.asarray(parts["scale"], np.float32), np.asarray(parts["zero"], np.int32)
     if axis is not None:
-        size = q.type.shape[axis]
-        scale, zero = np.broadcast_to(scale, (size,)), np.broadcast_to(zero, (size,))
+        size = q.type.shape[axis : axis + 1]
+        scale, zero = np.broadcast_to(scale, size), np.broadcast_to(zero, size)
     return Codes(q, scale, zero, axis)
 
 

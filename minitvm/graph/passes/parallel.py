@@ -46,11 +46,12 @@ def merge_parallel(graph: Graph) -> Graph:
 
 
 def _groups(graph: Graph, params: Mapping[str, Array]) -> Iterator[list[Node]]:
-    """Yield the operators of one input that can be computed as one."""
+    """Yield the operators of one input that can be computed as one; sums of bytes are left out."""
     groups: dict[object, list[Node]] = {}
     for node in graph.calls:
         known = are_known(node.inputs[1:], params)
-        if node.op in CHANNEL and known and node.attrs.get("groups", 1) == 1:
+        joins = node.attrs.get("groups", 1) == 1 and not node.attrs.get("out_dtype")
+        if node.op in CHANNEL and known and joins:
             shapes = tuple(n.type.shape[1:] for n in node.inputs[1:])
             key = node.op, node.inputs[0], shapes, tuple(sorted(node.attrs.items()))
             groups.setdefault(key, []).append(node)
