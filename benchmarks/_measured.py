@@ -223,6 +223,22 @@ def ablation() -> Drawn:
     return Drawn("Figure 7: searches that lack a part", unit, rows, claim, panels, axes)
 
 
+def programs() -> Drawn:
+    """Return how well models that learn from random programs order programs of real tasks."""
+    title = "Random programs as training data (Adams et al. 2019)"
+    paper = "a model that learns from random programs ranks real ones (bar: .75 of the pairs)"
+    if "programs" not in stored():
+        here = "run `python benchmarks/papers_measure.py programs --log FOLDER` first"
+        return Drawn(title, "mean of the tasks", {"random": {}}, Claim(paper, here, None))
+    rows = stored()["programs"]["models"]
+    alone, others, both = (rows[name]["pairs"] for name in ("random", "all", "more"))
+    here = (
+        f"trained on random formulas alone, it orders {alone:.2f} of the pairs; on other real "
+        f"tasks {others:.2f}, on both {both:.2f}"
+    )
+    return Drawn(title, "mean of the tasks", rows, Claim(paper, here, alone >= 0.75))
+
+
 # --- TVM -----------------------------------------------------------------------------------------
 
 
@@ -339,6 +355,7 @@ ANSOR: dict[str, Callable[[], Drawn]] = {
         SAME,
     ),
     "ablation": ablation,
+    "programs": programs,
 }
 TVM: dict[str, Callable[[], Drawn]] = {
     "fusion": fusion,

@@ -86,7 +86,7 @@ def main() -> None:
         figure = FIGURES[name](flags.seeds)
         claims[name] = figure.claim
         print(f"\n{figure}", flush=True)
-        if flags.svg:
+        if flags.svg and figure.columns:
             draw(figure, flags.svg / f"{name}.svg")
     if flags.claims:
         write_claims(claims, flags.seeds, flags.claims)

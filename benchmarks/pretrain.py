@@ -253,7 +253,7 @@ def main() -> None:
         return
     means = report(tasks, extra, flags.log, flags.own, flags.model)
     if flags.json is not None:
-        flags.json.write_text(json.dumps(means, indent=1))
+        flags.json.write_text(json.dumps({"models": means}, indent=1))
 
 
 def report(

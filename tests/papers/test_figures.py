@@ -95,6 +95,15 @@ def test_each_stored_figure_is_drawn_and_has_finite_numbers(module):
         assert str(figure).endswith(figure.claim.verdict)
 
 
+def test_random_programs_are_judged_by_the_pairs_that_they_order(module, monkeypatch):
+    measured = module("_measured")
+    models = {"all": {"pairs": 0.8}, "more": {"pairs": 0.82}, "random": {"pairs": 0.7}}
+    monkeypatch.setattr(measured, "stored", lambda: {"programs": {"models": models}})
+    assert measured.programs().claim.verdict == "does not hold here"
+    monkeypatch.setattr(measured, "stored", dict)
+    assert measured.programs().claim.verdict == "not run"
+
+
 def test_a_curve_of_steps_stays_until_the_next_point(module):
     curve = module("_measured").steps([(1.0, 10.0), (3.0, 20.0)], 5.0)
     np.testing.assert_array_equal(curve.x, [1, 3, 3, 5])
