@@ -38,8 +38,8 @@ class Convolution:
     wide: Window
     layout: Layout
     dtype: DType
-    out_dtype: str
-    pad_value: int
+    out_dtype: str = ""
+    pad_value: int = 0
 
     def tiles(self, tile: int) -> tuple[int, int]:
         """Return how many tiles of tile x tile outputs cover one image: (down, across)."""
