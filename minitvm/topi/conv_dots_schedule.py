@@ -90,8 +90,9 @@ def _sizes(op: te.ComputeOp) -> Sizes:
     pixels, weights = high * wide * channels, groups * GROUP * terms * 4
     apart = about.wide.stride * channels
     images = batch if isinstance(batch, int) else 1
+    outputs = about.outputs if isinstance(about.outputs, int) else groups * GROUP
     return Sizes(
-        images, about.outputs, about.high.out, about.wide.out, terms, pixels, weights, 4, apart
+        images, outputs, about.high.out, about.wide.out, terms, pixels, weights, 4, apart
     )
 
 

@@ -48,20 +48,18 @@ def dense_int8(data: te.Tensor, weight: te.Tensor, scales: te.Tensor) -> te.Tens
         return tir.cast_to(weight(j, group * length + at), data.dtype) * scales(j, group)
 
     if not isinstance(m, int) or m > MATVEC_ROWS:
-        whole = te.compute(
-            (n, k),
-            lambda j, at: value(j, at // length, at % length),
-            name="T_dequantised",
-            tag=ELEMENTWISE,
-        )
+
+        def dequantised(j: Any, at: Any) -> Any:
+            return value(j, at // length, at % length)
+
+        whole = te.compute((n, k), dequantised, name="T_dequantised", tag=ELEMENTWISE)
         return matmul(data, whole, transpose_b=True, name="T_dense_int8")
     group, at = te.reduce_axis((0, groups), name="g"), te.reduce_axis((0, length), name="k")
-    return te.compute(
-        (m, n),
-        lambda i, j: te.sum(data(i, group * length + at) * value(j, group, at), axis=[group, at]),
-        name="T_dense_int8",
-        tag=DENSE_INT8,
-    )
+
+    def total(i: Any, j: Any) -> Any:
+        return te.sum(data(i, group * length + at) * value(j, group, at), axis=[group, at])
+
+    return te.compute((m, n), total, name="T_dense_int8", tag=DENSE_INT8)
 
 
 def schedule_dense_int8(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from minitvm import tir
 from minitvm.base import FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT16, BuildError, DType
 
@@ -218,7 +220,7 @@ def value(c: Code, e: tir.Index) -> Value:
             raise BuildError(f"a {type(e).__name__}", "the LLVM target has no such expression")
 
 
-def _is_float(e: tir.Index) -> bool:
+def _is_float(e: tir.Index) -> TypeGuard[tir.Expr]:
     """Return whether `e` is a float32 or float64; float16 is converted through float32."""
     return not tir.is_index(e) and e.dtype in (FLOAT32, FLOAT64)
 
@@ -236,7 +238,7 @@ def _to_integer(c: Code, e: tir.Expr, to: DType) -> Value:
             return to_integer(Number(c, value(c, e)), to, known=limits(e))
 
 
-def _is_limit(e: tir.Index, narrow: DType, to: DType) -> bool:
+def _is_limit(e: tir.Index, narrow: DType, to: DType) -> TypeGuard[tir.Expr]:
     """Return whether the integers `narrow` between the float `e` and `to` only limit its range."""
     return _is_float(e) and e.dtype is to and narrow in (UINT8, UINT16)
 

@@ -90,7 +90,8 @@ def layer_norm(
     vectors = [v for v in (w, b) if v is not None]
     if not vectors:
         vectors = [np.ones(tuple(shape), np.float32)]
-    return onnx.linear.layer_norm(at.having(axis=-len(shape), epsilon=epsilon), x, *vectors)
+    y, *_ = onnx.normal.layer_norm(at.having(axis=-len(shape), epsilon=epsilon), x, *vectors)
+    return y
 
 
 def group_norm(

@@ -108,7 +108,7 @@ def pad(at: Place, x: Value, rims: Sequence[int], value: float = 0.0) -> Value:
     unpadded = [0] * (len(shape_of(x)) - len(rims) // 2)
     before, after = [*unpadded, *rims[-2::-2]], [*unpadded, *rims[-1::-2]]
     pads = np.asarray([*before, *after], np.int64)
-    return onnx.shapes.pad(at.having(), x, pads, np.asarray(value, np.float32))
+    return onnx.padding.pad(at.having(), x, pads, np.asarray(value, np.float32))
 
 
 def take(at: Place, x: Value, axis: int, indices: Value) -> Value:
