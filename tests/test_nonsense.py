@@ -32,6 +32,9 @@ IMAGE, TAPS = te.placeholder((1, 3, 8, 8)), te.placeholder((3, 3, 3, 3))
 ROW, ROW_TAPS = te.placeholder((1, 3, 8)), te.placeholder((4, 3, 3))
 CUBE, CUBE_TAPS = te.placeholder((1, 3, 8, 8, 8)), te.placeholder((4, 3, 3, 3, 3))
 CHANNELS = te.placeholder((16,), name="channels")
+HEADS, LENGTHS = te.placeholder((1, 2, 3, 4)), te.placeholder((1,), "int32")
+RECURRENT = {n: te.placeholder((k * 8, 8)) for n, k in (("lstm", 4), ("gru", 3), ("rnn", 1))}
+STATES = {n: te.placeholder((k, 2, 8)) for n, k in (("lstm", 2), ("gru", 1), ("rnn", 1))}
 PLACES = te.placeholder((2,), "int32", name="places")
 INTRIN = topi.gemm_intrin(8, 8, 16)
 TWICE = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="twice")
@@ -286,6 +289,15 @@ def operators(p: Program) -> dict[str, Call]:
         ),
         "topi.layout_transform": (topi.layout_transform, [IMAGE, "NCHW", "NHWC"]),
         "topi.batch_norm": (topi.batch_norm, [A, *[CHANNELS] * 4]),
+        "topi.attention": (topi.attention, [HEADS, HEADS, HEADS]),
+        "topi.cached_attention": (topi.cached_attention, [HEADS, HEADS, HEADS, LENGTHS]),
+        "topi.cache_update": (topi.cache_update, [HEADS, HEADS, LENGTHS]),
+        "topi.lstm": (topi.lstm, [te.placeholder((3, 2, 32)), RECURRENT["lstm"], STATES["lstm"]]),
+        "topi.gru": (
+            topi.gru,
+            [te.placeholder((3, 2, 24)), RECURRENT["gru"], STATES["gru"], te.placeholder((8,))],
+        ),
+        "topi.rnn": (topi.rnn, [te.placeholder((3, 2, 8)), RECURRENT["rnn"], STATES["rnn"]]),
         "topi.clip": (topi.clip, [A, 0, 1]),
         "topi.where": (topi.where, [A, A, A]),
         "topi.take": (topi.take, [A, PLACES, 0]),

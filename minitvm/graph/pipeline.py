@@ -44,6 +44,11 @@ def _assign_layouts(graph: Graph, settings: Settings) -> Graph:
     return passes.assign_layouts(graph, settings.target)
 
 
+@wraps(passes.merge_attention)
+def _merge_attention(graph: Graph, settings: Settings) -> Graph:
+    return passes.merge_attention(graph, settings.target)
+
+
 @wraps(passes.choose_formulas)
 def _choose_formulas(graph: Graph, settings: Settings) -> Graph:
     return passes.choose_formulas(graph, settings.target, settings.winograd)
@@ -71,6 +76,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("merge_same", _alone(passes.merge_same)),
     ("merge_parallel", _alone(passes.merge_parallel)),
     ("split_concatenate", _alone(passes.split_concatenate)),
+    ("merge_attention", _merge_attention),
     ("assign_layouts", _assign_layouts),
     ("cancel_transposes", _alone(passes.simplify)),
     ("fold_weights", _alone(passes.fold_constants)),

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, TypeAlias
 
 from minitvm import te, tensor, tir
-from minitvm.base import BOOL, ExprError, Reason, raise_first
+from minitvm.base import BOOL, ExprError, Reason, check_kind, raise_first
 
 from .operands import check_rank, check_vector, checks_arguments
 from .shape import INJECTIVE
@@ -30,7 +31,15 @@ TWO_SUMS = te.comm_reducer(
     "two_sums",
 )
 BLOCK = 32  # the most queries in a block
+KEYS = 8  # keys whose products with a block of queries are computed, or left out, together
 LANES = 16  # keys whose maxima are computed separately
+Body: TypeAlias = (
+    Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
+)
 LOWEST = -3.0e38  # the maximum of no scores
 
 
@@ -58,6 +67,7 @@ def attention(
 
     Returns [B, H, M, E]; zeros for queries that see no key.
     """
+    offset = check_kind("topi.attention: offset", offset, int, fix="offset=0")
     visible = _Visible(causal, offset, None, q.shape[-2], k.shape[-2])
     return _attention("attention", (q, k, v, mask), visible, scale, softcap)
 
@@ -136,7 +146,7 @@ class _Visible:
         if not self.causal:
             return self.length(b)
         end = tir.add(self.last(b, last_query), 1)
-        return tir.minimum(end, self.length(b))
+        return tir.minimum(end, self.length(b)) if tir.upper_bound(end) > 0 else 0
 
 
 def _attention(
@@ -148,7 +158,10 @@ def _attention(
 ) -> te.Tensor:
     """Return the result of either operator."""
     q, k, v, mask = operands
-    raise_first(ExprError, f"topi.{name}", _about_operands(q, k, v))
+    what = f"topi.{name}"
+    raise_first(ExprError, what, _about_operands(q, k, v, mask))
+    check_kind(f"{what}: scale", scale, Real, fix="scale=0.125")
+    check_kind(f"{what}: softcap", softcap, Real, fix="softcap=30.0")
     scores = _Scores(mask, visible, float(scale) or q.shape[3] ** -0.5, float(softcap))
     return (_one_query if q.shape[2] == 1 else _blocks)(q, k, v, scores)
 
@@ -177,7 +190,7 @@ class _Scores:
         return te.reduce_axis((0, self.visible.end(b, last_query)), "n")
 
 
-def _stage(shape: tuple[tir.Index, ...], name: str, body: Callable[..., Any]) -> Any:
+def _stage(shape: tuple[tir.Index, ...], name: str, body: Body) -> Any:
     return te.compute(shape, body, name=f"T_{name}", tag=f"{ATTENTION}_{name}")
 
 
@@ -226,10 +239,12 @@ def _blocks(q: te.Tensor, k: te.Tensor, v: te.Tensor, scores: _Scores) -> te.Ten
 def _scores_of_blocks(
     q: te.Tensor, k: te.Tensor, scores: _Scores, shape: tuple[tir.Index, ...]
 ) -> te.Tensor:
-    """Return the scores [B, H, block, key, query of the block]; `shape` is their shape."""
+    """Return the scores [B, H, block, key, query of the block]; `shape` is their shape.
+
+    Products of KEYS keys that no query of a block sees are sums of no terms: this saves the work.
+    """
     queries, rows, visible = q.shape[2], shape[-1], scores.visible
     shared = q.shape[1] // k.shape[1]
-    d_axis = te.reduce_axis((0, q.shape[3]), "d")
 
     def query(o: Any, i: Any) -> Any:
         return te.min(o * rows + i, queries - 1)
@@ -239,16 +254,20 @@ def _scores_of_blocks(
         "queries",
         lambda b, h, o, d, i: q[b, h, query(o, i), d] * scores.scale,
     )
-    products = _stage(
-        shape,
-        "products",
-        lambda b, h, o, n, i: te.sum(
-            packed[b, h, o, d_axis, i] * k[b, h // shared, n, d_axis], axis=d_axis
-        ),
-    )
+
+    def product(b: Any, h: Any, o: Any, m: Any, n: Any, i: Any) -> Any:
+        end = visible.end(b, o * rows + rows - 1)
+        is_seen = tir.minimum(tir.maximum(tir.sub(end, m * KEYS), 0), 1)
+        d = te.reduce_axis((0, tir.mul(is_seen, q.shape[3])), "d")
+        key = te.min(m * KEYS + n, k.shape[2] - 1)
+        return te.sum(packed[b, h, o, d, i] * k[b, h // shared, key, d], axis=d)
+
+    keys = -(-k.shape[2] // KEYS), KEYS
+    products = _stage((*shape[:3], *keys, rows), "products", product)
 
     def score(b: Any, h: Any, o: Any, n: Any, i: Any) -> Any:
-        x = scores.score(products[b, h, o, n, i], b, h, query(o, i), n)
+        x = products[b, h, o, n // KEYS, n % KEYS, i]
+        x = scores.score(x, b, h, query(o, i), n)
         if not visible.causal:
             return x
         return te.if_then_else(n <= visible.last(b, o * rows + i), x, te.min_value(x.dtype))
@@ -311,21 +330,36 @@ def _one_query(q: te.Tensor, k: te.Tensor, v: te.Tensor, scores: _Scores) -> te.
     return te.compute(shape, result, name="T_attention", tag=ATTENTION)
 
 
-def _about_operands(q: te.Tensor, k: te.Tensor, v: te.Tensor) -> list[Reason]:
+def _about_operands(
+    q: te.Tensor, k: te.Tensor, v: te.Tensor, mask: te.Tensor | None
+) -> list[Reason]:
     """Return the reason why shapes or types of operands do not fit; [] if they do."""
     if any(x.ndim != 4 or x.dtype is not q.dtype or not x.dtype.is_float for x in (q, k, v)):
         return [("its operands are not floats of one type and 4 dimensions",)]
-    heads = q.shape[1], k.shape[1]
-    if not isinstance(heads[0], int) or not isinstance(heads[1], int) or heads[0] % heads[1]:
-        why = f"{tir.text(heads[0])} heads of queries cannot share {tir.text(heads[1])} of keys"
-        return [(why,)]
+    sizes = [n for x in (q, k, v) for n in x.shape if isinstance(n, int)]
+    if len(sizes) < 12 or min(sizes) < 1:
+        return [("its sizes are not integers of at least 1",)]
+    heads, groups = sizes[1], sizes[5]
+    if heads % groups:
+        return [(f"{heads} heads of queries cannot share {groups} of keys",)]
     pairs = (
         (k.shape[0], q.shape[0], "sequences of keys"),
         (k.shape[3], q.shape[3], "elements in a key"),
         *((v.shape[n], k.shape[n], what) for n, what in enumerate(("batches", "heads", "values"))),
     )
-    return [
+    reasons: list[Reason] = [
         (f"there are {tir.text(size)} {role}, not {tir.text(expected)}",)
         for size, expected, role in pairs
         if not tir.prove_equal(size, expected)
     ]
+    full = (*q.shape[:3], k.shape[2])
+    if mask is not None and not _broadcasts(mask.shape, full):
+        reasons.append((f"the mask {list(mask.shape)} does not broadcast to {list(full)}",))
+    if mask is not None and mask.dtype not in (BOOL, q.dtype):
+        reasons.append((f"the mask is {mask.dtype}", f"bool or {q.dtype}"))
+    return reasons
+
+
+def _broadcasts(shape: tuple[tir.Index, ...], full: tuple[tir.Index, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(full), strict=False)
+    return len(shape) <= len(full) and all(n in (1, size) for n, size in pairs)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minitvm import te, tensor
+from minitvm import te, tensor, tir
 from minitvm.base import Target
 
-from .attend import ATTENTION, LANES
+from .attend import ATTENTION, KEYS, LANES
+from .blocks import block_side, transpose_in_registers
 from .gemm import WORTH_THREADS
 from .options import Choose
-from .stages import axes_of, reduce_axes_of, worth_threads
+from .stages import axes_of, reads, reduce_axes_of, worth_threads
 from .tile import tile_loops, vector_length
 
 Stages = Mapping[str, te.StageView]
@@ -34,7 +35,7 @@ def schedule_attention(
     }
     lanes = vector_length(_size(op.axis[3]), target.lanes(op.dtypes[0]))
     if "queries" in stages:
-        loops = _schedule_blocks(stages, lanes, target)
+        loops = _schedule_blocks(s, stages, lanes, target)
     else:
         loops = _schedule_one_query(s, stages, lanes)
     result = stages[ATTENTION]
@@ -45,7 +46,7 @@ def schedule_attention(
     return {v.name for v in s.stages if v.is_attached} | {result.name}
 
 
-def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis]:
+def _schedule_blocks(s: te.Schedule, stages: Stages, lanes: int, target: Target) -> list[te.Axis]:
     """Schedule blocks of queries; return the outer loops of the result.
 
     for b, h, o:                        blocks of queries
@@ -55,7 +56,7 @@ def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis
       for io, do: out[i, d] = a tile of exp * values, / total[i]
     """
     result, sums, scores = stages[ATTENTION], stages["sums"], stages["scores"]
-    block, keys = _size(axes_of(scores)[-1]), _size(axes_of(scores)[-2])
+    block = _size(axes_of(scores)[-1])
     width = vector_length(block, lanes)
     b, h, i, d = axes_of(result)
     o, i = result.split(i, factor=block)
@@ -73,21 +74,47 @@ def _schedule_blocks(stages: Stages, lanes: int, target: Target) -> list[te.Axis
     for name in ("max", "total"):
         stage = stages[name]
         tile_loops(stage, reduce_axes_of(stage), stage.split(axes_of(stage)[-1], factor=width))
-    for name in ("queries", "exp"):
-        stage = stages[name]
-        stage.vectorize(stage.split(axes_of(stage)[-1], factor=width)[1])
-    rows, columns = _tile(keys, block, width, target)
-    places: list[te.Axis] = []
-    for stage, outer in ((scores, ()), (stages["products"], reduce_axes_of(stages["products"]))):
-        *_, n, i = axes_of(stage)
-        no, n = stage.split(n, factor=rows)
-        io, i = stage.split(i, factor=columns)
-        tile_loops(stage, (no, io, *outer), (n, *stage.split(i, factor=width)))
-        places.append(io)
-    stages["products"].compute_at(scores, places[0])
+    e = stages["exp"]
+    e.vectorize(e.split(axes_of(e)[-1], factor=width)[1])
+    _transpose(s, stages["queries"], target)
+    _skip_unseen(stages["exp"], stages["total"])
+    rows, columns = _tile(KEYS, block, width, target)
+    products = stages["products"]
+    *_, n, i = axes_of(scores)
+    mo, n = scores.split(n, factor=KEYS)
+    no, n = scores.split(n, factor=rows)
+    io, i = scores.split(i, factor=columns)
+    tile_loops(scores, (mo, no, io), (n, *scores.split(i, factor=width)))
+    products.compute_at(scores, io)
+    *_, n, i = axes_of(products)
+    _, n = products.split(n, factor=rows)
+    _, i = products.split(i, factor=columns)
+    tile_loops(products, reduce_axes_of(products), (n, *products.split(i, factor=width)))
     for name in ("max", "total", "sums", "products"):
         stages[name].set_scope("local")
     return [b, h, o]
+
+
+def _transpose(s: te.Schedule, queries: te.StageView, target: Target) -> None:
+    """Compute the block of queries in squares that are transposed in registers."""
+    q = s[s.cache_read(reads(queries.op)[0], "local", [queries.op.output(0)])]
+    *_, d, i = axes_of(queries)
+    side = block_side(target, q.op.output(0).dtype, d.extent, i.extent)
+    do, d = queries.split(d, factor=side)
+    io, i = queries.split(i, factor=side)
+    tile_loops(queries, (do, io), (d, i))
+    *_, row, column = axes_of(q)
+    transpose_in_registers(q, queries, io, row, column)
+
+
+def _skip_unseen(e: te.StageView, total: te.StageView) -> None:
+    """Compute exponentials of the keys that `total` sums only; their number must be known."""
+    (n,) = reduce_axes_of(total)
+    outer = dict(zip(axes_of(total)[:3], axes_of(e)[:3], strict=True))
+    end = tir.substitute(n.extent, outer)
+    if not isinstance(end, int) and not tensor.is_from_data(end):
+        ends = (end.a, end.b) if isinstance(end, tir.Extremum) else (end,)  # a minimum
+        e.set_store_predicate(te.all(*(axes_of(e)[3] < n for n in ends)))
 
 
 def _size(a: te.Axis) -> int:

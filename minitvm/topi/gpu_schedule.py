@@ -95,6 +95,9 @@ def schedule_elements(
             s[s.cache_write(op.output(0), "local")] if output.name == stage.name else stage
         )
     axes = [a for a in axes_of(output) if a.extent != 1] or axes_of(output)[:1]
+    ones = [a for a in axes_of(output) if all(a is not other for other in axes)]
+    if ones:  # they may be between others, and only neighbours can be fused
+        output.reorder(*ones, *axes)
     loop = output.fuse(*axes)
     if axes:
         block, loop = output.split(loop, THREADS)

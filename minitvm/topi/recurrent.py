@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 from minitvm import te, tir
-from minitvm.base import ExprError, Reason, raise_first
+from minitvm.base import ExprError, Reason, check_kind, raise_first
 
 from .operands import check_vector, checks_arguments
 
@@ -94,8 +95,12 @@ class _Layer:
                 return value
             return te.if_then_else(self.time(t) < self.lengths[b], value, self.rows[t - 1, s, b, j])
 
+        def first_row(t: Any, s: Any, b: Any, j: Any) -> Any:
+            del t
+            return self.first[s, b, j]
+
         shape = self.rows.shape
-        first = te.compute((1, *shape[1:]), lambda t, s, b, j: self.first[s, b, j], name="T_first")
+        first = te.compute((1, *shape[1:]), first_row, name="T_first")
         update = te.compute(shape, body, name="T_states", tag=RECURRENT)
         return te.scan(first, update, self.rows, name="T_recurrent")
 
@@ -110,6 +115,7 @@ def _layer(
     """Return a layer; raise ExprError unless its operands fit (number of gates, of states)."""
     gates, weight, first, lengths = operands
     what = f"topi.{name}"
+    check_kind(f"{what}: clip", clip, Real, fix="clip=0.0")
     raise_first(ExprError, what, _about_operands(gates, weight, first, counts))
     if lengths is not None:
         check_vector(what, lengths, first.shape[1])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from minitvm import te, tensor
-from minitvm.base import Target
+from minitvm.base import ScheduleError, Target
 from minitvm.schedule import from_constants, readers
 
 from .attend import ATTENTION
@@ -88,6 +88,7 @@ def schedule(
     if target.kind == "python":
         return s
     if target.kind == "cuda":
+        _check_gpu(s)
         schedule_gpu(s, target.arch, choose)
         return s
     done_names: set[str] = set()
@@ -113,6 +114,15 @@ def schedule(
                 output = epilogue_or_self(s, stage, done_names)
                 done_names |= schedule_transpose(s, stage.op, output, row, target)
     return s
+
+
+def _check_gpu(s: te.Schedule) -> None:
+    """Raise ScheduleError if a stage has a default schedule for CPUs alone."""
+    for stage in s.stages:
+        if isinstance(stage.op, te.ComputeOp) and stage.op.tag in (ATTENTION, RECURRENT):
+            what = f"topi.schedule of {stage.name} for a GPU"
+            why = "attention and recurrent layers have a default schedule for CPUs only"
+            raise ScheduleError(what, why, 'target="llvm", or batch_matmul and softmax')
 
 
 def _inline(s: te.Schedule) -> None:

@@ -12,6 +12,8 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 I = (1, 4, 9, 8)  # noqa: E741 - an image
 UNKNOWN = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+ROWS = np.array([[4, 0, 8]], "int64")
+ROTARY = {"interleaved": 1, "rotary_embedding_dim": 4}
 RNG = np.random.default_rng(0)
 
 
@@ -222,6 +224,10 @@ CASES = [
     case("ReduceMin", np.array([-128, 5], "int8")),
     case("LSTM", (3, 2, 4), const=(weights(1, 20, 4), weights(1, 20, 5)), hidden_size=5),
     case("GRU", (3, 2, 4), const=(weights(1, 15, 4), weights(1, 15, 5)), hidden_size=5),
+    case("Attention", (1, 4, 3, 6), (1, 2, 5, 6), (1, 2, 5, 7), is_causal=1, opset=23),
+    case("Attention", *[(2, 3, 8)] * 3, q_num_heads=2, kv_num_heads=2, softcap=2.0, opset=23),
+    case("RotaryEmbedding", (1, 2, 3, 8), const=(weights(9, 4), weights(9, 4), ROWS), opset=23),
+    case("RotaryEmbedding", (1, 2, 3, 8), const=(weights(1, 3, 2),) * 2, opset=23, **ROTARY),
     case("RNN", (3, 2, 4), const=(weights(1, 5, 4), weights(1, 5, 5)), hidden_size=5),
 ]
 

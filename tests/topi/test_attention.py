@@ -7,7 +7,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, topi
-from minitvm.base import ExprError
+from minitvm.base import ExprError, ScheduleError
 from minitvm.graph import OPERATORS
 
 RNG = np.random.default_rng(0)
@@ -45,7 +45,7 @@ def test_heads_of_queries_may_share_keys(queries: int) -> None:
     check("attention", [floats(2, 6, queries, 8), floats(2, 2, 18, 8), floats(2, 2, 18, 8)])
 
 
-@pytest.mark.parametrize(("queries", "offset"), [(70, 0), (70, -3), (9, 61), (1, 4)])
+@pytest.mark.parametrize(("queries", "offset"), [(70, 0), (70, -3), (9, 61), (1, 4), (1, -3)])
 def test_a_causal_query_sees_the_keys_before_it(queries: int, offset: int) -> None:
     arrays = [floats(1, 2, queries, 8), floats(1, 2, 70, 8), floats(1, 2, 70, 8)]
     check("attention", arrays, causal=True, offset=offset)
@@ -101,6 +101,10 @@ def test_rows_of_a_cache_are_replaced(rows: int) -> None:
         (((1, 4, 2, 8), (1, 3, 5, 8), (1, 3, 5, 8)), "4 heads of queries cannot share 3 of keys"),
         (((1, 4, 2, 8), (1, 4, 5, 9), (1, 4, 5, 8)), "there are 9 elements in a key, not 8"),
         (((1, 4, 2, 8), (1, 4, 5, 8), (1, 4, 6, 8)), "there are 6 values, not 5"),
+        (
+            ((1, 4, 2, 8), *[(1, 4, 5, 8)] * 2, (3, 5)),
+            "the mask [3, 5] does not broadcast to [1, 4",
+        ),
         (((4, 2, 8), (4, 5, 8), (4, 5, 8)), "its operands are not floats of one type and 4 "),
     ],
 )
@@ -108,3 +112,13 @@ def test_operands_that_do_not_fit_are_refused(shapes, message: str) -> None:
     with pytest.raises(ExprError) as caught:
         topi.attention(*(te.placeholder(s, name="x") for s in shapes))
     assert str(caught.value).startswith(f"topi.attention: {message}")
+
+
+def test_there_is_no_default_schedule_for_a_gpu() -> None:
+    q = te.placeholder((1, 4, 2, 8), name="q")
+    with pytest.raises(ScheduleError) as caught:
+        topi.schedule(topi.attention(q, q, q), "cuda -sim")
+    assert str(caught.value) == (
+        "topi.schedule of T_attention for a GPU: attention and recurrent layers have a default "
+        'schedule for CPUs only\n  try: target="llvm", or batch_matmul and softmax'
+    )

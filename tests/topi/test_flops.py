@@ -19,6 +19,14 @@ def test_a_multiply_add_counts_as_two_operations() -> None:
     assert topi.flops([topi.relu(c)]) == 2 * 8**3 + 8**2
 
 
+def test_a_reduction_counts_with_its_greatest_length() -> None:
+    qkv = [image(1, 1, 64, 8, name=name) for name in "qkv"]
+    assert topi.flops([topi.attention(*qkv, causal=True)]) == topi.flops([topi.attention(*qkv)])
+    lengths = te.placeholder((1,), "int32")
+    one = topi.cached_attention(image(1, 1, 1, 8), *qkv[1:], lengths)
+    assert topi.flops([one]) < topi.flops([topi.attention(*qkv)])
+
+
 @pytest.mark.parametrize("method", ["direct", "rows", "blocks", "winograd"])
 def test_a_convolution_counts_as_the_direct_one_with_the_taps_in_its_padding(method: str) -> None:
     y = topi.conv2d(image(1, 512, 7, 7), image(512, 512, 3, 3), padding=1, method=method)

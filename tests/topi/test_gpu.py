@@ -86,6 +86,7 @@ OTHERS = {
     "argmax": case(topi.argmax, (33, 100), axis=1),
     "argmax of columns": case(topi.argmax, (40, 100), axis=0),
     "elementwise": case(chain, (33, 100), (100,)),
+    "a dimension of one between others": case(topi.relu, (4, 1, 8)),
     "transpose": case(topi.transpose, (65, 70)),
     "max_pool2d": case(topi.max_pool2d, (1, 8, 14, 13), kernel=3, strides=2, padding=1),
     "global_avg_pool2d": case(topi.global_avg_pool2d, (2, 33, 7, 7)),

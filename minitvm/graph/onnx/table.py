@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from . import elements, linear, recurrent, shapes, windows
+from . import attention, elements, linear, recurrent, shapes, windows
 from .place import Place, Value
 
 Function: TypeAlias = Callable[..., Value | tuple[Value, ...]]  # of a Place and the inputs
@@ -37,6 +37,7 @@ OPERATORS: dict[str, Function] = {
     **{name: _named(op) for name, op in SAME.items()},
     **{name: _named(op, elements.pair) for name, op in PAIRS.items()},
     "And": elements.logical_and,
+    "Attention": attention.attention,
     "AveragePool": partial(windows.pool, op="avg_pool2d"),
     "BatchNormalization": linear.batch_norm,
     "Cast": elements.cast,
@@ -85,6 +86,7 @@ OPERATORS: dict[str, Function] = {
     "ReduceSum": partial(linear.reduced, op="sum"),
     "RNN": recurrent.layer,
     "Reshape": shapes.reshape,
+    "RotaryEmbedding": attention.rotary_embedding,
     "Shape": shapes.shape,
     "Size": shapes.size,
     "Slice": shapes.slice_,

@@ -25,7 +25,7 @@ def attention(
     x = np.tanh(x / softcap) * softcap if softcap else x
     if mask is not None:
         x = np.where(mask, x, -np.inf) if mask.dtype == np.bool_ else x + mask
-    query, key = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])
+    query, key = np.ogrid[: q.shape[2], : k.shape[2]]
     if causal:
         x = np.where(key <= query + offset, x, -np.inf)
     if lengths is not None:

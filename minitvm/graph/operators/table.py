@@ -64,7 +64,12 @@ FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has o
     "pad": _pad,
     "take": _take,
 }
-Reference: TypeAlias = Callable[..., Array]
+Reference: TypeAlias = (  # of one to four inputs, and attributes
+    Callable[[Any], Array]
+    | Callable[[Any, Any], Array]
+    | Callable[[Any, Any, Any], Array]
+    | Callable[[Any, Any, Any, Any], Array]
+)
 
 
 def _operators(fusion: Fusion, axes: Axes, *names: str, **references: Reference) -> list[Operator]:

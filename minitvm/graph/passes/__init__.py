@@ -1,6 +1,7 @@
 """Passes over networks: pure functions from a graph to a graph that computes the same."""
 
 # pyright: reportUnusedImport=false
+from .attention import merge_attention
 from .batch_norm import fold_batch_norm
 from .fold import fold_constants
 from .formula import best_formula, choose_formulas, other_formulas, use_formulas
