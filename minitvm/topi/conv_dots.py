@@ -38,7 +38,7 @@ def dots_dtype(conv: Convolution, kernel: te.Tensor) -> DType | None:
     fits = conv.layout == NHWC and conv.groups == 1 and conv.out_dtype == INT32
     if not fits or Target.current().kind == "cuda":
         return None
-    return dot4_rows((pixels, conv.outputs, terms), conv.dtype, kernel.dtype)
+    return dot4_rows((pixels, conv.outputs, terms), conv.dtype, kernel)
 
 
 def conv_dots(data: te.Tensor, kernel: te.Tensor, conv: Convolution, dtype: DType) -> te.Tensor:
