@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from minitvm import schedule, te
 from minitvm.base import INT32, Target
 
@@ -84,11 +86,10 @@ def _sizes(op: te.ComputeOp) -> Sizes:
     about: Convolution = op.attrs[CONVOLUTION]
     image, packed = op.input_tensors
     batch, _, _, groups, _ = op.shape
-    _, high, wide, channels = image.shape
     _, ky, kx, fours, *_ = packed.shape
     terms = ky * kx * fours
-    pixels, weights = high * wide * channels, groups * GROUP * terms * 4
-    apart = about.wide.stride * channels
+    pixels, weights = prod(image.shape[1:]), groups * GROUP * terms * 4
+    apart = about.wide.stride * about.inputs
     images = batch if isinstance(batch, int) else 1
     outputs = about.outputs if isinstance(about.outputs, int) else groups * GROUP
     return Sizes(
@@ -107,7 +108,8 @@ def _pack(s: te.Schedule, packed: te.StageView, groups: int) -> None:
 
 def _pad(image: te.StageView, target: Target, parallel: bool) -> None:
     """Schedule the stage `image` to copy rows in whole vectors."""
-    n, y, x, c = axes_of(image)
-    image.vectorize(image.split(image.fuse(x, c), factor=target.lanes("uint8"))[1])
+    n, y, *pixels = axes_of(image)
+    row = image.fuse(*pixels) if len(pixels) > 1 else pixels[0]
+    image.vectorize(image.split(row, factor=target.lanes("uint8"))[1])
     if parallel:
         image.parallel(image.fuse(n, y))
