@@ -8,6 +8,7 @@ from minitvm.graph import passes
 
 from .conftest import random_quantised
 
+NOT_QUANTISED = "its input is not quantised, with one scale, to bytes"
 CPU = "llvm -num-cores=1"
 
 
@@ -90,6 +91,25 @@ def test_a_sum_of_two_quantised_tensors_keeps_its_limits(rng) -> None:
         "return add_requantised_1"
     )
     exact(net, *(rng.integers(0, 256, (2, 4)).astype(np.uint8) for _ in "ab"))
+
+
+def test_limits_after_limits_are_those_of_both(rng) -> None:
+    b = graph.Builder()
+    limited = b.clip(b.relu(b.add(real(b, (2, 4)), real(b, (2, 4), "p"))), -2.0, -1.0)
+    net = b.graph(b.quantise(limited, scale=0.1, zero=100))
+    assert "low=90, high=90" in lines(integers(net))
+    x, y = (rng.integers(0, 256, (2, 4)).astype(np.uint8) for _ in "xy")
+    assert (graph.evaluate(net, x, y)[0] == 90).all()
+    exact(net, x, y)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, float("inf")])
+def test_scales_that_are_not_positive_numbers_stay_real(scale) -> None:
+    b = graph.Builder()
+    x = b.max_pool2d(real(b, (1, 1, 2, 2), scale=scale), 2)
+    net = b.graph(x, b.quantise(b.relu(b.add(real(b, (2, 4), "p"), 1.0)), scale=scale))
+    assert graph.explain(net).operators[0].why == NOT_QUANTISED
+    assert [n.op for n in integers(net).calls].count("quantise") == 1
 
 
 def test_operators_that_move_elements_move_bytes(rng) -> None:

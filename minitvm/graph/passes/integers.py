@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class Integers:
 
     def _quantised(self, node: Node) -> Node | None:
         """Return a quantise of what is known, in integers; None if that is not possible."""
-        meaning, to = self.known.get(node.inputs[0]), scaling(node, self.params)
+        meaning, to = self.known.get(node.inputs[0]), scaling(node)
         if meaning is None or to is None:
             return None
         name = node.inputs[0].name or node.name
@@ -103,12 +103,17 @@ class Integers:
         return replace(x, node=new, axis=axis)
 
 
-def scaling(node: Node, params: Params) -> Scaling | None:
+def scaling(node: Node) -> Scaling | None:
     """Return the scaling of a quantise; None unless scale and zero point are constant numbers."""
-    if len(node.inputs) > 1 or "scale" not in node.attrs:
+    scale = np.float32(node.attrs.get("scale", 0))
+    if len(node.inputs) > 1 or not _are_scales(scale):
         return None
-    scale, zero = np.float32(node.attrs["scale"]), int(node.attrs.get("zero", 0))
-    return Scaling(scale, zero, str(node.type.dtype))
+    return Scaling(scale, int(node.attrs.get("zero", 0)), str(node.type.dtype))
+
+
+def _are_scales(scale: Any) -> bool:
+    """Return whether all scales are positive and finite: larger codes are larger numbers."""
+    return bool(np.all((scale > 0) & (scale < np.inf)))
 
 
 # --- rules: what is known of the result of an operator, or why nothing is ------------------------
@@ -125,7 +130,7 @@ def _dequantise(run: Integers, node: Node, _: Sequence[Known]) -> Meaning | str:
     if axis is not None:
         size = q.type.shape[axis : axis + 1]
         scale, zero = np.broadcast_to(scale, size), np.broadcast_to(zero, size)
-    return Codes(q, scale, zero, axis)
+    return Codes(q, scale, zero, axis) if _are_scales(scale) else "its scale is not positive"
 
 
 def _move(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | str:
@@ -161,7 +166,7 @@ def _limit(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | str:
     low, high = node.attrs.get("a_min", 0.0), node.attrs.get("a_max", math.inf)
     match x:
         case Sums() | Pair():
-            return replace(x, low=max(x.low, low), high=min(x.high, high))
+            return replace(x, low=min(max(x.low, low), high), high=min(max(x.high, low), high))
         case Codes() if x.is_bytes and node.op == "relu":
             high = x.node.type.dtype.high
             return replace(x, node=call("clip", x.node, a_min=int(x.zero), a_max=high))
