@@ -1,6 +1,7 @@
 """Compare one compilation for any size with a compilation for each size, and threads with one.
 
-    python benchmarks/dynamic.py --threads 1 [--quick] [--json FILE] [mlp encoder resnet18 calls]
+    python benchmarks/dynamic.py --threads 1 [--quick] [--json FILE] [--isa all|avx2]
+                                 [mlp encoder resnet18 calls]
 
 mlp        three dense layers; n is the batch
 encoder    one layer of BERT's encoder with 256 features; n is the length of the text
@@ -15,12 +16,13 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from _common import Row, arguments, best_seconds, report, target
+from _common import ISAS, Row, arguments, best_seconds, report, target
 
-flags = arguments(__doc__)
+flags = arguments(__doc__, isa=ISAS)
 
 import minitvm as tvm
 from minitvm import graph
@@ -34,7 +36,7 @@ def mlp(n: int) -> graph.Graph:
     """Return 784 -> 512 -> 512 -> 10 features for n rows."""
     rng, b = np.random.default_rng(0), graph.Builder("mlp")
     x, sizes = b.input("x", (n, 784)), (784, 512, 512, 10)
-    for k, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for k, (inputs, outputs) in enumerate(pairwise(sizes)):
         w = rng.standard_normal((outputs, inputs), np.float32) * inputs**-0.5
         x = b.relu(b.dense(x, b.param(f"w{k}", w)))
     return b.graph(x)

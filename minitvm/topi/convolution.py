@@ -16,7 +16,6 @@ from .window import Window, padded_pixel, windows
 CONVOLUTION = "convolution"  # the attribute of an operation that describes its convolution
 CONV_CHANNELS = "conv_channels"  # the tag of convolutions with adjacent channels: NHWC and NCHWc
 TYPICAL = 64  # the number of channels that is assumed where it is symbolic
-TYPICAL_BATCH = 8  # the batch that is assumed where it is symbolic
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,10 @@ class Convolution:
     def sizes(self) -> tuple[int, int, int]:
         """The batch size and the numbers of input and output channels.
 
-        A symbolic batch counts as TYPICAL_BATCH, a symbolic number of channels as TYPICAL.
+        A symbolic batch counts as 1, a symbolic number of channels as TYPICAL.
         """
         c, o = (n if isinstance(n, int) else TYPICAL for n in (self.inputs, self.outputs))
-        return self.batch if isinstance(self.batch, int) else TYPICAL_BATCH, c, o
+        return self.batch if isinstance(self.batch, int) else 1, c, o
 
 
 def described(

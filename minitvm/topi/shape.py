@@ -167,7 +167,9 @@ def _cut(
         indices = range(size)[begin:end:stride]
         return indices.start, indices.step, len(indices)
     length = tir.sub(end, begin)
-    if stride != 1 or min(map(tir.lower_bound, (begin, length, tir.sub(size, end)))) < 0:
+    whole = begin == 0 and tir.prove_equal(end, size)
+    inside = min(map(tir.lower_bound, (begin, length, tir.sub(size, end)))) >= 0
+    if stride != 1 or not (whole or inside):
         cut = f"{tir.text(begin)} : {tir.text(end)} : {stride}"
         why = f"0 <= begin <= end <= {tir.text(size)} with stride 1 does not follow"
         raise ExprError(f"topi.strided_slice of {x.name} by {cut}", why)
