@@ -8,6 +8,7 @@ from .builder import Builder
 from .comparison import random_inputs
 from .compile import build, compile
 from .counts import Counts, bytes_moved, counts, operators_of
+from .dynamic import compile_dynamic
 from .evaluate import evaluate
 from .explain import Decision, Decisions, explain
 from .kernels import Pick

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 from minitvm import runtime, tir
 from minitvm.base import GraphError, Target
@@ -126,35 +127,66 @@ def _planned(
     fused: Graph, kernels: Sequence[runtime.Function], limits: Mapping[str, tuple[int, int]]
 ) -> runtime.NetworkPlan:
     """Return the plan of a network of kernels: its calls, and the places of their arguments."""
-    params = [node for node in fused.nodes if node.op == PARAM]
     memory = offset_plan(fused)
-    places = {node: runtime.Place("input", k) for k, node in enumerate(fused.inputs)}
-    places |= {node: runtime.Place("param", k) for k, node in enumerate(params)}
-    places |= {node: runtime.Place("arena", at) for node, at in memory.offsets.items()}
-    places |= {node: runtime.Place("output", k) for k, node in enumerate(fused.outputs)}
-    number = {f: k for k, f in enumerate(dict.fromkeys(kernels))}
-    calls, scratch_bytes = list[runtime.Call](), 0
-    for node, f in zip(fused.calls, kernels, strict=True):
-        if is_view(node) and places[node] == places[node.inputs[0]]:
-            continue
-        scratch, end = list[runtime.Place](), memory.bytes
+    places = places_of(fused, {n: runtime.Place("arena", at) for n, at in memory.offsets.items()})
+    scratch_bytes = 0
+
+    def scratch_of(f: runtime.Function) -> list[runtime.Place]:
+        """Return places for the temporary arrays of a kernel after the intermediate tensors."""
+        nonlocal scratch_bytes
+        sizes = list[int]()
         for buffer in f.func.scratch:
-            scratch.append(runtime.Place("arena", end))
             elements = tir.elements(buffer)
-            assert isinstance(elements, int)  # networks have constant shapes
-            end += rounded(elements * buffer.dtype.bytes)
-        args = (*(places[n] for n in node.inputs), places[node], *scratch)
-        name, operations = node.name or node.body.name, operations_of(node.body)
-        calls.append(runtime.Call(number[f], args, name, operations))
-        scratch_bytes = max(scratch_bytes, end - memory.bytes)
+            assert isinstance(elements, int)  # this network has constant shapes
+            sizes.append(rounded(elements * buffer.dtype.bytes))
+        *offsets, end = accumulate(sizes, initial=0)
+        scratch_bytes = max(scratch_bytes, end)
+        return [runtime.Place("arena", memory.bytes + at) for at in offsets]
+
+    numbers = {f: k for k, f in enumerate(dict.fromkeys(kernels))}
+    calls = calls_of(fused, kernels, numbers, places, scratch_of)
     return runtime.NetworkPlan(
         fused.name,
         tuple(replace(_spec(n), limits=limits.get(n.name)) for n in fused.inputs),
         tuple(_spec(node, f"output{k}") for k, node in enumerate(fused.outputs)),
-        tuple(_spec(node) for node in params),
-        tuple(calls),
+        tuple(_spec(node) for node in fused.nodes if node.op == PARAM),
+        calls,
         memory.bytes + scratch_bytes,
     )
+
+
+Places: TypeAlias = Mapping[Node, runtime.Place]
+
+
+def places_of(fused: Graph, intermediate: Places) -> Places:
+    """Return the places of all tensors, given those of the intermediate tensors."""
+    params = [node for node in fused.nodes if node.op == PARAM]
+    places = {node: runtime.Place("input", k) for k, node in enumerate(fused.inputs)}
+    places |= {node: runtime.Place("param", k) for k, node in enumerate(params)}
+    places |= intermediate
+    return places | {node: runtime.Place("output", k) for k, node in enumerate(fused.outputs)}
+
+
+def calls_of(
+    fused: Graph,
+    kernels: Sequence[runtime.Function],
+    numbers: Mapping[runtime.Function, int],
+    places: Places,
+    rest_of: Callable[[runtime.Function], list[runtime.Place]],
+) -> tuple[runtime.Call, ...]:
+    """Return the calls of a network's kernels, without views that stay in their place.
+
+    numbers      of the kernels in the library
+    rest_of      returns the places of a kernel's other arguments, such as temporary arrays
+    """
+    calls = list[runtime.Call]()
+    for node, f in zip(fused.calls, kernels, strict=True):
+        if is_view(node) and places[node] == places[node.inputs[0]]:
+            continue
+        args = (*(places[n] for n in node.inputs), places[node], *rest_of(f))
+        name, operations = node.name or node.body.name, operations_of(node.body)
+        calls.append(runtime.Call(numbers[f], args, name, operations))
+    return tuple(calls)
 
 
 def _spec(node: Node, name: str = "") -> runtime.TensorSpec:

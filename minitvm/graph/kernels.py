@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from minitvm import codegen, driver, runtime, te, topi, workers
+from minitvm import codegen, driver, runtime, te, tir, topi, workers
 from minitvm.base import BuildError, Target, host
 
 from . import cache
@@ -27,18 +27,25 @@ Watch: TypeAlias = Callable[[str, int, int], None]  # (kernel name, its number, 
 _known: OrderedDict[str, runtime.Function] = OrderedDict()  # the last one used is at the end
 
 
-def tensors(body: Graph) -> tuple[list[te.Tensor], te.Tensor]:
-    """Return a kernel's inputs as placeholders (constant for parameters), and its result."""
+def tensors(
+    body: Graph, size: Callable[[Any], Any] = lambda value: value
+) -> tuple[list[te.Tensor], te.Tensor]:
+    """Return a kernel's inputs as placeholders (constant for parameters), and its result.
+
+    size   is applied to shapes and to arguments of operators; by default the identity
+    """
     values: dict[Node, te.Tensor] = {
         leaf: te.placeholder(
-            leaf.type.shape, leaf.type.dtype, name=leaf.name, constant=leaf.op == PARAM
+            size(leaf.type.shape), leaf.type.dtype, name=leaf.name, constant=leaf.op == PARAM
         )
         for leaf in body.inputs
     }
     inputs = list(values.values())
     for node in body.calls:
         operands = [values[n] for n in node.inputs]
-        values[node] = OPERATORS[node.op].formula(*operands, **node.attrs)
+        values[node] = OPERATORS[node.op].formula(
+            *operands, **{key: size(value) for key, value in node.attrs.items()}
+        )
     return inputs, values[body.outputs[0]]
 
 
@@ -129,7 +136,7 @@ def _job(body: Graph, target: Target, pick: Pick | None) -> Job:
 
 
 def built(
-    body: Graph, target: Target, args: Sequence[te.Tensor], schedule: te.Schedule | None
+    body: Graph, target: Target, args: Sequence[te.Tensor | tir.Var], schedule: te.Schedule | None
 ) -> runtime.Function:
     """Compile a kernel in this process; the caller passes its temporary arrays, too.
 

@@ -69,18 +69,24 @@ def pool_plan(graph: Graph, in_place: bool = False) -> Plan:
     is put back after a call can be taken for the next call, because no result may overlap an input.
     in_place   whether results of elementwise kernels may overwrite inputs: see `hosts`
     """
+    block_of, sizes = blocks(graph, in_place)
+    starts = [sum(sizes[:block]) for block in range(len(sizes))]
+    return Plan({node: starts[block] for node, block in block_of.items()}, sum(sizes))
+
+
+def blocks(graph: Graph, in_place: bool = False) -> tuple[dict[Node, int], list[int]]:
+    """Return the number of each intermediate tensor's block in pool_plan, and the blocks' bytes."""
     host = hosts(graph, in_place)
     lives = _lives(graph, host)
     ends: dict[int, list[Node]] = {}
     for node, life in lives.items():
         ends.setdefault(life.last, []).append(node)
-    sizes, block_of, free = list[int](), dict[Node, int](), list[int]()  # blocks are numbered
+    sizes, block_of, free = list[int](), dict[Node, int](), list[int]()
     for n, node in enumerate(graph.calls):
         if host.get(node) is node:
             block_of[node] = _take(lives[node].bytes, free, sizes)
         free += [block_of[dead] for dead in ends.get(n, ())]
-    starts = [sum(sizes[:block]) for block in range(len(sizes))]
-    return Plan({node: starts[block_of[owner]] for node, owner in host.items()}, sum(sizes))
+    return {node: block_of[owner] for node, owner in host.items()}, sizes
 
 
 def offset_plan(graph: Graph, in_place: bool = False) -> Plan:

@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
         "--shape",
         action="append",
         default=[],
-        metavar="NAME=1,3,224,224",
+        metavar="NAME=1x3x224x224",
         help="of an input that FILE.onnx leaves open; may be repeated",
     )
     top.add_argument("--threads", type=int, default=1, help="threads of each kernel (1)")
@@ -88,10 +88,10 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
 
 
 def shape(word: str) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the sizes in a word such as "data=1,3,224,224"."""
+    """Return the name and the sizes in a word such as "data=1,3,224,224" or "data=1x3x224x224"."""
     name, _, sizes = word.rpartition("=")
     try:
-        return name, tuple(map(int, sizes.split(",")))
+        return name, tuple(map(int, sizes.replace("x", ",").split(",")))
     except ValueError as e:
         why = "it is not the name of an input and its sizes"
         raise ArgumentError(f"--shape {word}", why, "--shape data=1,3,224,224") from e

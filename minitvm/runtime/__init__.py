@@ -14,8 +14,10 @@ from .jit import LLVMSource, NativeCode, compile_ir, declared, load_object
 from .loading import LAUNCH, Run, load_native, load_python, not_runnable, options_of
 from .nd import Device, NDArray, cpu, device
 from .network import Call, Library, NetworkPlan, Place, TensorSpec
+from .network_dynamic import DynamicModule
 from .network_module import NetworkModule, create, load_network
 from .network_profile import CallTime, Profile, Traffic, traffic
+from .network_sizes import DynamicPlan, DynamicSpec, Extent, Shape
 from .numba_load import load_numba
 from .packed import CALL_PACKED
 from .pool import num_threads, parallel_launch_address, set_num_threads

@@ -13,10 +13,11 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, MeasureError, Target, is_count
 
+from .aligned import Array
 from .arguments import Arguments
-from .constants import bound, packing
+from .constants import bound, pack_constants, packing
 from .export import AGAIN, File, Package, pack, read, run_of, unpack, write
-from .loading import NativeRun, Run
+from .loading import NativeRun, NotRunnable, Run
 
 MAX_MS = 24 * 3600 * 1000  # a day, the largest min_repeat_ms
 MANY, MIN_SECONDS = 10**6, 1e-8  # a million calls below 10 ns each mean that the timer stands still
@@ -213,6 +214,31 @@ def code_of(f: Function) -> tuple[Run, Run | None]:
 def address_of(f: Function) -> int | None:
     """Return the address of the machine code of `f`; None if Python runs it."""
     return f.main.address if isinstance(f.main, NativeRun) else None
+
+
+def prepacked(f: Function, constants: list[Any]) -> list[Array]:
+    """Return the arrays that `f` reads in place of its constants; none if it packs no constants."""
+    prepack = code_of(f)[1]
+    if prepack is None or isinstance(prepack, NotRunnable):  # the first call raises why
+        return []
+    return pack_constants(f.func, prepack, constants)
+
+
+def sized(f: Function, n: int) -> Function:
+    """Return `f` for one value of its only scalar parameter; `f` itself if it has none.
+
+    Raises ArgumentError if it does not work for this value.
+    """
+    scalars = [k for k, p in enumerate(f.func.params) if isinstance(p, tir.Var)]
+    if not scalars:
+        return f
+    (at,), main = scalars, f.main
+    return Function(
+        tir.signature_at(f.func, n),
+        lambda args: main([*args[:at], n, *args[at:]]),
+        {},
+        prepack=f.prepack,
+    )
 
 
 def stored(f: Function, verb: str) -> Package:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -16,7 +16,7 @@ from .aligned import CACHE_LINE
 from .constants import constant_size
 from .function import Function, address_of
 
-Space: TypeAlias = Literal["arena", "input", "output", "param", "constant"]
+Space: TypeAlias = Literal["arena", "block", "input", "output", "param", "constant", "size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class Place:
     """The place of an argument of a call in memory.
 
     space   the arena, which holds all intermediate tensors; or one of the inputs, the outputs, the
-            parameters or the packed constants
-    at      the offset in bytes in the arena, a multiple of 64; in other spaces the tensor's number
+            parameters or the packed constants. In networks with a dynamic size also a block, which
+            is a part of the arena, and "size", which is this size itself
+    at      the offset in bytes in the arena, a multiple of 64; in other spaces a number from 0
     """
 
     space: Space
@@ -94,7 +95,11 @@ class NetworkPlan:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The kernels of a network. None of them has symbolic sizes or scalar parameters."""
+    """The kernels of a network.
+
+    None of them has symbolic sizes. In a network with a dynamic size, this is their only scalar
+    parameter; in other networks they have none.
+    """
 
     kernels: tuple[Function, ...]
 
@@ -109,16 +114,16 @@ class Library:
 Packing: TypeAlias = tuple[int, tuple[int, ...]]  # a kernel, and the parameters that it packs
 
 
-def packings(plan: NetworkPlan, lib: Library) -> tuple[dict[Packing, int], tuple[Call, ...]]:
-    """Return the packings of a plan, and its calls with packed constants as last arguments.
+def packings(calls: Sequence[Call], lib: Library) -> tuple[dict[Packing, int], tuple[Call, ...]]:
+    """Return the packings of a network, and its calls with packed constants as last arguments.
 
     The number of a packing is that of its first packed constant; the others have the numbers after
     it. Calls of one kernel with the same parameters share the packed constants.
     """
     first: dict[Packing, int] = {}
-    calls: list[Call] = []
+    complete: list[Call] = []
     count = 0
-    for call in plan.calls:
+    for call in calls:
         func = lib.kernels[call.kernel].func
         pairs = zip(func.params, call.args, strict=True)
         params = tuple(place.at for p, place in pairs if func.is_constant(p))
@@ -126,9 +131,9 @@ def packings(plan: NetworkPlan, lib: Library) -> tuple[dict[Packing, int], tuple
         if func.packed and key not in first:
             first[key] = count
             count += len(func.packed)
-        more = (Place("constant", first[key] + n) for n in range(len(func.packed)))
-        calls.append(replace(call, args=(*call.args, *more)))
-    return first, tuple(calls)
+        packed = (Place("constant", first[key] + n) for n in range(len(func.packed)))
+        complete.append(replace(call, args=(*call.args, *packed)))
+    return first, tuple(complete)
 
 
 def byte_size(b: tir.Buffer | tir.Var) -> int:

@@ -16,7 +16,8 @@ from .jit import compile_ir
 from .loading import address, failed
 from .network import Call, Library, Place, byte_size
 
-TABLES = "ptr %kernels, ptr %arena, ptr %input, ptr %output, ptr %param, ptr %constant"
+TABLES = "ptr %kernels, ptr %input, ptr %output, ptr %param, ptr %constant"
+PARAMETERS = f"{TABLES}, ptr %arena, ptr %block, i64 %n"
 CLOCK = getattr(time, "CLOCK_MONOTONIC", None)  # not on Windows
 STAMP_BYTES = 16  # bytes that clock_gettime writes for one time: seconds and nanoseconds
 
@@ -24,13 +25,14 @@ STAMP_BYTES = 16  # bytes that clock_gettime writes for one time: seconds and na
 class CompiledCalls:
     """Compiled code that makes all calls of a network; Python calls it once for each run.
 
-    Several threads may run it at the same time, each with its own arena, inputs and outputs.
+    Several threads may run it at the same time, each with its own arena, inputs and outputs. For a
+    network with a dynamic size n, `blocks` are the offsets of the blocks in the arena.
     """
 
     def __init__(self, calls: Sequence[Call], lib: Library) -> None:
         self._calls, self._lib = calls, lib
         self._kernels = _table(address_of(f) or 0 for f in lib.kernels)
-        self._run = _compiled(run_ir(calls), 6)
+        self._run = _compiled(run_ir(calls), *POINTERS, ctypes.c_int64)
         self.know((), ())
 
     def know(self, params: Sequence[Array], constants: Sequence[Array]) -> None:
@@ -38,12 +40,20 @@ class CompiledCalls:
         tables = _table(map(address, params)), _table(map(address, constants))
         self._known = (tuple(params), tuple(constants)), tables
 
-    def run(self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def run(
+        self,
+        arena: Array,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        blocks: Sequence[int] = (),
+        n: int = 0,
+    ) -> None:
         """Make all calls; raise the exception of the first call that fails."""
-        known, tables = (
-            self._known
-        )  # `known` keeps the arrays alive if another thread replaces them
-        self._raise(self._run(*self._addresses(arena, inputs, outputs), *tables))
+        known, tables = self._known  # `known` keeps arrays alive that another thread replaces
+        io = _table(map(address, inputs)), _table(map(address, outputs))
+        start = address(arena)
+        begins = _table(start + offset for offset in blocks) if blocks else None
+        self._raise(self._run(self._kernels, *io, *tables, start, begins, n))
         del known
 
     def stamps(
@@ -56,21 +66,17 @@ class CompiledCalls:
             slow.know(*known)
             return slow.stamps(arena, inputs, outputs)
         times = np.zeros((len(self._calls) + 1, 2), np.int64)
-        addresses = self._addresses(arena, inputs, outputs)
-        self._raise(self._stamped(*addresses, *tables, times.ctypes.data))
+        io = _table(map(address, inputs)), _table(map(address, outputs))
+        rest = address(arena), None, 0, times.ctypes.data
+        self._raise(self._stamped(self._kernels, *io, *tables, *rest))
         return [
             seconds + 1e-9 * nanoseconds for seconds, nanoseconds in (times - times[0]).tolist()
         ]
 
     @cached_property
     def _stamped(self) -> Callable[..., int]:
-        return _compiled(run_ir(self._calls, stamps=True), 7)
-
-    def _addresses(
-        self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]
-    ) -> tuple[Any, ...]:
-        tables = _table(map(address, inputs)), _table(map(address, outputs))
-        return self._kernels, address(arena), *tables
+        text = run_ir(self._calls, stamps=True)
+        return _compiled(text, *POINTERS, ctypes.c_int64, ctypes.c_void_p)
 
     def _raise(self, number: int) -> None:
         if number:
@@ -126,24 +132,28 @@ def _table(addresses: Iterable[int]) -> Any:
 # --- the calls as one function in LLVM IR --------------------------------------------------------
 
 
-def _compiled(text: str, parameters: int) -> Callable[..., int]:
-    """Compile `text` and return its function `run`, which takes `parameters` addresses."""
+POINTERS = [ctypes.c_void_p] * 7
+
+
+def _compiled(text: str, *parameters: Any) -> Callable[..., int]:
+    """Compile `text` and return its function `run`, whose parameters have these ctypes types."""
     code = compile_ir(text, opt=0)  # straight-line code; four times as fast to compile as opt=1
-    return code.function("run", *[ctypes.c_void_p] * parameters)
+    return code.function("run", *parameters)
 
 
 def run_ir(calls: Sequence[Call], *, stamps: bool = False) -> str:
-    """Return LLVM IR that defines `i32 @run(tables...)`, which makes the calls in order.
+    """Return LLVM IR that defines `i32 @run(PARAMETERS)`, which makes the calls in order.
 
-    It returns 0, or n if the nth call failed; the calls after that are not made. The tables hold
-    the addresses of kernels, inputs, outputs, parameters and packed constants; another parameter is
-    the address of the arena. So the code contains no addresses, and any process can use it.
+    It returns 0, or k if the kth call failed; the calls after that are not made. The tables hold
+    the addresses of kernels, inputs, outputs, parameters, packed constants and blocks; the other
+    parameters are the address of the arena and the dynamic size. So the code contains no addresses
+    and no sizes.
 
     stamps   whether `run` has one more parameter, an array for the time before the first call and
              after each call, as clock_gettime stores it
     """
     tail = ", ptr %stamps" if stamps else ""
-    lines = [f"define i32 @run({TABLES}{tail}) nounwind {{", "entry:"]
+    lines = [f"define i32 @run({PARAMETERS}{tail}) nounwind {{", "entry:"]
     lines += _stamp(0) if stamps else []
     for n, call in enumerate(calls, 1):
         lines += _call(n, call)
@@ -163,7 +173,10 @@ def _call(n: int, call: Call) -> Iterator[str]:
     yield from _loaded(f"%kernel.{n}", "kernels", call.kernel)
     for k, place in enumerate(call.args):
         yield from _argument(f"%arg.{n}.{k}", place)
-    args = ", ".join(f"ptr %arg.{n}.{k}" for k in range(len(call.args)))
+    args = ", ".join(
+        "i64 %n" if place.space == "size" else f"ptr %arg.{n}.{k}"
+        for k, place in enumerate(call.args)
+    )
     yield f"  %status.{n} = call i32 %kernel.{n}({args})"
     yield f"  %fine.{n} = icmp eq i32 %status.{n}, 0"
     yield f"  br i1 %fine.{n}, label %then.{n}, label %failed"
@@ -173,7 +186,7 @@ def _call(n: int, call: Call) -> Iterator[str]:
 def _argument(name: str, place: Place) -> Iterator[str]:
     if place.space == "arena":
         yield f"  {name} = getelementptr i8, ptr %arena, i64 {place.at}"
-    else:
+    elif place.space != "size":
         yield from _loaded(name, place.space, place.at)
 
 

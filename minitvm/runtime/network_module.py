@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError, host
+from minitvm.base import ArgumentError
 
-from .aligned import CACHE_LINE, Array, empty_aligned
+from .aligned import Array
 from .arguments import as_array
-from .constants import pack_constants
 from .export import File
-from .function import code_of
-from .loading import NotRunnable, address
+from .function import prepacked
 from .nd import Device, NDArray
 from .network import Library, NetworkPlan, TensorSpec, check_plan, packings
 from .network_calls import CompiledCalls, PythonCalls
+from .network_dynamic import DynamicModule
 from .network_file import read_network, write_network
+from .network_memory import Arenas, aligned, checked, empty
 from .network_profile import Profile, profile_of
+from .network_sizes import DynamicPlan
 
 
 def create(plan: NetworkPlan, lib: Library, device: Device | None = None) -> NetworkModule:
@@ -38,13 +38,15 @@ def create(plan: NetworkPlan, lib: Library, device: Device | None = None) -> Net
     return NetworkModule(plan, lib)
 
 
-def load_network(path: File) -> NetworkModule:
-    """Load the module that NetworkModule.export has written, without compiling its kernels.
+def load_network(path: File) -> NetworkModule | DynamicModule:
+    """Load the module that `export` of a module has written, without compiling its kernels.
 
     Loading runs the code in the file: load only files that you trust. Raises ArgumentError if the
     file does not exist; BuildError if it is damaged, or made for another CPU or operating system.
     """
     plan, lib, params = read_network(path, f"load_network({str(path)!r})")
+    if isinstance(plan, DynamicPlan):
+        return DynamicModule(plan, lib, params)
     module = create(plan, lib)
     module.set_input(**params)
     return module
@@ -62,12 +64,12 @@ class NetworkModule:
         check_plan(plan, lib)
         self.plan, self.lib = plan, lib
         self._lock = threading.Lock()
-        self._packings, calls = packings(plan, lib)
+        self._packings, calls = packings(plan.calls, lib)
         kind = CompiledCalls if lib.is_native else PythonCalls
         self._calls = kind(calls, lib)
-        self._idle: list[Array] = []  # arenas that no call uses
-        self._inputs = [_empty(spec) for spec in plan.inputs]
-        self._outputs = [_empty(spec) for spec in plan.outputs]
+        self._arenas = Arenas()
+        self._inputs = [empty(spec) for spec in plan.inputs]
+        self._outputs = [empty(spec) for spec in plan.outputs]
         self._params = [_NOTHING for _ in plan.params]
         self._constants = [_NOTHING for k, _ in self._packings for _ in lib.kernels[k].func.packed]
         tensors = ((plan.inputs, False), (plan.params, True))
@@ -91,13 +93,13 @@ class NetworkModule:
         """
         if key is not None:
             values = {self._name(key): value, **values}
-        checked = {name: _checked(self._tensor(name)[0], a) for name, a in values.items()}
+        arrays = {name: checked(self._tensor(name)[0], a) for name, a in values.items()}
         with self._lock:
             changed: set[int] = set()
-            for name, a in checked.items():
+            for name, a in arrays.items():
                 spec, number, is_param = self._tensor(name)
                 if is_param:
-                    self._params[number] = _aligned(spec, a)
+                    self._params[number] = aligned(spec, a)
                     changed.add(number)
                 else:
                     np.copyto(self._inputs[number], a, casting="same_kind")
@@ -110,7 +112,7 @@ class NetworkModule:
         if inputs:
             self.set_input(**inputs)
         self._check_ready(self._missing)
-        with self._lock, self._arena() as arena:
+        with self._lock, self._arenas.lent(self.plan.arena_bytes) as arena:
             self._calls.run(arena, self._inputs, self._outputs)
 
     def get_output(self, index: int, out: Any = None) -> Array:
@@ -137,8 +139,8 @@ class NetworkModule:
         and the outputs that get_output returns do not change.
         """
         checked_inputs = self._checked(inputs)
-        outputs = [_empty(spec) for spec in self.plan.outputs]
-        with self._arena() as arena:
+        outputs = [empty(spec) for spec in self.plan.outputs]
+        with self._arenas.lent(self.plan.arena_bytes) as arena:
             self._calls.run(arena, checked_inputs, outputs)
         results = tuple(a.view(NDArray) for a in outputs)
         return results[0] if len(results) == 1 else results
@@ -146,8 +148,8 @@ class NetworkModule:
     def profile(self, *inputs: Any, number: int = 10) -> Profile:
         """Run the network `number` times and return the time that each kernel takes."""
         checked_inputs = self._checked(inputs)
-        outputs = [_empty(spec) for spec in self.plan.outputs]
-        with self._arena() as arena:
+        outputs = [empty(spec) for spec in self.plan.outputs]
+        with self._arenas.lent(self.plan.arena_bytes) as arena:
             stamps = partial(self._calls.stamps, arena, checked_inputs, outputs)
             return profile_of(self.plan, self.lib, stamps, number)
 
@@ -160,23 +162,6 @@ class NetworkModule:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    @contextmanager
-    def _arena(self) -> Generator[Array]:
-        """Lend an arena to one call; calls at the same time get different ones.
-
-        As many arenas are kept for later calls as calls can run at once.
-        """
-        try:
-            arena = self._idle.pop()
-        except IndexError:
-            size = max(1, self.plan.arena_bytes)  # the address of an empty array is slow to get
-            arena = empty_aligned((size,), np.dtype(np.uint8))
-        try:
-            yield arena
-        finally:
-            if len(self._idle) < host().cores:
-                self._idle.append(arena)
-
     def _checked(self, inputs: tuple[Any, ...]) -> list[Array]:
         """Return `inputs` as arrays for the kernels; raise ArgumentError if they do not fit."""
         specs = self.plan.inputs
@@ -184,7 +169,7 @@ class NetworkModule:
             why = f"takes {len(specs)} inputs, {len(inputs)} given"
             raise ArgumentError(f"{self.plan.name}({', '.join(map(str, specs))})", why)
         self._check_ready(name for name in self._missing if self._tensor(name)[2])
-        return [_aligned(s, _checked(s, a)) for s, a in zip(specs, inputs, strict=True)]
+        return [aligned(s, checked(s, a)) for s, a in zip(specs, inputs, strict=True)]
 
     def _check_ready(self, missing: Iterable[str]) -> None:
         for name in missing:
@@ -197,12 +182,8 @@ class NetworkModule:
             names = (self.plan.params[n].name for n in params)
             if changed.isdisjoint(params) or any(n in self._missing for n in names):
                 continue
-            kernel = self.lib.kernels[number]
-            prepack = code_of(kernel)[1]
-            assert prepack is not None
-            if not isinstance(prepack, NotRunnable):  # the first run says so
-                packed = pack_constants(kernel.func, prepack, [self._params[n] for n in params])
-                self._constants[first : first + len(packed)] = packed
+            packed = prepacked(self.lib.kernels[number], [self._params[n] for n in params])
+            self._constants[first : first + len(packed)] = packed
         self._calls.know(self._params, self._constants)
 
     def _name(self, key: str | int) -> str:
@@ -218,35 +199,6 @@ class NetworkModule:
 
 
 _NOTHING = np.empty(0, np.uint8)  # a parameter or a constant that is not set
-
-
-def _empty(spec: TensorSpec) -> Array:
-    return empty_aligned(spec.shape, spec.dtype.numpy)
-
-
-def _checked(spec: TensorSpec, value: Any) -> Array:
-    """Return `value` as an array; raise ArgumentError if it cannot be converted to `spec`."""
-    a = as_array(spec.name, value)
-    if a.shape != spec.shape:
-        raise ArgumentError(f"argument {spec}", f"has shape {a.shape}", "reshape it")
-    if not np.can_cast(a.dtype, spec.dtype.numpy, "same_kind"):
-        fix = f"{spec.name}.astype({str(spec.dtype)!r})"
-        raise ArgumentError(f"argument {spec}", f"has dtype {a.dtype}", fix)
-    if spec.limits is not None and a.size:
-        (low, high), least, most = spec.limits, a.min(), a.max()
-        if not low <= least <= most <= high:
-            why = f"has values from {least} to {most}; as indices they are from {low} to {high}"
-            raise ArgumentError(f"argument {spec}", why)
-    return a
-
-
-def _aligned(spec: TensorSpec, a: Array) -> Array:
-    """Return `a`, or a copy if it is not contiguous, aligned to 64 bytes and of the right type."""
-    if a.dtype == spec.dtype.numpy and a.flags.c_contiguous and address(a) % CACHE_LINE == 0:
-        return a
-    copy = _empty(spec)
-    np.copyto(copy, a, casting="same_kind")
-    return copy
 
 
 def _at(specs: Sequence[TensorSpec], index: Any, kind: str) -> TensorSpec:

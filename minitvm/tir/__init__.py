@@ -107,7 +107,7 @@ from .math import (
     truncdiv,
     truncmod,
 )
-from .memory import sizes_of
+from .memory import signature_at, sizes_of
 from .nodes import (
     FALSE,
     INF,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, TypeAlias, cast
 
@@ -109,9 +109,41 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
     for need in f.needs:
         _check_need(f, need, values)
     for v, n in values.items():
-        if not v.low <= n <= v.high:
-            raise ArgumentError(f"{f.name}: {v.name} = {n}", f"is not in {v.low} .. {v.high}")
+        _check_range(f, v, n)
     return values
+
+
+def _check_range(f: PrimFunc, v: Var, n: int) -> None:
+    """Raise ArgumentError if `n` is not a value that the size `v` may have."""
+    if not v.low <= n <= v.high:
+        raise ArgumentError(f"{f.name}: {v.name} = {n}", f"is not in {v.low} .. {v.high}")
+
+
+def signature_at(f: PrimFunc, n: int) -> PrimFunc:
+    """Return `f` with the parameters that remain if all its scalar parameters are `n`.
+
+    Its body does not change: it still reads the scalars. Raises ArgumentError if the program does
+    not work for this value.
+    """
+    values = {p: n for p in f.params if isinstance(p, Var)}
+    for need in f.needs:
+        _check_need(f, need, values)
+    for v in values:
+        _check_range(f, v, n)
+    new = {id(b): _buffer_at(b, values) for b in f.params if isinstance(b, Buffer)}
+    return replace(
+        f,
+        params=tuple(new[id(p)] for p in f.params if id(p) in new),
+        outputs=tuple(new[id(b)] for b in f.outputs),
+        constants=tuple(new[id(b)] for b in f.constants),
+        scratch=tuple(new[id(b)] for b in f.scratch),
+        needs=(),
+    )
+
+
+def _buffer_at(b: Buffer, values: Mapping[Var, int]) -> Buffer:
+    shape, strides = (tuple(substitute(n, values) for n in sizes) for sizes in (b.shape, b.strides))
+    return replace(b, shape=shape, strides=strides)
 
 
 def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:

@@ -73,8 +73,7 @@ def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
 
     Sizes may be symbolic: (n, m) becomes (n*m,).
     """
-    what = "topi.reshape: shape"
-    sizes = [n if isinstance(n, tir.Expr) else integers(what, (n,))[0] for n in as_tuple(shape)]
+    sizes = _indices("topi.reshape: shape", shape)
     if not tir.prove_equal(
         functools.reduce(tir.mul, x.shape, 1), functools.reduce(tir.mul, sizes, 1)
     ):
@@ -136,22 +135,53 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
 
 @checks_arguments
 def strided_slice(
-    x: te.Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
+    x: te.Tensor,
+    begin: Sequence[int | tir.Expr],
+    end: Sequence[int | tir.Expr],
+    strides: Sequence[int] | None = None,
 ) -> te.Tensor:
-    """Slice x[begin : end : stride] in every dimension, as numpy does."""
-    begin = integers("topi.strided_slice: begin", begin)
-    end = integers("topi.strided_slice: end", end)
+    """Slice x[begin : end : stride] in every dimension, as numpy does.
+
+    Where a size, a begin or an end is symbolic, the stride is 1, and 0 <= begin <= end <= size must
+    follow from the bounds of the variables.
+    """
+    first = _indices("topi.strided_slice: begin", begin)
+    last = _indices("topi.strided_slice: end", end)
     step = [1] * x.ndim if strides is None else integers("topi.strided_slice: strides", strides)
-    sizes = [n for n in x.shape if isinstance(n, int)]
-    if not len(begin) == len(end) == len(step) == len(sizes) == x.ndim or 0 in step:
-        why = "each dimension must have a constant size, a begin, an end and a stride != 0"
+    if not len(first) == len(last) == len(step) == x.ndim or 0 in step:
+        why = "each dimension must have a begin, an end and a stride != 0"
         raise ExprError(f"topi.strided_slice of {x.name}", why)
-    ranges = [range(n)[slice(*cut)] for n, *cut in zip(sizes, begin, end, step, strict=True)]
+    cuts = [_cut(x, *cut) for cut in zip(x.shape, first, last, step, strict=True)]
 
     def body(*i: Any) -> Any:
-        return x(*(at * r.step + r.start for at, r in zip(i, ranges, strict=True)))
+        return x(*(at * stride + start for at, (start, stride, _) in zip(i, cuts, strict=True)))
 
-    return te.compute([len(r) for r in ranges], body, name="T_slice", tag=INJECTIVE)
+    return te.compute([n for *_, n in cuts], body, name="T_slice", tag=INJECTIVE)
+
+
+def _cut(
+    x: te.Tensor, size: tir.Index, begin: tir.Index, end: tir.Index, stride: int
+) -> tuple[tir.Index, int, tir.Index]:
+    """Return the first index, the stride and the length of a slice of one dimension of `x`."""
+    if isinstance(size, int) and isinstance(begin, int) and isinstance(end, int):
+        indices = range(size)[begin:end:stride]
+        return indices.start, indices.step, len(indices)
+    length = tir.sub(end, begin)
+    whole = begin == 0 and tir.prove_equal(end, size)
+    inside = min(map(tir.lower_bound, (begin, length, tir.sub(size, end)))) >= 0
+    if stride != 1 or not (whole or inside):
+        cut = f"{tir.text(begin)} : {tir.text(end)} : {stride}"
+        why = f"0 <= begin <= end <= {tir.text(size)} with stride 1 does not follow"
+        raise ExprError(f"topi.strided_slice of {x.name} by {cut}", why)
+    return begin, 1, length
+
+
+def _indices(what: str, sizes: Sequence[int | tir.Expr]) -> list[tir.Index]:
+    """Return sizes or indices as a list; ExprError if one is no integer and not symbolic."""
+    return [
+        tir.index(n) if isinstance(n, tir.Expr) else integers(what, (n,))[0]
+        for n in as_tuple(sizes)
+    ]
 
 
 @checks_arguments

@@ -90,6 +90,7 @@ def test_open_shapes_of_a_model_are_given(tmp_path: Path) -> None:
     path.write_bytes(model.SerializeToString())
     found = net.network(str(path), shapes=dict([net.shape("x=3,4")]))
     assert found.inputs[0].type.shape == (3, 4)
+    assert net.shape("x=3x4") == net.shape("x=3,4")
 
 
 @pytest.mark.parametrize(

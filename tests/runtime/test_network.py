@@ -253,7 +253,7 @@ def test_calls_of_one_module_overlap_and_have_their_own_arenas() -> None:
             np.testing.assert_array_equal(module(data), 4 * data)
 
     in_threads(2, work)
-    assert 1 <= len(module._idle) <= 2
+    assert 1 <= len(module._arenas._idle) <= 2
 
 
 def test_a_call_reads_parameters_that_were_set_together(module: NetworkModule) -> None:

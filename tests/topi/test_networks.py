@@ -10,6 +10,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, topi
+from minitvm.base import ExprError
 from minitvm.testing import assert_allclose
 
 
@@ -113,6 +114,42 @@ def test_a_transpose_of_a_symbolic_matrix() -> None:
     got = np.zeros((3, 5), "float32")
     f(x, got)
     assert (got == x.T).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "begin", "end"),
+    [
+        (te.var("n"), lambda n: 0, lambda n: n),
+        (te.size_var("n"), lambda n: n, lambda n: n + 1),
+        (te.size_var("n"), lambda n: 1, lambda n: n + 1),
+    ],
+)
+def test_slices_of_a_symbolic_dimension(n: Any, begin: Any, end: Any) -> None:
+    rows = n if end(2) == 2 else n + 1
+    a = place(n, 3, name="size")
+    b = place(rows, 5)
+    cut = topi.strided_slice(b, (begin(n), 1), (end(n), 4))
+    f = tvm.build(topi.schedule(cut), [a, b, cut])
+    for size in (1, 4, 9):
+        x = np.arange(5 * (size + 1), dtype="float32").reshape(size + 1, 5)
+        x = x[: size if rows is n else size + 1]
+        expected = x[begin(size) : end(size), 1:4]
+        got = np.zeros(expected.shape, "float32")
+        f(np.zeros((size, 3), "float32"), x, got)
+        assert (got == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "strides"),
+    [
+        ((0, 0), (te.var("m"), 5), None),
+        ((0, 0), (te.size_var("n"), 5), (2, 1)),
+        ((-1, 0), (1, 5), None),
+    ],
+)
+def test_slices_that_may_be_out_of_bounds_are_refused(begin: Any, end: Any, strides: Any) -> None:
+    with pytest.raises(ExprError, match="does not follow"):
+        topi.strided_slice(place(te.size_var("n"), 5), begin, end, strides)
 
 
 @pytest.mark.parametrize("shape", [(4, 0), (0, 4), (0, 0)])

@@ -1,0 +1,132 @@
+"""Compile a network once for inputs of any size n, such as any batch or any length of a text.
+
+A network is a function of n. Its graphs at three sizes in a row must have the same operators, whose
+shapes and arguments are affine in n: scale * n + shift. Each kernel is compiled for a symbolic n.
+For sizes that are common it may also be compiled for that size alone, which is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from minitvm import runtime, tir, topi
+from minitvm.base import GraphError, Target
+
+from . import cache
+from .affine import Make, as_index, merged, sized
+from .compile import calls_of, index_limits, places_of, with_values
+from .kernels import built, compiled, tensors
+from .node import PARAM, Graph, Node
+from .pipeline import optimized
+from .plan import blocks
+
+TYPICAL = 16  # the size for which the passes choose layouts and formulas
+Kernels: TypeAlias = list[runtime.Function]  # one for each call of a network
+
+
+def compile_dynamic(
+    make: Make,
+    target: str | Target | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    special: Sequence[int] = (),
+    typical: int = TYPICAL,
+    winograd: bool = True,
+) -> runtime.DynamicModule:
+    """Compile the networks make(n), for every n >= 1, to one module that takes inputs of any size.
+
+        module = graph.compile_dynamic(lambda n: graph.networks.resnet18(batch=n), special=(1,))
+        module = graph.compile_dynamic(lambda n: graph.from_onnx(path, shapes={"x": (n, 3)}))
+
+    make       is called with three sizes in a row, the first of which is `typical`
+    params     values of parameters that the graphs do not have
+    special    sizes for which all kernels are also compiled alone; small ones gain most
+    typical    a common size; layouts and formulas are chosen for it
+    winograd   whether convolutions may be computed by Winograd's formulas
+
+    Raises GraphError if the networks differ in more than sizes that are affine in n, or if an
+    operator cannot be compiled for a symbolic size.
+    """
+    for n in (*special, typical):
+        if not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            what = f"compile_dynamic: size {n!r}"
+            raise GraphError(what, "not an int of at least 1", "special=(1, 2, 4), typical=16")
+    to = Target(target)
+    wholes = [with_values(make(typical + k), params or {}) for k in range(3)]
+    graphs = [optimized(whole, to, winograd=winograd) for whole in wholes]
+    network = merged(graphs, typical)
+    bodies = [node.body for node in network.calls]
+    rows = {n: compiled([sized(body, n) for body in bodies], to) for n in special}
+    general = _compiled(bodies, to)
+    lib = runtime.Library(tuple(dict.fromkeys(f for row in (general, *rows.values()) for f in row)))
+    plan = runtime.DynamicPlan(
+        network.name,
+        tuple(_spec(node, limits) for node, limits in _limited(network, wholes)),
+        tuple(_spec(node, None, f"output{k}") for k, node in enumerate(network.outputs)),
+        tuple(
+            runtime.TensorSpec(node.name, node.type.shape, node.type.dtype)
+            for node in network.nodes
+            if node.op == PARAM
+        ),
+        _calls(graphs[0], general, lib),
+        {n: _calls(graphs[0], row, lib) for n, row in rows.items()},
+    )
+    return runtime.DynamicModule(plan, lib, network.params)
+
+
+def _limited(network: Graph, wholes: Sequence[Graph]) -> list[tuple[Node, tuple[int, int] | None]]:
+    """Return the inputs with their limits as indices; GraphError if these depend on n."""
+    limits, *others = (index_limits(whole) for whole in wholes)
+    for node in network.inputs:
+        if any(other.get(node.name) != limits.get(node.name) for other in others):
+            why = "its elements are indices of a dimension whose size depends on n"
+            raise GraphError(f"input {node.name!r}", why)
+    return [(node, limits.get(node.name)) for node in network.inputs]
+
+
+def _spec(node: Node, limits: tuple[int, int] | None, name: str = "") -> runtime.DynamicSpec:
+    return runtime.DynamicSpec(name or node.name, node.type.shape, node.type.dtype, limits)
+
+
+def _calls(fused: Graph, kernels: Kernels, lib: runtime.Library) -> tuple[runtime.Call, ...]:
+    """Return the calls of these kernels; intermediate tensors and temporary arrays are in blocks.
+
+    fused   the network at some size
+    """
+    block_of, sizes = blocks(fused)
+    places = places_of(fused, {n: runtime.Place("block", b) for n, b in block_of.items()})
+
+    def rest_of(f: runtime.Function) -> list[runtime.Place]:
+        scalars = [runtime.Place("size", 0) for p in f.func.params if isinstance(p, tir.Var)]
+        scratch = (runtime.Place("block", len(sizes) + k) for k in range(len(f.func.scratch)))
+        return [*scalars, *scratch]
+
+    numbers = {f: k for k, f in enumerate(lib.kernels)}
+    calls = calls_of(fused, kernels, numbers, places, rest_of)
+    return tuple(replace(call, operations=0) for call in calls)  # unknown: they depend on n
+
+
+def _compiled(bodies: Sequence[Graph], target: Target) -> Kernels:
+    """Return the kernels of these bodies for any n; each distinct kernel is compiled once."""
+    kernels: dict[str, runtime.Function] = {}
+    for body in bodies:
+        key = cache.key_of(str(body), target, "")
+        if key not in kernels:
+            path = cache.path_of(key)
+            stored = None if path is None else cache.read(path, target)
+            kernels[key] = stored or _built(body, target)
+            if path is not None and stored is None:
+                cache.write(path, kernels[key])
+    cache.trim()
+    return [kernels[cache.key_of(str(body), target, "")] for body in bodies]
+
+
+def _built(body: Graph, target: Target) -> runtime.Function:
+    """Compile one kernel for any n."""
+    n = tir.Var("n", 1)
+    inputs, output = tensors(body, lambda value: as_index(value, n))
+    with topi.dispatch.using(lambda outputs, to: None):  # tuned schedules are for fixed sizes
+        schedule = topi.schedule(output, target)
+    return built(body, target, [*inputs, output, n], schedule)
