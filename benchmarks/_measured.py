@@ -6,6 +6,7 @@ See papers_measure.py, which measures again. A ratio above 1 says that our progr
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -83,10 +84,11 @@ def wall_clock() -> Drawn:
         reached = (s for s, rate in curves["autotvm"] if rate >= SAME * library)
         times.append(next(reached, float("inf")))
         rows[case] = {name: points[-1][1] for name, points in lines.items()} | {"oneDNN": library}
-    here = ", ".join(f"{case}: after {s:.0f} s" for case, s in zip(rows, times, strict=True))
+    when = (f"after {s:.0f} s" if math.isfinite(s) else "not in this search" for s in times)
+    here = ", ".join(f"{case} {text}" for case, text in zip(rows, when, strict=True))
     claim = Claim(
         "AutoTVM's programs pass the library's while the search runs",
-        f"at {SAME} of oneDNN's speed {here}",
+        f"at {SAME} of oneDNN's speed: {here}",
         max(times) < float("inf"),
     )
     axes = "seconds", "GFLOP/s of the best program"
