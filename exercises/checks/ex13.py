@@ -3,9 +3,12 @@
 
 """Exercise 13: which table is alike, a history that is dropped, and candidates to begin with."""
 
+import itertools
+import json
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -251,6 +254,57 @@ def begins(goal, least, weight, title):
     return Part("property", title, weight, check)
 
 
+# --- tilings of the accelerator ------------------------------------------------------------------
+
+TILINGS = json.loads(Path(__file__).with_name("ex13_cycles.json").read_text(encoding="utf-8"))
+BUDGET, BATCH, CLOSE = 32, 4, 1.03
+BY_HAND = 0.3  # the score of a tiling that is only as good as the one by hand
+
+
+def cycles_of(table):
+    """Return the simulated cycles of each allowed row of a recorded layer."""
+    return {
+        tuple(o[n] for o, n in zip(table["options"], row, strict=True)): cycles
+        for *row, cycles in table["cycles"]
+    }
+
+
+def wrong_tilings(got, options, tried):
+    """Return what is wrong with a batch of rows; "" if nothing is."""
+    every = [list(row) for row in itertools.product(*options) if list(row) not in tried]
+    return wrong_rows(got, BATCH, every)
+
+
+def tunes(layer, weight):
+    """Make a part: within BUDGET trials, a row is within 3 % of the fastest one."""
+
+    def check(answer, rng):
+        table = TILINGS[layer]
+        known, tried, cycles = cycles_of(table), [], []
+        goal = math.floor(CLOSE * min(known.values()))
+        while len(tried) < BUDGET:
+            options = [list(o) for o in table["options"]]
+            got = answer(options, [list(row) for row in tried], list(cycles), BATCH)
+            if wrong := wrong_tilings(got, options, tried):
+                return failed("wrong-value", expected=f"{BATCH} new rows of options", got=wrong)
+            tried += got
+            cycles += [known.get(tuple(row), math.inf) for row in got]
+            if min(cycles) <= goal:
+                return PASSED
+        refused = sum(c == math.inf for c in cycles)
+        return failed(
+            "too-slow-search",
+            expected=f"at most {goal:,} cycles",
+            got=f"{min(cycles):,} cycles",
+            case=f"{layer}, {BUDGET} trials, {refused} of them refused; by hand: {table['hand']:,}",
+            why="a tile that is larger than a refused one is refused, too; large tiles that fit"
+            " fetch the fewest bytes",
+            score=BY_HAND * (min(cycles) <= table["hand"]),
+        )
+
+    return Part("property", f"{layer}: within 3 % of the fastest tiling", weight, check)
+
+
 # --- the challenge -------------------------------------------------------------------------------
 
 TARGETS, MOST_TRIALS, AT_ONCE, GOAL = 6, 120, 4, 0.98
@@ -338,6 +392,24 @@ def relation_bars(value, arguments):
     return viz.ScoreBars({**bars, "your answer": float(value)}, "iterations for each element")
 
 
+def fetched(rows, columns, blocks, h, w, oc, image, weights):
+    return image * (blocks // oc) + weights * (rows // h) * (columns // w)
+
+
+def tiled_layer(rng):
+    """Draw a layer, and a tile that divides it."""
+    h, w, oc, *counts = (int(n) for n in rng.integers(1, 9, 6))
+    rows, columns, blocks = (size * count for size, count in zip((h, w, oc), counts, strict=True))
+    return rows, columns, blocks, h, w, oc, rows * columns * 64, blocks * 1024
+
+
+def fetched_bars(value, arguments):
+    """Draw the bytes of one pass over the image and over the weights, beside the answer."""
+    image, weights = arguments[-2:]
+    bars = {"image, once": image, "weights, once": weights, "your answer": float(value)}
+    return viz.ScoreBars(bars, "bytes")
+
+
 PUZZLES = (
     Puzzle(
         "13.worth",
@@ -376,6 +448,26 @@ PUZZLES = (
         "notebook 13, section 2",
         of="value",
         picture=relation_bars,
+    ),
+    Puzzle(
+        "13.fetched",
+        "what a tile fetches",
+        "fetched",
+        (
+            equal(
+                fetched, tiled_layer, cases=12, title="the bytes of the image and of the weights",
+                why="the image once for each group of output channels, the weights once for each"
+                " tile of pixels",
+            ),
+        ),
+        lambda rng: (14, 14, 32, 7, 14, 8, 50176, 131072),
+        fetched,
+        (
+            "How many tiles of pixels are there, and how many groups of output channels?",
+        ),
+        "notebook 13, section 8",
+        of="value",
+        picture=fetched_bars,
     ),
 )  # fmt: skip
 
@@ -503,6 +595,26 @@ EXERCISE = Exercise(
                 " sum of the effects of their options, and return the first `count`.",
             ),
             "notebook 13, sections 2 and 3",
+        ),
+        Item(
+            "ex13.4",
+            "a tiling for the accelerator",
+            4,
+            "tilings",
+            (
+                tunes("C11", 0.5),
+                tunes("C8", 0.5),
+            ),
+            (
+                "Print the rows that your function returns, for made-up cycles: what does it"
+                " learn from a refused row?",
+                "Few bytes are fetched if tiles have many pixels and many output channels. So"
+                " begin with large ones, and leave out what a refused row has ruled out.",
+                "refused = the tried rows with math.inf. Drop each row that is at least as large"
+                " as one of them in all six places, and sort the others by h * w * co * threads,"
+                " the largest first.",
+            ),
+            "notebook 13, section 8",
         ),
     ),
     puzzles=PUZZLES,

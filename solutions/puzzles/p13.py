@@ -23,3 +23,15 @@ def relation__all_loops(counts, reuses, bound):
 
 def relation__the_bound_included(counts, reuses, bound):
     return max((y for x, y in zip(counts, reuses, strict=True) if x <= bound), default=0)
+
+
+def fetched(rows, columns, blocks, h, w, oc, image, weights):
+    return image * (blocks // oc) + weights * (rows // h) * (columns // w)
+
+
+def fetched__the_factors_exchanged(rows, columns, blocks, h, w, oc, image, weights):
+    return image * (rows // h) * (columns // w) + weights * (blocks // oc)
+
+
+def fetched__each_once(rows, columns, blocks, h, w, oc, image, weights):
+    return image + weights
