@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from minitvm import schedule, te
 from minitvm.base import INT32, Target
 
@@ -83,16 +85,17 @@ def _sizes(op: te.ComputeOp) -> Sizes:
     """Return the sizes of a convolution, in which four bytes count as one term."""
     about: Convolution = op.attrs[CONVOLUTION]
     image, packed = op.input_tensors
-    batch, _, _, groups, _ = op.shape
-    _, high, wide, channels = image.shape
-    _, ky, kx, fours, *_ = packed.shape
-    terms = ky * kx * fours
-    pixels, weights = high * wide * channels, groups * GROUP * terms * 4
-    apart = about.wide.stride * channels
-    images = batch if isinstance(batch, int) else 1
-    return Sizes(
-        images, about.outputs, about.high.out, about.wide.out, terms, pixels, weights, 4, apart
+    batch, inputs, outputs = op.shape[0], about.inputs, about.outputs
+    assert isinstance(inputs, int)
+    assert isinstance(outputs, int)
+    pixels, weights, terms = (
+        prod(n for n in shape if isinstance(n, int))  # all but the batch are constants
+        for shape in (image.shape[1:], packed.shape, packed.shape[1:4])
     )
+    images = batch if isinstance(batch, int) else 1
+    apart = about.wide.stride * inputs
+    high, wide = about.high.out, about.wide.out
+    return Sizes(images, outputs, high, wide, terms, pixels, weights, 4, apart)
 
 
 def _pack(s: te.Schedule, packed: te.StageView, groups: int) -> None:
@@ -106,7 +109,8 @@ def _pack(s: te.Schedule, packed: te.StageView, groups: int) -> None:
 
 def _pad(image: te.StageView, target: Target, parallel: bool) -> None:
     """Schedule the stage `image` to copy rows in whole vectors."""
-    n, y, x, c = axes_of(image)
-    image.vectorize(image.split(image.fuse(x, c), factor=target.lanes("uint8"))[1])
+    n, y, *pixels = axes_of(image)
+    row = image.fuse(*pixels) if len(pixels) > 1 else pixels[0]
+    image.vectorize(image.split(row, factor=target.lanes("uint8"))[1])
     if parallel:
         image.parallel(image.fuse(n, y))

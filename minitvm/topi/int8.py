@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from minitvm import lowering, te, tensor, tir
+from minitvm import lowering, schedule, te, tensor, tir
 from minitvm.base import INT8, INT32, UINT8, DType, Target
 
 from .gemm import WORTH_THREADS, score
@@ -40,23 +40,28 @@ PACK_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
 Element: TypeAlias = Callable[[Any, Any], Any]  # an element of a matrix, by row and column
 
 
-def dot4_rows(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> DType | None:
+def dot4_rows(
+    shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: te.Tensor
+) -> DType | None:
     """Return the type of `rows` with which `int8_matmul` is fastest; None if a plain product is.
 
-    a, b: the element types. `int8_matmul` is slower than a plain product if there are few rows,
-    since b is packed once for all rows, or if there are fewer columns than one group. Only m may be
-    symbolic, because the padding of k and n must be known.
+    a: the element type of the left operand; b: the right operand, or the weights. `int8_matmul` is
+    slower than a plain product if there are fewer columns than one group, or few rows, since b is
+    packed once for all rows; a constant b is packed before the calls. Only m may be symbolic,
+    because the padding of k and n must be known.
 
     The type is one that an instruction of the current target multiplies by b's type, if possible a.
     Without any instruction it is the one for vpdpbusd.
     """
     m, n, k = shape
     known = isinstance(n, int) and isinstance(k, int)
-    is_small = (isinstance(m, int) and m < PACK_ROWS) or (isinstance(n, int) and n < GROUP)
+    constant = isinstance(b.op, tensor.PlaceholderOp) and b.op.constant
+    has_few_rows = isinstance(m, int) and m < PACK_ROWS and not constant
+    is_small = has_few_rows or (isinstance(n, int) and n < GROUP)
     if a not in (INT8, UINT8) or not known or is_small:
         return None
     pairs = [(d.a, d.b) for d in Target.current().dot4] or [(UINT8, INT8)]
-    rows = [left for left, right in pairs if right is b]
+    rows = [left for left, right in pairs if right is b.dtype]
     return a if a in rows else next(iter(rows), None)
 
 
@@ -156,7 +161,8 @@ def schedule_dots(
         out.parallel(joo)
     tile.compute_at(out, io)
     _inner_loops(s, tile, rows, groups)
-    s[packed].compute_at(out, joo)
+    if packed.op.name not in schedule.from_constants(s.state):  # those are packed before the calls
+        s[packed].compute_at(out, joo)
     _pack(s[packed])
     return {stage.name, out.name, tile.name, s[packed].name}
 

@@ -40,7 +40,7 @@ def matmul(
         return b(j, at) if transpose_b else b(at, j)
 
     out_dtype = str(out_dtype)
-    rows = dot4_rows((m, n, k), a.dtype, b.dtype) if out_dtype == INT32 else None
+    rows = dot4_rows((m, n, k), a.dtype, b) if out_dtype == INT32 else None
     if rows is not None:
         return int8_matmul((m, n, k), left, right, a.dtype, rows, not transpose_a, name)
     k_axis = te.reduce_axis((0, k), name="k")

@@ -104,6 +104,19 @@ def test_the_ends_of_the_range_do_not_saturate(target: str) -> None:
         np.testing.assert_array_equal(got, np.full((M, N), K * left * right))
 
 
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", "llvm -num-cores=2", WITHOUT, "python"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("m", [1, 7, 20])
+def test_constant_weights_are_packed_before_the_calls(m: int, dtype: str, target: str) -> None:
+    a, b = te.placeholder((m, K), dtype, "A"), te.placeholder((N, K), "int8", "B", constant=True)
+    out = topi.dense(a, b, out_dtype="int32")
+    s = topi.schedule(out, target)
+    assert "T_dense_groups = allocate" not in str(tvm.lower(s, [a, b, out], until="nest"))
+    x, y, got = random(m, K, dtype=dtype), random(N, K), np.zeros((m, N), "int32")
+    tvm.build(s, [a, b, out], target).bind(B=y)(x, got)
+    np.testing.assert_array_equal(got, exact(x, y.T))
+
+
 @pytest.mark.parametrize("target", LLVM)
 def test_a_sum_beyond_int32_wraps(target: str) -> None:
     k = 66_000 * 4  # times 128 * 128 is more than 2**32

@@ -121,6 +121,8 @@ LAYERS = [  # size, inputs, outputs, kernel, stride, padding
     (13, 12, 24, 5, 2, 2),
     (6, 5, 7, 2, 1, 1),
     (17, 20, 50, 3, 1, 0),
+    (15, 3, 32, 7, 2, 3),
+    (10, 6, 16, 1, 1, 0),
 ]
 
 
@@ -137,6 +139,17 @@ def test_a_convolution_of_bytes_is_exact(layer: Any, dtype: str, target: str) ->
     got = run(out, [x, w], [data, weights], target)
     assert out.dtype == "int32"
     np.testing.assert_array_equal(got, exact(data, weights, stride, pad, value))
+
+
+@pytest.mark.parametrize("c", [6, 8])
+def test_a_dilated_window_reads_pixels_apart(c: int) -> None:
+    x, w = place(1, 11, 11, c, dtype="uint8", name="X"), place(3, 3, c, 16, dtype="int8", name="W")
+    data, weights = random(*x.shape), random(*w.shape, dtype="int8", seed=1)
+    out = topi.conv2d(x, w, 1, 2, dilation=2, layout="NHWC", pad_value=5)
+    spread = np.zeros((5, 5, c, 16), "int8")
+    spread[::2, ::2] = weights
+    got = run(out, [x, w], [data, weights], "llvm -num-cores=1")
+    np.testing.assert_array_equal(got, exact(data, spread, 1, 2, 5))
 
 
 def layer(o: int = 32, shape: tuple[Any, ...] = (1, 9, 9, 8)) -> tuple[Tensor, ...]:
