@@ -85,16 +85,17 @@ def _sizes(op: te.ComputeOp) -> Sizes:
     """Return the sizes of a convolution, in which four bytes count as one term."""
     about: Convolution = op.attrs[CONVOLUTION]
     image, packed = op.input_tensors
-    batch, _, _, groups, _ = op.shape
-    _, ky, kx, fours, *_ = packed.shape
-    terms = ky * kx * fours
-    pixels, weights = prod(image.shape[1:]), groups * GROUP * terms * 4
-    apart = about.wide.stride * about.inputs
-    images = batch if isinstance(batch, int) else 1
-    outputs = about.outputs if isinstance(about.outputs, int) else groups * GROUP
-    return Sizes(
-        images, outputs, about.high.out, about.wide.out, terms, pixels, weights, 4, apart
+    batch, inputs, outputs = op.shape[0], about.inputs, about.outputs
+    assert isinstance(inputs, int)
+    assert isinstance(outputs, int)
+    pixels, weights, terms = (
+        prod(n for n in shape if isinstance(n, int))  # all but the batch are constants
+        for shape in (image.shape[1:], packed.shape, packed.shape[1:4])
     )
+    images = batch if isinstance(batch, int) else 1
+    apart = about.wide.stride * inputs
+    high, wide = about.high.out, about.wide.out
+    return Sizes(images, outputs, high, wide, terms, pixels, weights, 4, apart)
 
 
 def _pack(s: te.Schedule, packed: te.StageView, groups: int) -> None:

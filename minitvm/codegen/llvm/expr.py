@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 from minitvm import tir
 from minitvm.base import FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT16, BuildError, DType
 
@@ -191,9 +189,11 @@ def value(c: Code, e: tir.Index) -> Value:
             if op in ("and", "or") and not harmless(b):
                 return _short_circuit(c, op, a, b)
             return binary(c, op, value(c, a), value(c, b))
-        case tir.Cast(tir.Cast(inner, narrow), dtype) if _is_limit(inner, narrow, dtype):
+        case tir.Cast(tir.Cast(tir.Expr() as inner, narrow), dtype) if _is_limit(
+            inner, narrow, dtype
+        ):
             return limit(_whole(c, inner), narrow).value
-        case tir.Cast(inner, dtype) if dtype.is_integer and _is_float(inner):
+        case tir.Cast(tir.Expr() as inner, dtype) if dtype.is_integer and _is_float(inner):
             return _to_integer(c, inner, dtype)
         case tir.Cast(inner, dtype):
             return cast(c, _narrow(c, inner) if tir.is_index(inner) else value(c, inner), dtype)
@@ -220,7 +220,7 @@ def value(c: Code, e: tir.Index) -> Value:
             raise BuildError(f"a {type(e).__name__}", "the LLVM target has no such expression")
 
 
-def _is_float(e: tir.Index) -> TypeGuard[tir.Expr]:
+def _is_float(e: tir.Expr) -> bool:
     """Return whether `e` is a float32 or float64; float16 is converted through float32."""
     return not tir.is_index(e) and e.dtype in (FLOAT32, FLOAT64)
 
@@ -238,7 +238,7 @@ def _to_integer(c: Code, e: tir.Expr, to: DType) -> Value:
             return to_integer(Number(c, value(c, e)), to, known=limits(e))
 
 
-def _is_limit(e: tir.Index, narrow: DType, to: DType) -> TypeGuard[tir.Expr]:
+def _is_limit(e: tir.Expr, narrow: DType, to: DType) -> bool:
     """Return whether the integers `narrow` between the float `e` and `to` only limit its range."""
     return _is_float(e) and e.dtype is to and narrow in (UINT8, UINT16)
 
