@@ -57,13 +57,14 @@ def compile_dynamic(
     wholes = [with_values(make(typical + k), params or {}) for k in range(3)]
     graphs = [optimized(whole, to, winograd=winograd) for whole in wholes]
     network = merged(graphs, typical)
+    limited = _limited(network, wholes)
     bodies = [node.body for node in network.calls]
     rows = {n: compiled([sized(body, n) for body in bodies], to) for n in special}
     general = _compiled(bodies, to)
     lib = runtime.Library(tuple(dict.fromkeys(f for row in (general, *rows.values()) for f in row)))
     plan = runtime.DynamicPlan(
         network.name,
-        tuple(_spec(node, limits) for node, limits in _limited(network, wholes)),
+        tuple(_spec(node, limits) for node, limits in limited),
         tuple(_spec(node, None, f"output{k}") for k, node in enumerate(network.outputs)),
         tuple(
             runtime.TensorSpec(node.name, node.type.shape, node.type.dtype)
