@@ -11,7 +11,7 @@ an objective  a function of the latencies, in objectives.py
 
 from minitvm.tune import LocalBuilder, LocalRunner, RPCRunner
 
-from . import loop_state, workload_registry, workloads
+from . import loop_state, objectives, workload_registry, workloads
 from .allocation import ObjectiveName, Strategy
 from .beam import BeamPolicy, BeamTrace, accuracy_by_completeness
 from .dag import ComputeDAG

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from minitvm import auto_scheduler, autotvm, tensor
-from minitvm.auto_scheduler import objectives
 from minitvm.base import Target
 
 from ..item import Rng
@@ -116,7 +115,7 @@ def gradients(rng: Rng) -> Question:
     while True:
         weights = [int(n) for n in rng.integers(1, 5, 3)]
         tasks = [_progress(rng, flops) for flops in (100e6, pick(rng, (80e6, 120e6)), 400e6)]
-        slopes = objectives.slopes(tasks, [[1], [0], []], window=WINDOW)
+        slopes = auto_scheduler.objectives.slopes(tasks, [[1], [0], []], window=WINDOW)
         found = [1e6 * w * slope for w, slope in zip(weights, slopes, strict=True)]
         first, second = sorted(found)[:2]
         if first < 1.05 * second and len({round(g) for g in found}) == len(found):
@@ -145,9 +144,11 @@ def gradients(rng: Rng) -> Question:
     )  # fmt: skip
 
 
-def _progress(rng: Rng, flops: float) -> objectives.Progress:
+def _progress(rng: Rng, flops: float) -> auto_scheduler.objectives.Progress:
     """Draw a task whose gradient is easy to compute by hand."""
     latency = 600 * int(rng.integers(1, 8))
     gained = pick(rng, (0, 0, 150, 300, 600))
     rounds = pick(rng, (4, 5, 6, 10, 12))
-    return objectives.Progress(latency / 1e6, rounds, (latency + gained) / 1e6, flops)
+    return auto_scheduler.objectives.Progress(
+        latency / 1e6, rounds, (latency + gained) / 1e6, flops
+    )
