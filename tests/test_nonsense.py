@@ -37,6 +37,8 @@ RECURRENT = {n: te.placeholder((k * 8, 8)) for n, k in (("lstm", 4), ("gru", 3),
 STATES = {n: te.placeholder((k, 2, 8)) for n, k in (("lstm", 2), ("gru", 1), ("rnn", 1))}
 PLACES = te.placeholder((2,), "int32", name="places")
 ROWS = te.placeholder((2, 1), "int32", name="rows")
+CODES, SUMS = (te.placeholder((8, 16), t, name=t) for t in ("int8", "int32"))
+BIAS = te.placeholder((16,), "int32", name="bias")
 BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "trunc_divide")
 INTRIN = topi.gemm_intrin(8, 8, 16)
 TWICE = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="twice")
@@ -300,6 +302,11 @@ def operators(p: Program) -> dict[str, Call]:
             [te.placeholder((3, 2, 24)), RECURRENT["gru"], STATES["gru"], te.placeholder((8,))],
         ),
         "topi.rnn": (topi.rnn, [te.placeholder((3, 2, 8)), RECURRENT["rnn"], STATES["rnn"]]),
+        "topi.quantise": (topi.quantise, [A, 0.5, 3, "uint8", 1]),
+        "topi.dequantise": (topi.dequantise, [CODES, 0.5, 3, 1]),
+        "topi.requantise": (topi.requantise, [SUMS, BIAS, CHANNELS, 3, 0, 255, "uint8", 1]),
+        "topi.add_requantised": (topi.add_requantised, [CODES, CODES, 0.5, 0.5, 1.0]),
+        "topi.dense_int8": (topi.dense_int8, [A, CODES, te.placeholder((8, 2))]),
         "topi.clip": (topi.clip, [A, 0, 1]),
         "topi.where": (topi.where, [A, A, A]),
         "topi.take": (topi.take, [A, PLACES, 0]),

@@ -14,9 +14,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm import tir
+from minitvm import runtime, tir
 from minitvm.base import GraphError
-from minitvm.runtime import Extent
 
 from .node import KERNEL, Graph, Node, TensorType, rewritten
 from .operators import call
@@ -90,7 +89,7 @@ def _affine(values: Sequence[Any], first: int) -> Any:
     if len(steps) != 1:
         raise ValueError(f"not affine in n: {', '.join(map(str, values))}")
     (scale,) = steps
-    return Extent(scale, values[0] - scale * first)
+    return runtime.Extent(scale, values[0] - scale * first)
 
 
 # --- back to sizes -------------------------------------------------------------------------------
@@ -116,7 +115,7 @@ def as_index(value: Any, n: tir.Var) -> Any:
     return _replaced(value, lambda extent: tir.add(tir.mul(n, extent.scale), extent.shift))
 
 
-def _replaced(value: Any, change: Callable[[Extent], Any]) -> Any:
+def _replaced(value: Any, change: Callable[[runtime.Extent], Any]) -> Any:
     if isinstance(value, tuple):
         return tuple(_replaced(part, change) for part in cast("tuple[Any, ...]", value))
-    return change(value) if isinstance(value, Extent) else value
+    return change(value) if isinstance(value, runtime.Extent) else value

@@ -163,13 +163,19 @@ def _byte_errors(dtype: DType, zero: Any) -> Iterator[Reason]:
     """Yield an error unless `dtype` is a type of bytes whose range contains the number `zero`."""
     if dtype not in (UINT8, INT8):
         yield f"dtype is {dtype}", '"uint8" or "int8"'
-    elif not isinstance(zero, te.Tensor) and not dtype.low <= zero <= dtype.high:
+    elif isinstance(zero, te.Tensor):
+        return
+    elif type(zero) is not int:
+        yield f"zero is {zero!r}", f"an integer from {dtype.low} to {dtype.high}"
+    elif not dtype.low <= zero <= dtype.high:
         yield (f"zero is {zero}, but {dtype} has the range {dtype.low} .. {dtype.high}",)
 
 
 def _range_errors(dtype: DType, zero: int, low: int, high: int) -> Iterator[Reason]:
     """Yield an error for a zero point or for limits that bytes of type `dtype` cannot hold."""
     yield from _byte_errors(dtype, zero)
-    if not dtype.low <= low <= high <= dtype.high:
+    if type(low) is not int or type(high) is not int:
+        yield f"the limits are {low!r} .. {high!r}", "integers"
+    elif not dtype.low <= low <= high <= dtype.high:
         why = f"the limits are {low} .. {high}, not a part of {dtype.low} .. {dtype.high}"
         yield why, "low <= high in the range of dtype"
