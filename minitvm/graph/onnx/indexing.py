@@ -145,9 +145,10 @@ def nonzero(at: Place, x: Value) -> Value:
 
 def eye_like(at: Place, x: Value) -> Value:
     """EyeLike: ones on the diagonal `k` of a matrix of the shape of x."""
-    kind = element_type(at, "dtype") if "dtype" in at.attrs else dtype_of(x).numpy
+    kind = element_type(at, "dtype") if "dtype" in at.attrs else str(dtype_of(x))
     at.limit(shape_of(x))
-    return np.eye(*shape_of(x), at.attrs.get("k", 0), dtype=kind)
+    rows, columns = shape_of(x)
+    return np.eye(rows, columns, at.attrs.get("k", 0), dtype=np.dtype(kind))
 
 
 def reverse_sequence(at: Place, x: Value, lengths: Value) -> Value:

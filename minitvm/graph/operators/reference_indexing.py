@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -107,12 +107,12 @@ def grid_sample(
     taps = [
         _taps(grid[..., -1 - d], n, mode, padding_mode, align_corners) for d, n in enumerate(sizes)
     ]
-    pixels = (
-        math.prod(w for w, _ in chosen)[..., None]
-        * x[(batch, slice(None), *(at for _, at in chosen))]
-        for chosen in itertools.product(*taps)
-    )
-    return np.moveaxis(sum(pixels), -1, 1).astype(x.dtype)
+    pixels: list[Array] = []
+    for chosen in itertools.product(*taps):
+        weight: Array = functools.reduce(np.multiply, [w for w, _ in chosen])
+        pixels.append(weight[..., None] * x[(batch, slice(None), *(at for _, at in chosen))])
+    total: Array = functools.reduce(np.add, pixels)
+    return np.moveaxis(total, -1, 1).astype(x.dtype)
 
 
 def _taps(g: Array, size: int, mode: str, padding: str, corners: bool) -> list[tuple[Array, Array]]:
