@@ -1,4 +1,4 @@
-"""A dense layer whose weights are stored in int8 and computed in the type of the data.
+"""A dense layer whose weights are stored in int8; it computes in the type of the data.
 
 A product with one row reads every weight once, so its time is that of loading them, and weights of
 one byte take a quarter of that of float32. Each group of weights along a row has a scale of its own
@@ -47,19 +47,18 @@ def dense_int8(data: te.Tensor, weight: te.Tensor, scales: te.Tensor) -> te.Tens
     def value(j: Any, group: Any, at: Any) -> Any:
         return tir.cast_to(weight(j, group * length + at), data.dtype) * scales(j, group)
 
+    def dequantised(j: Any, at: Any) -> Any:
+        return value(j, at // length, at % length)
+
     if not isinstance(m, int) or m > MATVEC_ROWS:
-
-        def dequantised(j: Any, at: Any) -> Any:
-            return value(j, at // length, at % length)
-
         whole = te.compute((n, k), dequantised, name="T_dequantised", tag=ELEMENTWISE)
         return matmul(data, whole, transpose_b=True, name="T_dense_int8")
     group, at = te.reduce_axis((0, groups), name="g"), te.reduce_axis((0, length), name="k")
 
-    def total(i: Any, j: Any) -> Any:
+    def product(i: Any, j: Any) -> Any:
         return te.sum(data(i, group * length + at) * value(j, group, at), axis=[group, at])
 
-    return te.compute((m, n), total, name="T_dense_int8", tag=DENSE_INT8)
+    return te.compute((m, n), product, name="T_dense_int8", tag=DENSE_INT8)
 
 
 def schedule_dense_int8(
