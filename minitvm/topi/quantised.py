@@ -105,7 +105,7 @@ def add_requantised(
 
     This is the sum of two quantised tensors with scales sa, sb and zero points za, zb, where the
     result has scale sy and zero point zy: ra = sa / sy, rb = sb / sy and rc = zy - (ra * za +
-    rb * zb), in float32. Each product and sum is rounded once, as by a fused multiply-add.
+    rb * zb), in float32. A CPU with a fused multiply-add rounds each product and sum once.
     """
     to = dtype_named(dtype)
     what = f"topi.add_requantised of {a.name} and {b.name}"
