@@ -153,7 +153,8 @@ def eye_like(at: Place, x: Value) -> Value:
 
 def reverse_sequence(at: Place, x: Value, lengths: Value) -> Value:
     """ReverseSequence: the first elements of each row, as many as a constant says, in reverse."""
-    time, batch = at.attrs.get("time_axis", 0), at.attrs.get("batch_axis", 1)
+    time: int = at.attrs.get("time_axis", 0)
+    batch: int = at.attrs.get("batch_axis", 1)
     n = shape_of(x)[time]
     counts = at.constant(lengths, "sequence_lens")
     rows = np.tile(np.arange(n, dtype=np.int64)[:, None], len(counts))

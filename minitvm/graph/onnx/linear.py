@@ -145,8 +145,9 @@ def log_sum_exp(at: Place, x: Value, axes: Value | None = None) -> Value:
     if not dims:
         return at.make("log", at.make("exp", x))
     kind = dtype_of(x).numpy
+    lowest = float(np.finfo(str(kind)).min)
     most = at.make("max", x, axis=dims, keepdims=True)
-    most = at.make("maximum", most, np.asarray(np.finfo(kind).min, kind))  # exp(-inf - -inf) is NaN
+    most = at.make("maximum", most, np.asarray(lowest, kind))  # exp(-inf - -inf) is NaN
     total = at.make("sum", at.make("exp", at.make("subtract", x, most)), axis=dims, keepdims=True)
     y = at.make("add", at.make("log", total), most)
     if at.flag("keepdims", 1):

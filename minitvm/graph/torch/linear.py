@@ -90,8 +90,7 @@ def layer_norm(
     vectors = [v for v in (w, b) if v is not None]
     if not vectors:
         vectors = [np.ones(tuple(shape), np.float32)]
-    y, *_ = onnx.normal.layer_norm(at.having(axis=-len(shape), epsilon=epsilon), x, *vectors)
-    return y
+    return onnx.normal.layer_norm(at.having(axis=-len(shape), epsilon=epsilon), x, *vectors)[0]
 
 
 def group_norm(
