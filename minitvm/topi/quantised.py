@@ -177,7 +177,7 @@ def _byte_errors(dtype: DType, zero: Any) -> Iterator[Reason]:
         yield f"dtype is {dtype}", '"uint8" or "int8"'
     elif not isinstance(zero, te.Tensor | Integral):
         yield f"zero is {reprlib.repr(zero)}", "an integer, or a tensor with one for each channel"
-    elif not isinstance(zero, te.Tensor) and not dtype.low <= zero <= dtype.high:
+    elif not isinstance(zero, te.Tensor) and not dtype.low <= int(zero) <= dtype.high:
         yield (f"zero is {zero}, but {dtype} has the range {dtype.low} .. {dtype.high}",)
 
 

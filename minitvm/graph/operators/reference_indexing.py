@@ -23,14 +23,14 @@ def gather(x: Array, indices: Array, axis: int) -> Array:
 
 
 def _along(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    at: list[Array] = list(np.indices(indices.shape))
+    at = [*np.asarray(np.indices(indices.shape))]
     at[axis] = placed(indices, x.shape[axis])
     return tuple(at)
 
 
 def gather_nd(x: Array, indices: Array, batch_dims: int = 0) -> Array:
     """Do what topi.gather_nd does."""
-    batch: Array = np.indices(indices.shape[:-1])[:batch_dims]
+    batch = np.asarray(np.indices(indices.shape[:-1]))[:batch_dims]
     return x[(*batch, *_rows(x, indices, batch_dims))]
 
 
