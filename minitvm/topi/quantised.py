@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterator
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from minitvm import te, tensor, tir
@@ -175,9 +175,9 @@ def _byte_errors(dtype: DType, zero: Any) -> Iterator[Reason]:
     """Yield an error unless `dtype` is a type of bytes whose range contains the number `zero`."""
     if dtype not in (UINT8, INT8):
         yield f"dtype is {dtype}", '"uint8" or "int8"'
-    elif not isinstance(zero, te.Tensor | int):
+    elif not isinstance(zero, te.Tensor | Integral):
         yield f"zero is {reprlib.repr(zero)}", "an integer, or a tensor with one for each channel"
-    elif not isinstance(zero, te.Tensor) and not dtype.low <= zero <= dtype.high:
+    elif not isinstance(zero, te.Tensor) and not dtype.low <= int(zero) <= dtype.high:
         yield (f"zero is {zero}, but {dtype} has the range {dtype.low} .. {dtype.high}",)
 
 
