@@ -294,6 +294,17 @@ def operators(p: Program) -> dict[str, Call]:
         "topi.concatenate": (topi.concatenate, [[A, A], 0]),
         "topi.pad": (topi.pad, [A, [1, 1], [1, 1], 0.0]),
         "topi.strided_slice": (topi.strided_slice, [A, [0, 0], [4, 4], [1, 1]]),
+        "topi.quantise": (topi.quantise, [A, 0.5, 3, "uint8", 1]),
+        "topi.dequantise": (topi.dequantise, [topi.cast(A, "int32"), 0.5, 3, 1]),
+        "topi.requantise": (
+            topi.requantise,
+            [
+                topi.cast(A, "int32"),
+                te.placeholder((A.shape[1],), "int32"),
+                te.placeholder((A.shape[1],)),
+            ],
+        ),
+        "topi.add_requantised": (topi.add_requantised, [A, A, 0.5, 0.5, 1.0]),
         "topi.gemm_intrin": (topi.gemm_intrin, [4, 4, 4]),
     }
 

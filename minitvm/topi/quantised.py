@@ -10,7 +10,9 @@ A quantised convolution is conv2d of bytes, which gives int32, and then `requant
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator
+from numbers import Integral, Real
 from typing import Any
 
 from minitvm import te, tensor, tir
@@ -18,7 +20,7 @@ from minitvm.base import INT8, INT32, UINT8, DType, ExprError, Reason, raise_fir
 from minitvm.base import dtype as dtype_named
 
 from .elementwise import ELEMENTWISE
-from .operands import check_vector, checks_arguments, dimension
+from .operands import check_vector, checks_arguments, dimension, integers
 
 __all__ = ["add_requantised", "dequantise", "quantise", "requantise"]
 
@@ -103,11 +105,13 @@ def add_requantised(
 
     This is the sum of two quantised tensors with scales sa, sb and zero points za, zb, where the
     result has scale sy and zero point zy: ra = sa / sy, rb = sb / sy and rc = zy - (ra * za +
-    rb * zb), in float32. Each product and sum is rounded once, as by a fused multiply-add.
+    rb * zb), in float32. A CPU with a fused multiply-add rounds each product and sum once.
     """
     to = dtype_named(dtype)
     what = f"topi.add_requantised of {a.name} and {b.name}"
     raise_first(ExprError, what, _range_errors(to, 0, low, high))
+    for factor in (ra, rb, rc):
+        _check_number("add_requantised", factor)
     shape = tensor.broadcast_shape("topi.add_requantised", a.shape, b.shape)
 
     def body(*i: Any) -> Any:
@@ -152,6 +156,8 @@ def _along(
     for p in parameters:
         if isinstance(p, te.Tensor):
             check_vector(f"topi.{name}", p, x.shape[at] if x.ndim else 1)
+        else:
+            _check_number(name, p)
 
     def read(parameter: Any, i: tuple[Any, ...]) -> Any:
         return parameter(i[at]) if isinstance(parameter, te.Tensor) else parameter
@@ -159,16 +165,25 @@ def _along(
     return read
 
 
+def _check_number(name: str, x: Any) -> None:
+    """Raise ExprError unless the parameter `x` of the operator `name` is a number."""
+    if not isinstance(x, Real):
+        raise ExprError(f"topi.{name}: {reprlib.repr(x)}", "it must be a number", "0.5")
+
+
 def _byte_errors(dtype: DType, zero: Any) -> Iterator[Reason]:
     """Yield an error unless `dtype` is a type of bytes whose range contains the number `zero`."""
     if dtype not in (UINT8, INT8):
         yield f"dtype is {dtype}", '"uint8" or "int8"'
-    elif not isinstance(zero, te.Tensor) and not dtype.low <= zero <= dtype.high:
+    elif not isinstance(zero, te.Tensor | Integral):
+        yield f"zero is {reprlib.repr(zero)}", "an integer, or a tensor with one for each channel"
+    elif not isinstance(zero, te.Tensor) and not dtype.low <= int(zero) <= dtype.high:
         yield (f"zero is {zero}, but {dtype} has the range {dtype.low} .. {dtype.high}",)
 
 
 def _range_errors(dtype: DType, zero: int, low: int, high: int) -> Iterator[Reason]:
     """Yield an error for a zero point or for limits that bytes of type `dtype` cannot hold."""
+    integers("topi: low, high", (low, high))
     yield from _byte_errors(dtype, zero)
     if not dtype.low <= low <= high <= dtype.high:
         why = f"the limits are {low} .. {high}, not a part of {dtype.low} .. {dtype.high}"
