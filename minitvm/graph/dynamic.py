@@ -19,9 +19,10 @@ from .affine import Make, as_index, merged, sized
 from .compile import calls_of, index_limits, places_of, with_values
 from .kernels import built, compiled, tensors
 from .node import PARAM, Graph, Node
-from .pipeline import optimized
+from .pipeline import PASSES, optimized
 from .plan import blocks
 
+ANY_SIZE = tuple(p for p in PASSES if p[0] != "merge_attention")  # it needs constant sizes
 TYPICAL = 16  # the size for which the passes choose layouts and formulas
 Kernels: TypeAlias = list[runtime.Function]  # one for each call of a network
 
@@ -55,7 +56,7 @@ def compile_dynamic(
             raise GraphError(what, "not an int of at least 1", "special=(1, 2, 4), typical=16")
     to = Target(target)
     wholes = [with_values(make(typical + k), params or {}) for k in range(3)]
-    graphs = [optimized(whole, to, winograd=winograd) for whole in wholes]
+    graphs = [optimized(whole, to, winograd=winograd, passes=ANY_SIZE) for whole in wholes]
     network = merged(graphs, typical)
     limited = _limited(network, wholes)
     bodies = [node.body for node in network.calls]

@@ -167,7 +167,7 @@ def _cut(
         indices = range(size)[begin:end:stride]
         return indices.start, indices.step, len(indices)
     length = tir.sub(end, begin)
-    whole = begin == 0 and tir.prove_equal(end, size)
+    whole = tir.prove_equal(begin, 0) and tir.prove_equal(end, size)
     inside = min(map(tir.lower_bound, (begin, length, tir.sub(size, end)))) >= 0
     if stride != 1 or not (whole or inside):
         cut = f"{tir.text(begin)} : {tir.text(end)} : {stride}"

@@ -223,11 +223,11 @@ def test_damaged_files_are_refused(network: DynamicModule, tmp_path: Path) -> No
     data = path.read_bytes()
     for size in (0, 20, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:size])
-        with pytest.raises(BuildError):
+        with pytest.raises((ArgumentError, BuildError)):
             runtime.load_network(path)
     for at in (3, 200, len(data) // 2, len(data) - 5):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        with pytest.raises(BuildError):
+        with pytest.raises((ArgumentError, BuildError)):
             runtime.load_network(path)
 
 

@@ -23,14 +23,14 @@ def gather(x: Array, indices: Array, axis: int) -> Array:
 
 
 def _along(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    at = [*np.asarray(np.indices(indices.shape))]
+    at: list[Array] = list(np.ix_(*map(np.arange, indices.shape)))
     at[axis] = placed(indices, x.shape[axis])
     return tuple(at)
 
 
 def gather_nd(x: Array, indices: Array, batch_dims: int = 0) -> Array:
     """Do what topi.gather_nd does."""
-    batch = np.asarray(np.indices(indices.shape[:-1]))[:batch_dims]
+    batch: tuple[Array, ...] = np.ix_(*map(np.arange, indices.shape[:-1]))[:batch_dims]
     return x[(*batch, *_rows(x, indices, batch_dims))]
 
 
