@@ -12,7 +12,7 @@ from .wall import Wall
 from .wire import ClosedError, Message, WireError
 from .zygote import FORKS
 
-START_SECONDS = 60.0  # seconds until a process must be ready, and until it must be prepared
+START_SECONDS = 120.0  # seconds until a process must be ready, and until it must be prepared
 GRACE_SECONDS = 5.0  # seconds that a process may take to end itself at its time limit, where it can
 Limits: TypeAlias = Mapping[str, float | None]
 FailureKind: TypeAlias = Literal["crashed", "exited", "timed out", "garbage"]
