@@ -43,27 +43,27 @@ def ranges(
         raise GraphError(f"calibration by {method!r}", "no such method", '"minmax" or "entropy"')
     inner = replace(graph, outputs=tuple(nodes))
     calls = calls_of(calibration)
-    found = [Range(0.0, 0.0)] * len(nodes)  # zero is always among the values
+    extremes = [Range(0.0, 0.0)] * len(nodes)  # zero is always among the values
     for inputs in calls:
         values = evaluate(inner, *inputs)
         new = [Range(float(x.min()), float(x.max())) for x in values]
-        found = [a.joined(b) for a, b in zip(found, new, strict=True)]
-    if not all(np.isfinite((r.low, r.high)).all() for r in found):
+        extremes = [a.joined(b) for a, b in zip(extremes, new, strict=True)]
+    if not all(np.isfinite((r.low, r.high)).all() for r in extremes):
         raise GraphError("calibration", "a tensor has values that are not finite", "other images")
     if method == "minmax":
-        return found
-    tops = [max(-r.low, r.high) or 1.0 for r in found]
+        return extremes
+    tops = [max(-r.low, r.high) or 1.0 for r in extremes]
     counts = [np.zeros(BINS, np.int64) for _ in nodes]
     for inputs in calls:
         for n, x in enumerate(evaluate(inner, *inputs)):
             counts[n] += np.histogram(np.abs(x[x != 0]), BINS, (0, tops[n]))[0]
     limits = [
         top * entropy_threshold(count, BYTES if r.low == 0 else BYTES // 2 + 1)
-        for r, top, count in zip(found, tops, counts, strict=True)
+        for r, top, count in zip(extremes, tops, counts, strict=True)
     ]
     return [
         Range(max(r.low, -limit), min(r.high, limit))
-        for r, limit in zip(found, limits, strict=True)
+        for r, limit in zip(extremes, limits, strict=True)
     ]
 
 

@@ -69,15 +69,15 @@ def _prepared(graph: Graph) -> Graph:
 def _shared(sites: Sites, measured: list[Range]) -> dict[Node, Range]:
     """Return the range of each site: those that are concatenated have a common one."""
     common: dict[Node, Range] = {}
-    for site, found in zip(sites.names, measured, strict=True):
+    for site, span in zip(sites.names, measured, strict=True):
         first = sites.first[site]
-        common[first] = common[first].joined(found) if first in common else found
+        common[first] = common[first].joined(span) if first in common else span
     return {site: common[sites.first[site]] for site in sites.names}
 
 
-def _rounded(x: Node, found: Range, name: str) -> Node:
+def _rounded(x: Node, span: Range, name: str) -> Node:
     """Return x rounded to uint8: dequantise(quantise(x))."""
-    low, high = min(found.low, 0.0), max(found.high, 0.0)
+    low, high = min(span.low, 0.0), max(span.high, 0.0)
     scale = np.float32((high - low) / 255) or np.float32(1)
     attrs = {"scale": scale, "zero": int(np.rint(-low / scale))}
     return call("dequantise", call("quantise", x, name=name, **attrs), name=name, **attrs)
@@ -141,8 +141,8 @@ def quantisation_error(graph: Graph, quantised: Graph, calls: Calibration) -> Qu
     signal, noise = dict.fromkeys(pairs, 0.0), dict.fromkeys(pairs, 0.0)
     for arrays in calls_of(calls):
         exact = _values(sites.graph, [a for a, _ in pairs.values()], arrays)
-        found = _values(quantised, [b for _, b in pairs.values()], arrays)
-        for name, x, y in zip(pairs, exact, found, strict=True):
+        changed = _values(quantised, [b for _, b in pairs.values()], arrays)
+        for name, x, y in zip(pairs, exact, changed, strict=True):
             signal[name] += float(np.square(x, dtype=np.float64).sum())
             noise[name] += float(np.square(x.astype(np.float64) - y).sum())
     return QuantisationError(

@@ -71,9 +71,9 @@ def sketches(rng: Rng) -> Question:
         if 1 <= sums <= 2 and "product" in kinds and "sum" not in kinds[:-1]:
             break
     dag = auto_scheduler.ComputeDAG(_chain(rng, kinds))
-    found = auto_scheduler.derived(dag.initial, TARGET)
+    sketches = auto_scheduler.derived(dag.initial, TARGET)
     names = [name for name, kind in zip("CDEFG", kinds[:-1], strict=False) if kind == "cheap"]
-    fused = sum("tile and fuse" in state.rules for state in found)
+    fused = sum("tile and fuse" in state.rules for state in sketches)
     return Question(
         "Sketches",
         "The rules of the course derive sketches of this formula for one core. Products read"
@@ -82,7 +82,7 @@ def sketches(rng: Rng) -> Question:
         ("Which stages are inlined in every sketch?",
          "How many sketches are there?",
          "In how many of them is some product computed inside the tiles of another stage?"),
-        (", ".join(names) or "none", str(len(found)), str(fused)),
+        (", ".join(names) or "none", str(len(sketches)), str(fused)),
         "A product is computed inside of level 1 or 2 of its consumer's tiles, or before it; a sum"
         " of rows is split by rfactor in two ways, or not. The choices of stages multiply.",
         "notebook 14, section 2",
@@ -116,9 +116,9 @@ def gradients(rng: Rng) -> Question:
         weights = [int(n) for n in rng.integers(1, 5, 3)]
         tasks = [_progress(rng, flops) for flops in (100e6, pick(rng, (80e6, 120e6)), 400e6)]
         slopes = auto_scheduler.objectives.slopes(tasks, [[1], [0], []], window=WINDOW)
-        found = [1e6 * w * slope for w, slope in zip(weights, slopes, strict=True)]
-        first, second = sorted(found)[:2]
-        if first < 1.05 * second and len({round(g) for g in found}) == len(found):
+        weighted = [1e6 * w * slope for w, slope in zip(weights, slopes, strict=True)]
+        first, second = sorted(weighted)[:2]
+        if first < 1.05 * second and len({round(g) for g in weighted}) == len(weighted):
             break
     rows = [
         f"{name:4}  {w:6}  {1e6 * t.latency:10.0f}  {t.rounds:6.0f}"
@@ -135,8 +135,8 @@ def gradients(rng: Rng) -> Question:
         "\n".join(["task  weight     latency  rounds  3 rounds ago  operations", *rows]),
         ("What is the gradient of each task, in microseconds per round, rounded to integers?",
          "Which task gets the next round?"),
-        (", ".join(f"{name} {g:.0f}" for name, g in zip("ABC", found, strict=True)),
-         "ABC"[found.index(first)]),
+        (", ".join(f"{name} {g:.0f}" for name, g in zip("ABC", weighted, strict=True)),
+         "ABC"[weighted.index(first)]),
         f"Backward: {', '.join(backward)}. The latency divided by the rounds: {', '.join(hopes)}."
         " A and B should take at most twice as long as at the speed of the faster of the two.",
         "notebook 15, section 2",
