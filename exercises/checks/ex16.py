@@ -286,10 +286,10 @@ def some_weights(rng):
 
 
 def correction_bars(value, arguments):
-    """Draw the sum of the weights, and the answer."""
+    """Draw the sizes of the sum of the weights, of the zero point and of the answer."""
     weights, zero = arguments
-    bars = {"sum of the weights": float(sum(weights)), f"zero point {zero}": float(zero)}
-    return viz.ScoreBars({**bars, "your answer": float(value)}, "added to the sum")
+    bars = {"sum of the weights": abs(float(sum(weights))), "zero point": float(zero)}
+    return viz.ScoreBars({**bars, "your answer": abs(float(value))}, "without the sign")
 
 
 def scales(weights):

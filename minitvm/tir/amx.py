@@ -19,29 +19,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from .call import register_func
+from .call import built_in
 
 SCOPE = "amx.tile"
 REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
 ZERO, LOAD, DP, STORE = "amx.zero", "amx.load", "amx.dp", "amx.store"
 
 
-@register_func(ZERO)
+@built_in(ZERO)
 def _zero(tile: Any) -> None:
     tile[...] = 0
 
 
-@register_func(LOAD)
+@built_in(LOAD)
 def _load(tile: Any, rows: Any, step: int) -> None:
     tile[...] = rows[:: int(step)]
 
 
-@register_func(DP)
+@built_in(DP)
 def _dp(sums: Any, a: Any, b: Any) -> None:
     right = b.transpose(0, 2, 1).reshape(-1, b.shape[1])
     sums += a.astype(sums.dtype) @ right.astype(sums.dtype)
 
 
-@register_func(STORE)
+@built_in(STORE)
 def _store(memory: Any, tile: Any) -> None:
     memory[...] = tile

@@ -34,6 +34,7 @@ UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes that name the unit
 
 UNREGISTERED = "no Python function of that name is registered"
 _functions: dict[str, Callable[..., Any]] = {}  # filled by register_func; see clear_functions
+_built_in: dict[str, Callable[..., Any]] = {}  # the meanings of hardware instructions
 
 
 def register_func(name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
@@ -71,20 +72,29 @@ def _redefined(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
     return names[0] == names[1]
 
 
+def built_in(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator for what the hardware instruction `name` computes; it is always known."""
+
+    def known(f: Callable[..., Any]) -> Callable[..., Any]:
+        return _built_in.setdefault(name, f)
+
+    return known
+
+
 def is_registered(name: str) -> bool:
     """Return whether a function is registered as `name`."""
-    return name in _functions
+    return name in _functions or name in _built_in
 
 
 def registered(name: str) -> Callable[..., Any]:
     """Return the Python function registered as `name`; raise ExprError for an unknown name."""
-    if name not in _functions:
+    if not is_registered(name):
         raise ExprError(f"call of {name!r}", UNREGISTERED, f"tir.register_func({name!r}, f)")
-    return _functions[name]
+    return _functions.get(name) or _built_in[name]
 
 
 def clear_functions() -> None:
-    """Forget all registered functions."""
+    """Forget all functions of register_func."""
     _functions.clear()
 
 

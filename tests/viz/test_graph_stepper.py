@@ -63,7 +63,7 @@ def test_png_is_small() -> None:
 
 def test_it_begins_at_the_first_pass_that_changed_something() -> None:
     assert repr(stepper()).startswith(
-        f"pass 3 of {COUNT}: fold_batch_norm, 10 -> 10 calls\nReplace batch"
+        f"pass 4 of {COUNT}: fold_batch_norm, 10 -> 10 calls\nReplace batch"
     )
 
 
@@ -112,7 +112,7 @@ def test_what_a_pass_saved_is_that_of_the_counts() -> None:
 
 def test_a_pass_without_an_effect_says_so() -> None:
     view = stepper("merge_parallel")
-    assert repr(view).splitlines()[0] == f"pass 5 of {COUNT}: merge_parallel, nothing changed"
+    assert repr(view).splitlines()[0] == f"pass 6 of {COUNT}: merge_parallel, nothing changed"
     assert {kind for kind, _ in boxes(view, "after").values()} == {"memory", "pale_sky"}
 
 
