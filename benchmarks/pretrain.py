@@ -269,7 +269,7 @@ def report(
     random = [samples_of(task, logs[0]) for task in tasks]
     every = list[Samples]()
     for task, mine in zip(tasks, random, strict=True):
-        best = [log.best(task) for log in logs]
+        best = [tune.fastest(log.read(task).trials) for log in logs]
         theirs = samples_of(task, logs[1])
         assert best[0] is not None
         ratio = best[1].seconds / best[0].seconds if best[1] is not None else 1.0
