@@ -34,6 +34,16 @@ class Layer(NamedTuple):
         """The number of zeros on each side of an image."""
         return self.kernel // 2
 
+    @property
+    def out(self) -> int:
+        """The height and the width of the result."""
+        return (self.size + 2 * self.pad - self.kernel) // self.stride + 1
+
+    @property
+    def operations(self) -> int:
+        """The multiplications and additions, those of zeros included."""
+        return 2 * self.out**2 * self.outputs * self.inputs * self.kernel**2
+
 
 LAYERS = {
     "C1": Layer(224, 3, 64, 7, 2),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from _common import Row, best_seconds, prepared
+from _conv import LAYERS as RESNET18
+from _conv import Layer
 
 import minitvm as tvm
 from minitvm import te, topi
@@ -15,43 +17,8 @@ from minitvm.runtime.aligned import empty_aligned
 STEPS, CHAINS, LANES = 1 << 16, 24, 16
 SCALES = 0.02, 0.01, 0.9  # of data, weights and results
 ZERO_X, ZERO_Y = 7, 3
-
-
-class Layer(NamedTuple):
-    """A convolution of size x size pixels, with padding that keeps the size for stride 1."""
-
-    size: int
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int
-
-    @property
-    def pad(self) -> int:
-        return self.kernel // 2
-
-    @property
-    def out(self) -> int:
-        return (self.size + 2 * self.pad - self.kernel) // self.stride + 1
-
-    @property
-    def operations(self) -> int:
-        return 2 * self.out**2 * self.outputs * self.inputs * self.kernel**2
-
-
 LAYERS = {  # C: of ResNet-18; R: of ResNet-50
-    "C1": Layer(224, 3, 64, 7, 2),
-    "C2": Layer(56, 64, 64, 3, 1),
-    "C3": Layer(56, 64, 64, 1, 1),
-    "C4": Layer(56, 64, 128, 3, 2),
-    "C5": Layer(56, 64, 128, 1, 2),
-    "C6": Layer(28, 128, 128, 3, 1),
-    "C7": Layer(28, 128, 256, 3, 2),
-    "C8": Layer(28, 128, 256, 1, 2),
-    "C9": Layer(14, 256, 256, 3, 1),
-    "C10": Layer(14, 256, 512, 3, 2),
-    "C11": Layer(14, 256, 512, 1, 2),
-    "C12": Layer(7, 512, 512, 3, 1),
+    **RESNET18,
     "R1": Layer(56, 64, 256, 1, 1),
     "R2": Layer(56, 256, 64, 1, 1),
     "R3": Layer(28, 512, 128, 1, 1),

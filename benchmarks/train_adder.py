@@ -83,7 +83,7 @@ def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 
 
 def train(steps: int) -> Decoder:
-    """Train on sums that are drawn anew for each step; the tested ones may be among them."""
+    """Train on new random sums in each step; some of them may be tested later."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model, rng, begin = Decoder(), np.random.default_rng(1), time.time()

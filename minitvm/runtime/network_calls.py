@@ -49,12 +49,11 @@ class CompiledCalls:
         n: int = 0,
     ) -> None:
         """Make all calls; raise the exception of the first call that fails."""
-        known, tables = self._known  # `known` keeps arrays alive that another thread replaces
+        _alive, tables = self._known  # also keeps arrays in use that another thread replaces
         io = _table(map(address, inputs)), _table(map(address, outputs))
         start = address(arena)
         begins = _table(start + offset for offset in blocks) if blocks else None
         self._raise(self._run(self._kernels, *io, *tables, start, begins, n))
-        del known
 
     def stamps(
         self, arena: Array, inputs: Sequence[Array], outputs: Sequence[Array]

@@ -96,7 +96,7 @@ class Decoder:
         return b.graph(y, keys, values)
 
     def scores(self, words: list[int]) -> np.ndarray:
-        """Return the scores of the next word, with all attention computed anew by numpy."""
+        """Return the scores of the next word, computed by numpy without a cache."""
         x = self.table[words]
         q, k, v = (
             (x @ self.weights[n].T).reshape(len(words), -1, SIZE // HEADS).transpose(1, 0, 2)

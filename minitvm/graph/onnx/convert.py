@@ -83,7 +83,7 @@ def _run(
 
 
 def _known(values: Mapping[str, Value | None], what: str, name: str) -> Value:
-    """Return the value called `name`; GraphError if there is none."""
+    """Return the value called `name`; raise GraphError if the model has no such value."""
     value = values.get(name)
     if value is None:
         raise GraphError(what, "no input, constant or node of the model has that name")
