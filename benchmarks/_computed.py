@@ -74,6 +74,24 @@ def devices(seeds: int) -> Drawn:
     return Drawn(title, "speed relative to the machine's best candidate", rows, claim)
 
 
+def winograd(seeds: int) -> Drawn:
+    """Return the best speed of each 3x3 layer by the sum itself, and by Winograd's formula."""
+    rows = dict[str, Rates]()
+    for name in (n for n in papers.WINOGRAD if (tune.FOLDER / f"{n}.npz").exists()):
+        layer = name.removesuffix("-winograd")
+        tables = {"the sum": tune.load_table(layer), "Winograd": tune.load_table(name)}
+        flops = tables["the sum"].about["flops"]  # Winograd's formula multiplies less
+        rows[layer] = {what: flops / table.best / 1e9 for what, table in tables.items()}
+    gains = [row["Winograd"] / row["the sum"] for row in rows.values()]
+    claim = Claim(
+        "a second template, Winograd with transformed weights (PT), gives faster programs",
+        f"the fastest one is {min(gains):.2f} to {max(gains):.2f} times as fast as the best sum",
+        min(gains) > 1,
+    )
+    unit = "GFLOP/s, counted as the operations of the sum"
+    return Drawn("Figure 10, PT: the best recorded programs of two templates", unit, rows, claim)
+
+
 # --- Ansor ---------------------------------------------------------------------------------------
 
 
@@ -152,7 +170,11 @@ def _rates(name: str) -> np.ndarray:
     return (table.about["flops"] / table.measured).astype(np.float32)
 
 
-AUTOTVM: dict[str, Callable[[int], Drawn]] = {"table1": convolutions, "devices": devices}
+AUTOTVM: dict[str, Callable[[int], Drawn]] = {
+    "table1": convolutions,
+    "winograd": winograd,
+    "devices": devices,
+}
 ANSOR: dict[str, Callable[[int], Drawn]] = {
     "tasks": tasks,
     "scheduler": scheduler,

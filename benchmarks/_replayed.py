@@ -146,6 +146,12 @@ FIGURES = {
         ),
         _at_most(TREES, "random", 0.5, "the model finds operators 2x as fast as random search's"),
     ),
+    "templates2": Figure(
+        "Figure 4, for other templates: products, and Winograd's formula (PT)",
+        (*papers.PRODUCTS, *(n for n in papers.WINOGRAD if (tune.FOLDER / f"{n}.npz").exists())),
+        ("random", "genetic", TREES),
+        _at_most(TREES, "random", 0.5, "the model finds operators 2x as fast as random search's"),
+    ),
     "treegru": Figure(
         "Figure 4: TreeGRU, which was trained on C1-C6, on layers that it has not seen",
         TARGETS,

@@ -199,7 +199,7 @@ CASES = {
 }
 TARGET = "llvm -num-cores=1"
 MAX_ROWS = 2000  # of a table; candidates of larger spaces are drawn
-NAMES = (*CASES, *papers.LAYERS, *papers.PRODUCTS, *papers.OTHER_MACHINE)
+NAMES = (*CASES, *papers.LAYERS, *papers.PRODUCTS, *papers.OTHER_MACHINE, *papers.WINOGRAD)
 
 
 def task_of(name: str) -> autotvm.Task:

@@ -13,6 +13,6 @@ from . import loop_tree, treegru
 from .models import Ensemble, NoHistory, expected_improvement, forest, global_model, transferred
 from .recorded import ENCODINGS, Encoding, Recorded, recorded
 from .searchers import PLAN, SEARCHERS, Searcher, UniformGATuner, annealed, search, trials_to
-from .spaces import LAYERS, OTHER_MACHINE, PRODUCTS, Convolution, task
+from .spaces import LAYERS, OTHER_MACHINE, PRODUCTS, WINOGRAD, Convolution, task
 from .transfer import SOURCES, history, inverted, with_history
 from .treegru import TreeGRU, Weights, load_treegru

@@ -75,11 +75,9 @@ class Recorded:
 
 @lru_cache(maxsize=64)
 def _columns(recorded: Recorded, encoding: Encoding) -> tune.Columns:
-    columns, space, derived = (
-        ENCODINGS[encoding](recorded.task),
-        recorded.task.config_space.space,
-        recorded.task.derived,
-    )
+    columns = ENCODINGS[encoding](recorded.task)
+    space = recorded.task.config_space.space
+    derived = recorded.task.derived
     whole = np.zeros((space.size, len(columns.names)), np.float32)
     rows = recorded.rows
     whole[space.indices(rows)] = autotvm.features_of(recorded.task, columns, rows)

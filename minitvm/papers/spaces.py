@@ -1,7 +1,9 @@
-"""The tasks whose measurements are recorded: one template of convolutions, and one of products.
+"""The tasks whose measurements are recorded: two templates of convolutions, and one of products.
 
 The layers are those of ResNet-18 that Chen et al. 2018 name C1 to C12 (Table 1), for one image,
-channels last, with constant weights. `task("C9-avx512")` is the layer C9 on a machine with AVX-512.
+channels last, with constant weights. `task("C9-avx512")` is the layer C9 on a machine with AVX-512,
+and `task("C9-winograd")` computes it by Winograd's formula, with weights that are transformed
+beforehand ("PT" in the paper).
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from minitvm import autotvm, te
-from minitvm.base import ArgumentError
+from minitvm import autotvm, te, topi
+from minitvm.base import ArgumentError, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +50,25 @@ LAYERS = {
     "C11": Convolution(14, 256, 512, 1, 2),
     "C12": Convolution(7, 512, 512, 3, 1),
 }
-PRODUCTS = {"matmul-512": 512}
+PRODUCTS = {"matmul-512": 512, "matmul-1024": 1024}
+WINOGRAD = ("C2-winograd", "C6-winograd", "C9-winograd", "C12-winograd")
 OTHER_MACHINE = ("C7-avx512", "C9-avx512")  # recorded again with AVX-512
 TARGETS = {"avx512": "llvm -num-cores=1", "": "llvm -num-cores=1 -mattr=-avx512f"}
 
 
 @cache
 def task(name: str) -> autotvm.Task:
-    """Return the task with this name: "C1" to "C12", "matmul-512", or "C9-avx512" and the like."""
-    layer, _, machine = name.partition("-avx512")
-    target = TARGETS["avx512" if name.endswith("-avx512") else ""]
-    if layer in LAYERS and not machine:
+    """Return the task with this name: "C1" to "C12", "matmul-512", "C9-avx512" or "C9-winograd"."""
+    layer = name.removesuffix("-avx512")
+    target = TARGETS["avx512" if layer != name else ""]
+    if layer in LAYERS:
         return autotvm.task.create("papers/conv2d", LAYERS[layer].args, target)
-    if layer in PRODUCTS and not machine:
+    if layer in PRODUCTS:
         return autotvm.task.create("papers/matmul", (PRODUCTS[layer],), target)
-    known = ", ".join((*LAYERS, *PRODUCTS, *OTHER_MACHINE))
+    if name in WINOGRAD:
+        args = LAYERS[name.removesuffix("-winograd")].args[:3]
+        return autotvm.task.create("papers/winograd", args, target)
+    known = ", ".join((*LAYERS, *PRODUCTS, *OTHER_MACHINE, *WINOGRAD))
     raise ArgumentError(f"task {name!r}", "there is no such task", f"one of {known}")
 
 
@@ -125,6 +131,32 @@ def conv2d(
         packed = s.cache_read(weights, "global", [tile])
         s[packed].transform_layout(strips)
         s[packed].vectorize(s[packed].op.axis[-1])
+    return s, [data, weights, out]
+
+
+@autotvm.template("papers/winograd")
+def winograd(size: int, channels: int, filters: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Convolve one image with 3 x 3 kernels by F(2 x 2) or F(4 x 4); the knobs are topi's plan."""
+    data = te.placeholder((1, size, size, channels), name="data")
+    weights = te.placeholder((3, 3, channels, filters), name="weights", constant=True)
+    cfg = autotvm.get_config()
+    cfg.define_knob("formula", [2, 4])
+    cfg.define_knob("blocks", [1, 2, 4, 7])
+    cfg.define_knob("rows", [1, 2, 3, 4, 6, 7, 8, 12])
+    cfg.define_knob("vectors", [1, 2, 3, 4, 6, 8])
+    cfg.define_knob("lanes", [4, 8])
+    cfg.define_knob("data_lanes", [4, 8, 16])
+    cfg.define_knob("ahead", [1, 4, 16])
+    cfg.multi_filter(lambda c: c["rows"].val * c["vectors"].val <= 32)
+    formula = cfg["formula"].val
+    rows_of_tiles = -(-size // formula)
+    values = {
+        "block": -(-rows_of_tiles // min(cfg["blocks"].val, rows_of_tiles)),
+        "tile": (cfg["rows"].val, cfg["vectors"].val * cfg["lanes"].val),
+        **{name: cfg[name].val for name in ("lanes", "data_lanes", "ahead")},
+    }
+    out = topi.conv2d_winograd(data, weights, padding=1, tile=formula)
+    s = topi.schedule([out], Target.current(), choose=lambda options: options.plan(values))
     return s, [data, weights, out]
 
 

@@ -12,7 +12,7 @@ from minitvm.base import ArgumentError
 
 TABLES = [
     n
-    for n in (*papers.LAYERS, *papers.PRODUCTS, *papers.OTHER_MACHINE)
+    for n in (*papers.LAYERS, *papers.PRODUCTS, *papers.OTHER_MACHINE, *papers.WINOGRAD)
     if (tune.FOLDER / f"{n}.npz").exists()
 ]
 
