@@ -21,13 +21,22 @@ from minitvm.base import Target
 
 
 class Layer(NamedTuple):
-    """A convolution: `size` is the height and the width of its images."""
+    """A convolution: `size` is the height and the width of its images.
+
+    With `groups` equal to `inputs` and `outputs`, it is a depthwise convolution.
+    """
 
     size: int
     inputs: int
     outputs: int
     kernel: int
     stride: int
+    groups: int = 1
+
+    @property
+    def dense(self) -> tuple[int, int, int, int, int]:
+        """All numbers but the groups, for formulas without them."""
+        return self.size, self.inputs, self.outputs, self.kernel, self.stride
 
     @property
     def pad(self) -> int:
@@ -42,7 +51,7 @@ class Layer(NamedTuple):
     @property
     def operations(self) -> int:
         """The multiplications and additions, those of zeros included."""
-        return 2 * self.out**2 * self.outputs * self.inputs * self.kernel**2
+        return 2 * self.out**2 * self.outputs * self.inputs // self.groups * self.kernel**2
 
 
 LAYERS = {

@@ -17,13 +17,19 @@ from minitvm.runtime.aligned import empty_aligned
 STEPS, CHAINS, LANES = 1 << 16, 24, 16
 SCALES = 0.02, 0.01, 0.9  # of data, weights and results
 ZERO_X, ZERO_Y = 7, 3
-LAYERS = {  # C: of ResNet-18; R: of ResNet-50
+LAYERS = {  # C: of ResNet-18; R: of ResNet-50; D: depthwise, of MobileNet-V2
     **RESNET18,
     "R1": Layer(56, 64, 256, 1, 1),
     "R2": Layer(56, 256, 64, 1, 1),
     "R3": Layer(28, 512, 128, 1, 1),
     "R4": Layer(14, 1024, 256, 1, 1),
     "R5": Layer(7, 512, 2048, 1, 1),
+    "D1": Layer(112, 32, 32, 3, 1, 32),
+    "D2": Layer(112, 96, 96, 3, 2, 96),
+    "D3": Layer(56, 144, 144, 3, 1, 144),
+    "D4": Layer(14, 384, 384, 3, 1, 384),
+    "D5": Layer(14, 576, 576, 3, 2, 576),
+    "D6": Layer(7, 960, 960, 3, 1, 960),
 }
 
 
@@ -32,7 +38,7 @@ def measure(case: str, threads: int, rounds: int, to: str) -> Row:
     layer = LAYERS[case]
     rng = np.random.default_rng(0)
     x = aligned(rng.integers(0, 256, (1, layer.size, layer.size, layer.inputs), "uint8"))
-    shape = (layer.kernel, layer.kernel, layer.inputs, layer.outputs)
+    shape = (layer.kernel, layer.kernel, layer.inputs // layer.groups, layer.outputs)
     w = rng.integers(-127, 128, shape, "int8")
     bias = rng.integers(-1000, 1000, layer.outputs, "int32")
     run, out = ours(layer, x, w, bias, to)
@@ -58,7 +64,8 @@ def ours(
     weights = te.placeholder(w.shape, "int8", name="W", constant=True)
     b = te.placeholder(bias.shape, "int32", name="bias")
     scale = te.placeholder(bias.shape, "float32", name="scale")
-    sums = topi.conv2d(data, weights, layer.stride, layer.pad, layout="NHWC", pad_value=ZERO_X)
+    options: dict[str, Any] = {"layout": "NHWC", "pad_value": ZERO_X, "groups": layer.groups}
+    sums = topi.conv2d(data, weights, layer.stride, layer.pad, **options)
     q = topi.requantise(sums, b, scale, ZERO_Y)
     f = tvm.build(topi.schedule(q, to), [data, weights, b, scale, q], to).bind(W=w)
     sx, sw, sy = map(np.float32, SCALES)
@@ -96,6 +103,7 @@ def by_onnx_runtime(
     node = helper.make_node(
         "QLinearConv", ["X", *constants], ["Y"], **own,
         strides=[layer.stride] * 2, pads=[layer.pad] * 4, kernel_shape=[layer.kernel] * 2,
+        group=layer.groups,
     )  # fmt: skip
     arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
     if not nhwc:

@@ -87,10 +87,10 @@ def task_of(case: str) -> auto_scheduler.SearchTask:
     """Return the task of a case."""
     layer = layer_of(case)
     if layer is not None and case in LAYERS:
-        return auto_scheduler.SearchTask(conv2d_nhwc, layer, target=TARGET)
+        return auto_scheduler.SearchTask(conv2d_nhwc, layer.dense, target=TARGET)
     if layer is not None:
-        direct = auto_scheduler.ComputeDAG(conv2d_nhwc(*layer))
-        key = auto_scheduler.make_workload_key(conv2d_nhwc, (*layer, "winograd"))
+        direct = auto_scheduler.ComputeDAG(conv2d_nhwc(*layer.dense))
+        key = auto_scheduler.make_workload_key(conv2d_nhwc, (*layer.dense, "winograd"))
         return auto_scheduler.SearchTask(workload_key=key, formulas=[direct], target=TARGET)
     if case.startswith("GMM"):
         n = int(case.removeprefix("GMM"))

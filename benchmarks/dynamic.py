@@ -5,11 +5,12 @@
 
 mlp        three dense layers; n is the batch
 encoder    one layer of BERT's encoder with 256 features; n is the length of the text
-resnet18   images of 112x112 pixels; n is the batch
+resnet18   images of 112x112 pixels; n is the batch; one image has kernels of its own, as it reads
+           Winograd's weights for few pixels
 calls      one module of a MobileNet-V2 called from 1, 2 and 8 Python threads at the same time
 
 The peer is the same network compiled for that size alone. The module with a dynamic size comes from
-a file; its sizes were not seen before, and none is special. Runs per second, alternately.
+a file; the other sizes were not seen before. Runs per second, alternately.
 """
 
 import tempfile
@@ -42,23 +43,31 @@ def mlp(n: int) -> graph.Graph:
     return b.graph(x)
 
 
-CASES: dict[str, tuple[Make, int, tuple[int, ...]]] = {  # network, typical size, measured sizes
-    "mlp": (mlp, 16, (1, 2, 3, 5, 7, 8, 11, 13, 16, 17)),
+# network, typical size, special sizes, measured sizes
+CASES: dict[str, tuple[Make, int, tuple[int, ...], tuple[int, ...]]] = {
+    "mlp": (mlp, 16, (), (1, 2, 3, 5, 7, 8, 11, 13, 16, 17)),
     "encoder": (
         lambda n: graph.networks.bert(layers=1, hidden=256, heads=4, length=n),
         64,
-        (7, 33, 61, 100, 128),
+        (),
+        (1, 7, 33, 61, 100, 128),
     ),
-    "resnet18": (lambda n: graph.networks.resnet18(batch=n, size=112), 16, (1, 3, 7, 16, 17)),
+    "resnet18": (
+        lambda n: graph.networks.resnet18(batch=n, size=112),
+        16,
+        (1,),
+        (1, 2, 3, 7, 16, 17),
+    ),
 }
 
 
 def sizes(name: str) -> list[Row]:
     """Return a row for each size of a network."""
-    make, typical, tried = CASES[name]
+    make, typical, special, tried = CASES[name]
     to = target(flags, flags.threads)
     with tempfile.TemporaryDirectory() as folder:
-        graph.compile_dynamic(make, to, typical=typical).export(Path(folder) / "network")
+        module = graph.compile_dynamic(make, to, typical=typical, special=special)
+        module.export(Path(folder) / "network")
         module = graph.load(Path(folder) / "network")
     rows = list[Row]()
     for n in tried[::3] if flags.quick else tried:

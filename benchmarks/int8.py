@@ -10,11 +10,11 @@ The goal: on a CPU with VNNI, 1024x1024x1024 runs at 1.5 times the rate of fp32 
 are our fp32 product of the same shape and, if torch is installed, torch._int_mm. numpy is left
 out: it has no BLAS for integers, and is hundreds of times slower.
 
-conv: layers of ResNet-18 and ResNet-50 (C1 .. C12, R1 .. R5) with uint8 data, int8 weights and
-the result requantised to uint8. The peers are ONNX Runtime's QLinearConv in NCHW and, as
-ort_nhwc, in NHWC, whose results must be equal, and the peak: vpdpbusd with all operands in
-registers. The goal on a CPU with VNNI: 85 % of the peak for 3x3 kernels, 65 % for 1x1, and 1.0
-times ONNX Runtime everywhere.
+conv: layers of ResNet-18 and ResNet-50 (C1 .. C12, R1 .. R5) and depthwise layers of MobileNet-V2
+(D1 .. D6) with uint8 data, int8 weights and the result requantised to uint8. The peers are ONNX
+Runtime's QLinearConv in NCHW and, as ort_nhwc, in NHWC, whose results must be equal, and the peak:
+vpdpbusd with all operands in registers. The goal on a CPU with VNNI: 85 % of the peak for 3x3
+kernels, 65 % for 1x1, and 1.0 times ONNX Runtime everywhere.
 
 --isa avx2   ours and the peers without AVX-512, and without dot products of bytes (VNNI)
 """

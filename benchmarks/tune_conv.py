@@ -38,7 +38,7 @@ RATIOS = ("default", ROWS, FASTER, "fma_peak")
 def tuned(name: str, log: Path) -> tune.Outcome:
     """Search for the schedule of a layer."""
     layer = LAYERS[name]
-    shape = (1, layer.size, layer.size, *layer[1:], layer.pad)
+    shape = (1, layer.size, *layer.dense, layer.pad)
     task = autotvm.task_for("conv2d_nhwc", shape, TARGET)
     options, rng = tune.MeasureOptions(cold=flags.cold), np.random.default_rng(0)
     return tune.run(task, trials=TRIALS, log=log, measure=options, rng=rng)

@@ -91,6 +91,5 @@ def check_memories(func: tir.PrimFunc, target: Target) -> None:
             what = f"pragma {n.key}"
         else:
             continue
-        raise BuildError(
-            f"{what} for target {target.kind!r}", "only the accelerator has this", 'target="vta"'
-        )
+        why = "only the accelerator has this"
+        raise BuildError(f"{what} for target {target.kind!r}", why, 'target="vta"')

@@ -139,11 +139,9 @@ class _Recorder:
 
     def _loop(self, s: tir.For) -> tir.Stmt:
         if s.kind == "bind":
-            raise LoweringError(
-                f"accesses of loop {s.var.name!r} bound to {s.thread!r}",
-                "threads that share memory run in no fixed order",
-                "record a schedule for a CPU, or merge vthreads by inject_virtual_thread first",
-            )
+            why = "threads that share memory run in no fixed order"
+            fix = "record a schedule for a CPU, or merge vthreads by inject_virtual_thread first"
+            raise LoweringError(f"accesses of loop {s.var.name!r} bound to {s.thread!r}", why, fix)
         writes, outer, number = self._reads(s.extent), self.around, len(self.loops)
         self.loops.append(Loop(self.printer.name(s.var), self.line, outer))
         self.line += 1
@@ -159,19 +157,15 @@ class _Recorder:
         if isinstance(e, int):
             return []
         if isinstance(e, tir.Lane):
-            raise LoweringError(
-                f"accesses of line {self.line + 1}, which has vectors",
-                "only accesses of single elements can be recorded",
-                "tvm.lower(..., until='flatten')",
-            )
+            what = f"accesses of line {self.line + 1}, which has vectors"
+            why = "only accesses of single elements can be recorded"
+            raise LoweringError(what, why, "tvm.lower(..., until='flatten')")
         if isinstance(e, tir.IfThenElse):
             return [*self._reads(e.cond), *self._arms(e)]
         if isinstance(e, tir.Call) and any(isinstance(a, tir.Pointer | tir.View) for a in e.args):
-            raise LoweringError(
-                f"accesses of {tir.callee(e)}(...)",
-                "what it reads and writes through its pointers is not known",
-                "record a schedule without tensorize, of a definition without such calls",
-            )
+            why = "what it reads and writes through its pointers is not known"
+            fix = "record a schedule without tensorize, of a definition without such calls"
+            raise LoweringError(f"accesses of {tir.callee(e)}(...)", why, fix)
         reads_of_parts = [
             w for c in tir.children(e) if isinstance(c, tir.Expr) for w in self._reads(c)
         ]
@@ -190,11 +184,9 @@ class _Recorder:
 
     def _access(self, b: tir.Buffer, indices: tuple[tir.Index, ...], write: bool) -> list[tir.Stmt]:
         if len(indices) != 1:
-            raise LoweringError(
-                f"accesses of {self.printer.element(b, indices)}",
-                f"it has {len(indices)} indices, not one flat offset",
-                "lowering.flatten, tvm.lower(..., until='flatten')",
-            )
+            what = f"accesses of {self.printer.element(b, indices)}"
+            why = f"it has {len(indices)} indices, not one flat offset"
+            raise LoweringError(what, why, "lowering.flatten, tvm.lower(..., until='flatten')")
         names = tuple(self.loops[k].name for k in self.around)
         text = self.printer.element(b, indices)
         self.sites.append(Access(b, write, text, self.line, self.around, names))

@@ -34,16 +34,12 @@ def about_extent(
     """
     note = stage.note(a)
     if note.threads is not None and not alone and not tir.prove_equal(note.threads, extent):
-        yield (
-            f"{note.threads} threads for {tir.text(extent)} iterations; each runs one",
-            f"split(..., nparts={note.threads}) and bind the outer loop",
-        )
+        why = f"{note.threads} threads for {tir.text(extent)} iterations; each runs one"
+        yield why, f"split(..., nparts={note.threads}) and bind the outer loop"
     constant = isinstance(a.extent, int) or isinstance(extent, int)
     if note.kind in ("vectorize", "unroll") and not constant:
-        yield (
-            f"its extent {tir.text(extent)} is not a constant where {stage.name} is computed",
-            f"split it by a constant and {note.kind} the inner part",
-        )
+        why = f"its extent {tir.text(extent)} is not a constant where {stage.name} is computed"
+        yield why, f"split it by a constant and {note.kind} the inner part"
 
 
 def has_mixed_loops(stage: schedule.Stage) -> bool:

@@ -25,10 +25,8 @@ def within_stack(
             return f(state, *args, **options)
         except RecursionError:
             limit = sys.getrecursionlimit()
-            raise LoweringError(
-                f"a schedule of {len(state.stages)} stages",
-                f"its loops nest deeper than Python's recursion limit, {limit} calls",
-                "fuse loops, or compute_root the stages that are computed inside them",
-            ) from None
+            why = f"its loops nest deeper than Python's recursion limit, {limit} calls"
+            fix = "fuse loops, or compute_root the stages that are computed inside them"
+            raise LoweringError(f"a schedule of {len(state.stages)} stages", why, fix) from None
 
     return run

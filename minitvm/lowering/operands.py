@@ -82,11 +82,8 @@ class _Layout:
         """
         b, memory = self.declared, self.view.buffer
         if b.scope not in ("global", memory.scope):
-            raise LoweringError(
-                self.what,
-                f"{b.name} is declared in {b.scope}, {memory.name} is in {memory.scope}",
-                f"set_scope or a cache in {b.scope!r}",
-            )
+            why = f"{b.name} is declared in {b.scope}, {memory.name} is in {memory.scope}"
+            raise LoweringError(self.what, why, f"set_scope or a cache in {b.scope!r}")
         first = self.view.distance((0,) * len(b.shape))
         if not tir.prove_equal(tir.floormod(first, b.offset_factor), 0):
             raise LoweringError(
@@ -111,11 +108,9 @@ class _Layout:
         """Set values[v] to `n`; raise LoweringError if it has another value already."""
         if not tir.prove_equal(values.setdefault(v, n), n):
             memory = self.view.buffer.name
-            raise LoweringError(
-                f"{self.what}: {v.name} of {self.declared.name}",
-                f"it would be {tir.text(n)} in {memory}, but elsewhere {tir.text(values[v])}",
-                "declare a variable for each buffer",
-            )
+            what = f"{self.what}: {v.name} of {self.declared.name}"
+            why = f"it would be {tir.text(n)} in {memory}, but elsewhere {tir.text(values[v])}"
+            raise LoweringError(what, why, "declare a variable for each buffer")
 
     def mismatch(self, strides: tuple[tir.Index, ...]) -> LoweringError:
         """Return the error for memory with other strides than those that are declared."""
@@ -150,9 +145,7 @@ class _Layout:
             expected = tir.add(expected, tir.mul(i, stride))
         if not tir.prove_equal(distance(at), expected):
             memory = self.view.buffer.name
-            raise LoweringError(
-                self.what,
-                f"the part of {memory} that {b.name} stands for has no constant strides",
-                f"use another transform_layout of {memory}, or none",
-            )
+            what = self.what
+            why = f"the part of {memory} that {b.name} stands for has no constant strides"
+            raise LoweringError(what, why, f"use another transform_layout of {memory}, or none")
         return tuple(strides)

@@ -93,15 +93,10 @@ def check_indices(func: tir.PrimFunc) -> None:
         elif isinstance(n, tir.Var):
             used[id(n)] = n
         elif tir.overflows(n):
-            raise LoweringError(
-                f"{func.name}: the index {tir.text(n)}",
-                f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits",
-                "smaller extents or split factors",
-            )
+            what = f"{func.name}: the index {tir.text(n)}"
+            why = f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits"
+            raise LoweringError(what, why, "smaller extents or split factors")
     for v in used.values():
         if id(v) not in bound:
-            raise ArgumentError(
-                f"variable {v.name!r}",
-                "it has no value: it is neither an argument nor in the shape of one",
-                "add it to args",
-            )
+            why = "it has no value: it is neither an argument nor in the shape of one"
+            raise ArgumentError(f"variable {v.name!r}", why, "add it to args")

@@ -24,11 +24,8 @@ def names_of(passes: tuple[Pass, ...]) -> list[str]:
         names = [getattr(p, "__name__", "") for p in passes]
         if all(names) and all(map(callable, passes)):
             return names
-    raise ArgumentError(
-        f"passes={reprlib.repr(passes)}",
-        "not a tuple of named functions",
-        'PASSES["llvm"], or a tuple made by lowering.insert or lowering.swap',
-    )
+    fix = 'PASSES["llvm"], or a tuple made by lowering.insert or lowering.swap'
+    raise ArgumentError(f"passes={reprlib.repr(passes)}", "not a tuple of named functions", fix)
 
 
 def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
@@ -56,10 +53,8 @@ def _about_phase(phase: object, names: list[str]) -> Iterator[Reason]:
     if type(phase) is not int or not 0 <= phase <= 3:
         yield "there are four phases", "0, 1, 2 or 3"
     if "flatten" not in names:
-        yield (
-            f"phases are defined relative to flatten, and the passes are {', '.join(names)}",
-            "write the tuple without insert: (*passes, f)",
-        )
+        why = f"phases are defined relative to flatten, and the passes are {', '.join(names)}"
+        yield why, "write the tuple without insert: (*passes, f)"
 
 
 def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:

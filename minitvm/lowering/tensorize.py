@@ -112,10 +112,8 @@ def _about_loops(
     """Yield a reason if an inner loop is not serial, or a guard depends on an inner loop."""
     for a in inner:
         if stage.note(a).kind != "serial":
-            yield (
-                f"loop {a.name!r} inside it is marked {stage.note(a).kind}",
-                "the intrinsic replaces those loops: mark loops outside of it",
-            )
+            why = f"loop {a.name!r} inside it is marked {stage.note(a).kind}"
+            yield why, "the intrinsic replaces those loops: mark loops outside of it"
     name_of_loop = {id(domain.loops[a]): a.name for a in inner if a in domain.loops}
     for g in domain.conditions:
         names = [name_of_loop[id(v)] for v in tir.variables(g) if id(v) in name_of_loop]
@@ -175,10 +173,8 @@ def _about_box(
     box = prod(n for a in axes if isinstance(n := a.extent, int))
     visits = prod(n for n in counts if isinstance(n, int))
     if any(not isinstance(n, int) for n in counts) or visits != box:
-        yield (
-            f"the loops inside visit {visits} of the {box} points of the intrinsic's box",
-            "split axes by the extents of the intrinsic, and do not fuse them",
-        )
+        why = f"the loops inside visit {visits} of the {box} points of the intrinsic's box"
+        yield why, "split axes by the extents of the intrinsic, and do not fuse them"
 
 
 def _about_update(
@@ -199,10 +195,8 @@ def _about_update(
                 "rfactor first, or bind data loops",
             )
     if has_mixed_loops(stage):
-        yield (
-            "a data loop is fused with a reduce loop outside it",
-            "fuse only data loops, or only reduce loops",
-        )
+        why = "a data loop is fused with a reduce loop outside it"
+        yield why, "fuse only data loops, or only reduce loops"
 
 
 # --- formulas ------------------------------------------------------------------------------------

@@ -50,11 +50,9 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
         if not (isinstance(s, tir.For) and s.kind == "bind" and schedule.is_virtual(s.thread)):
             return s
         if not isinstance(s.extent, int):
-            raise LoweringError(
-                f"loop {s.var.name!r} bound to {s.thread!r}",
-                f"its extent {tir.text(s.extent)} is not a constant",
-                "split it by nparts, and bind the outer part",
-            )
+            what = f"loop {s.var.name!r} bound to {s.thread!r}"
+            why = f"its extent {tir.text(s.extent)} is not a constant"
+            raise LoweringError(what, why, "split it by nparts, and bind the outer part")
         shares = s.thread.startswith("vthread")
         allocated = (n.buffer for n in tir.every(s.body) if isinstance(n, tir.Allocate))
         touched_ids = _touched(s) if shares else {id(b) for b in allocated}

@@ -167,12 +167,14 @@ def _tile(t: te.Tensor) -> tir.DeclaredBuffer:
 
 
 @cache  # a schedule knows intrinsics by name: two products must share the same one
-def product_intrin(rows: int = ROWS, types: Types = BYTES["uint8", "int8"]) -> tensor.TensorIntrin:
+def product_intrin(
+    rows: int = ROWS, types: Types = BYTES["uint8", "int8"], groups: int = GROUPS
+) -> tensor.TensorIntrin:
     """Declare z[i, j] = sum(x[i, g*word + w] * y[g, j, w], [g, w]) on three tile registers."""
     word = types.word
-    x = te.placeholder((rows, GROUPS * word), types.left, name="x")
-    y = te.placeholder((GROUPS, COLUMNS, word), types.right, name="y")
-    g, w = te.reduce_axis((0, GROUPS), name="g"), te.reduce_axis((0, word), name="w")
+    x = te.placeholder((rows, groups * word), types.left, name="x")
+    y = te.placeholder((groups, COLUMNS, word), types.right, name="y")
+    g, w = te.reduce_axis((0, groups), name="g"), te.reduce_axis((0, word), name="w")
 
     def total(i: Any, j: Any) -> Any:
         return te.sum(x(i, g * word + w).astype(types.sums) * y(g, j, w).astype(types.sums), [g, w])
@@ -184,7 +186,7 @@ def product_intrin(rows: int = ROWS, types: Types = BYTES["uint8", "int8"]) -> t
         return tir.seq(zero, add), zero, add
 
     binds = {t: _tile(t) for t in (x, y, z)}
-    name = f"amx_product_{rows}_{types.left}_{types.right}"
+    name = f"amx_product_{rows}x{groups}_{types.left}_{types.right}"
     return te.decl_tensor_intrin(z.op, statements, binds=binds, name=name)
 
 

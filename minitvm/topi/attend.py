@@ -31,6 +31,7 @@ TWO_SUMS = te.comm_reducer(
     "two_sums",
 )
 BLOCK = 32  # the most queries in a block
+SHORT = 16  # the queries in a block if their number is unknown: the last block is rarely full
 KEYS = 8  # keys whose products with a block of queries are computed, or left out, together
 LANES = 16  # keys whose maxima are computed separately
 Body: TypeAlias = (
@@ -163,7 +164,8 @@ def _attention(
     check_kind(f"{what}: scale", scale, Real, fix="scale=0.125")
     check_kind(f"{what}: softcap", softcap, Real, fix="softcap=30.0")
     scores = _Scores(mask, visible, float(scale) or q.shape[3] ** -0.5, float(softcap))
-    return (_one_query if q.shape[2] == 1 else _blocks)(q, k, v, scores)
+    one = isinstance(q.shape[2], int) and q.shape[2] == 1 and isinstance(k.shape[2], int)
+    return (_one_query if one else _blocks)(q, k, v, scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +199,8 @@ def _stage(shape: tuple[tir.Index, ...], name: str, body: Body) -> Any:
 def _blocks(q: te.Tensor, k: te.Tensor, v: te.Tensor, scores: _Scores) -> te.Tensor:
     """Compute attention of blocks of queries."""
     queries, shared = q.shape[2], q.shape[1] // k.shape[1]
-    rows = min(BLOCK, 1 << (queries - 1).bit_length())
-    whole = (*q.shape[:2], -(-queries // rows))
+    rows = min(BLOCK, 1 << (queries - 1).bit_length()) if isinstance(queries, int) else SHORT
+    whole = (*q.shape[:2], tir.ceildiv(queries, rows))
 
     def over_keys(fold: Callable[..., Any], b: Any, o: Any, term: Callable[[Any], Any]) -> Any:
         n = scores.over_keys(b, o * rows + rows - 1)
@@ -247,7 +249,7 @@ def _scores_of_blocks(
     shared = q.shape[1] // k.shape[1]
 
     def query(o: Any, i: Any) -> Any:
-        return te.min(o * rows + i, queries - 1)
+        return tir.minimum(o * rows + i, tir.sub(queries, 1))
 
     packed = _stage(
         (*shape[:3], q.shape[3], rows),
@@ -257,12 +259,12 @@ def _scores_of_blocks(
 
     def product(b: Any, h: Any, o: Any, m: Any, n: Any, i: Any) -> Any:
         end = visible.end(b, o * rows + rows - 1)
-        is_seen = tir.minimum(tir.maximum(tir.sub(end, m * KEYS), 0), 1)
+        is_seen = 1 if end is k.shape[2] else tir.minimum(tir.maximum(end - m * KEYS, 0), 1)
         d = te.reduce_axis((0, tir.mul(is_seen, q.shape[3])), "d")
-        key = te.min(m * KEYS + n, k.shape[2] - 1)
+        key = tir.minimum(m * KEYS + n, tir.sub(k.shape[2], 1))
         return te.sum(packed[b, h, o, d, i] * k[b, h // shared, key, d], axis=d)
 
-    keys = -(-k.shape[2] // KEYS), KEYS
+    keys = tir.ceildiv(k.shape[2], KEYS), KEYS
     products = _stage((*shape[:3], *keys, rows), "products", product)
 
     def score(b: Any, h: Any, o: Any, n: Any, i: Any) -> Any:
@@ -336,10 +338,12 @@ def _about_operands(
     """Return the reason why shapes or types of operands do not fit; [] if they do."""
     if any(x.ndim != 4 or x.dtype is not q.dtype or not x.dtype.is_float for x in (q, k, v)):
         return [("its operands are not floats of one type and 4 dimensions",)]
-    sizes = [n for x in (q, k, v) for n in x.shape if isinstance(n, int)]
-    if len(sizes) < 12 or min(sizes) < 1:
-        return [("its sizes are not integers of at least 1",)]
-    heads, groups = sizes[1], sizes[5]
+    sizes = [n for x in (q, k, v) for n in (x.shape[1], x.shape[3])]
+    if not all(isinstance(n, int) and n > 0 for n in sizes):
+        return [("its heads and the elements of a key are not integers of at least 1",)]
+    if any(isinstance(n, int) and n < 1 for x in (q, k, v) for n in x.shape):
+        return [("it has a size of 0",)]
+    heads, groups = q.shape[1], k.shape[1]
     if heads % groups:
         return [(f"{heads} heads of queries cannot share {groups} of keys",)]
     pairs = (
@@ -362,4 +366,6 @@ def _about_operands(
 
 def _broadcasts(shape: tuple[tir.Index, ...], full: tuple[tir.Index, ...]) -> bool:
     pairs = zip(reversed(shape), reversed(full), strict=False)
-    return len(shape) <= len(full) and all(n in (1, size) for n, size in pairs)
+    return len(shape) <= len(full) and all(
+        tir.prove_equal(n, 1) or tir.prove_equal(n, size) for n, size in pairs
+    )

@@ -109,12 +109,13 @@ def _transpose(s: te.Schedule, queries: te.StageView, target: Target) -> None:
 
 def _skip_unseen(e: te.StageView, total: te.StageView) -> None:
     """Compute exponentials of the keys that `total` sums only; their number must be known."""
-    (n,) = reduce_axes_of(total)
+    (n,), keys = reduce_axes_of(total), axes_of(e)[3]
     outer = dict(zip(axes_of(total)[:3], axes_of(e)[:3], strict=True))
     end = tir.substitute(n.extent, outer)
     if not isinstance(end, int) and not tensor.is_from_data(end):
         ends = (end.a, end.b) if isinstance(end, tir.Extremum) else (end,)  # a minimum
-        e.set_store_predicate(te.all(*(axes_of(e)[3] < n for n in ends)))
+        if unseen := [end for end in ends if not tir.nonneg(tir.sub(end, keys.extent))]:
+            e.set_store_predicate(te.all(*(keys < end for end in unseen)))
 
 
 def _size(a: te.Axis) -> int:

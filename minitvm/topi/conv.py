@@ -20,6 +20,7 @@ from minitvm import te, tir
 from minitvm.base import ExprError
 
 from .conv_dots import conv_dots, dots_dtype
+from .conv_tiles import conv_tiles, fits_tiles
 from .convolution import CONVOLUTION, Convolution, described, direct, reduce_axes
 from .depthwise import depthwise
 from .formulas import Formula, all_formulas, best_formula, best_tile, block_of, default_formula
@@ -77,6 +78,8 @@ def conv2d(
     if one_channel and conv.layout != NCHW and method in ("", "best"):
         return _depthwise(data, kernel, conv)
     dots = dots_dtype(conv, kernel) if method in ("", "best") else None
+    if dots is not None and fits_tiles(conv, kernel):
+        return conv_tiles(data, kernel, conv)
     if dots is not None:
         return conv_dots(data, kernel, conv, dots)
     formula = best_formula(conv) if method == "best" else _formula(conv, method)

@@ -56,7 +56,7 @@ def conv_dots(data: te.Tensor, kernel: te.Tensor, conv: Convolution, dtype: DTyp
     high, wide = conv.high, conv.wide
     shift = shift_of(conv.dtype, dtype)
     runs, length = _runs(conv)
-    image = (_image if length == conv.inputs else _rows)(data, conv, dtype)
+    image = (padded_image if length == conv.inputs else _rows)(data, conv, dtype)
     groups = _groups(kernel, conv)
     extents = {"ky": high.kernel, "kx": runs, "co": -(-length // 4), "ci": 4}
     ky, kx, co, ci = axes = [te.reduce_axis((0, n), name) for name, n in extents.items()]
@@ -80,7 +80,7 @@ def conv_dots(data: te.Tensor, kernel: te.Tensor, conv: Convolution, dtype: DTyp
     return te.compute(shape, element, name="T_conv2d", tag=INJECTIVE, attrs=about)
 
 
-def _image(data: te.Tensor, conv: Convolution, dtype: DType) -> te.Tensor:
+def padded_image(data: te.Tensor, conv: Convolution, dtype: DType) -> te.Tensor:
     """Define the stage `image`; return the data itself if nothing needs to be changed."""
     high, wide, channels = conv.high, conv.wide, conv.inputs
     assert isinstance(channels, int)

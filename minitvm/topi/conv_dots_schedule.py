@@ -54,7 +54,7 @@ def schedule_conv_dots(
     _pack(s, s[packed], groups)
     names = {stage.name, out.name, tile.name, s[packed].name}
     if isinstance(image.op, te.ComputeOp):
-        _pad(s[image], target, threads)
+        schedule_padding(s[image], target, threads)
         names.add(s[image].name)
     return names
 
@@ -107,7 +107,7 @@ def _pack(s: te.Schedule, packed: te.StageView, groups: int) -> None:
     tile_loops(packed, (), (byte, lane))
 
 
-def _pad(image: te.StageView, target: Target, parallel: bool) -> None:
+def schedule_padding(image: te.StageView, target: Target, parallel: bool) -> None:
     """Schedule the stage `image` to copy rows in whole vectors."""
     n, y, *pixels = axes_of(image)
     row = image.fuse(*pixels) if len(pixels) > 1 else pixels[0]

@@ -16,6 +16,7 @@ from .window import Window, padded_pixel, windows
 CONVOLUTION = "convolution"  # the attribute of an operation that describes its convolution
 CONV_CHANNELS = "conv_channels"  # the tag of convolutions with adjacent channels: NHWC and NCHWc
 TYPICAL = 64  # the number of channels that is assumed where it is symbolic
+IMAGES = 16  # the batch that is assumed where it is symbolic
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,10 @@ class Convolution:
     def sizes(self) -> tuple[int, int, int]:
         """The batch size and the numbers of input and output channels.
 
-        A symbolic batch counts as 1, a symbolic number of channels as TYPICAL.
+        A symbolic batch counts as IMAGES, a symbolic number of channels as TYPICAL.
         """
         c, o = (n if isinstance(n, int) else TYPICAL for n in (self.inputs, self.outputs))
-        return self.batch if isinstance(self.batch, int) else 1, c, o
+        return self.batch if isinstance(self.batch, int) else IMAGES, c, o
 
 
 def described(

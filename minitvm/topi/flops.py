@@ -9,11 +9,14 @@ from minitvm import lowering, te, tensor, tir
 from minitvm.base import INT32, ArgumentError
 
 from .conv import CONV_ROWS, IMAGE_ROWS
+from .conv_dots import CONV_DOTS
 from .convolution import CONVOLUTION, Convolution
 from .layout_transform import LAYOUT
+from .window import SHARED
 from .winograd import WINOGRAD_PART
 
-PARTS = (CONV_ROWS, IMAGE_ROWS, WINOGRAD_PART)  # stages of a convolution that counts as a whole
+# the stages of a convolution, which counts as a whole
+PARTS = (CONV_DOTS, CONV_ROWS, IMAGE_ROWS, WINOGRAD_PART)
 
 
 def flops(outputs: Sequence[te.Tensor]) -> float:
@@ -42,6 +45,9 @@ def _flops(op: te.ComputeOp) -> int:
     if isinstance(conv, Convolution) and op.tag != LAYOUT:  # which moves the result of "blocks"
         window = conv.high.kernel * conv.wide.kernel
         extents, per_element = [*(a.extent for a in op.axis), conv.inputs // conv.groups, window], 2
+    if SHARED in op.attrs:
+        window = math.prod(w.kernel for w in op.attrs["windows"])
+        extents, per_element = [*(a.extent for a in op.axis), window], 2
     longest = [tir.upper_bound(n) for n in extents]
     sizes = [n for n in longest if isinstance(n, int)]  # infinity is a float
     if len(sizes) < len(extents):

@@ -309,7 +309,7 @@ def _plan_for(op: te.ComputeOp, transposed: bool, constant: bool, target: Target
         return p
     height = p.depth or k
     panel = height * p.columns * dtype.bytes if isinstance(height, int) else target.l2
-    several = not (isinstance(m, int) and m <= p.rows)  # tiles in a panel
+    several = isinstance(m, int) and m > p.rows  # tiles in a panel, whose number must be known
     fits = 4 * panel <= target.l2 and several and not p.parallel
     return replace(p, ahead=_ahead(p.columns, dtype), next_panel=fits)
 

@@ -1,6 +1,7 @@
 """Good loops for stages that are neither products nor convolutions nor transposes.
 
 elementwise         vectorized along the last dimension, parallel over the others
+few columns         x[c, y, x] moved to out[y, x, c] with 2 or 3 channels: vectorized along x
 column reductions   reduce a dimension other than the last: vectorized along the last dimension,
                     a strip of rows at a time
 row reductions      reduce the last dimension: first to vectors of partial results, then these to
@@ -84,6 +85,9 @@ def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te
     *outer, last = op.axis
     if isinstance(last.extent, int) and last.extent < 2:
         return list(op.axis)
+    row = _source_row(op)
+    if row is not None:
+        return _interleave(stage, row, target.lanes(op.dtypes[0]))
     rest, inner = stage.split(last, factor=_width(last.extent, target.lanes(op.dtypes[0])))
     stage.vectorize(inner)
     if not op.reduce_axis:
@@ -92,6 +96,31 @@ def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te
     ko, ki = stage.split(k, factor=STRIP)
     stage.reorder(*outer, *others, ko, rest, ki, inner)
     stage.unroll(ki)
+    return outer
+
+
+def _source_row(op: te.ComputeOp) -> te.Axis | None:
+    """Return the axis along the rows of a tensor that `op` transposes to rows of two or three."""
+    *outer, last = op.axis
+    rows = [e.indices[-1] for e in tensor.loads(op) if e.indices]
+    is_short = isinstance(last.extent, int) and last.extent in (2, 3)
+    if op.reduce_axis or not is_short or not rows:
+        return None
+    return next((a for a in outer if all(row is a for row in rows)), None)
+
+
+def _interleave(stage: te.StageView, row: te.Axis, lanes: int) -> list[te.Axis]:
+    """Compute a vector along `row` for each element of the last axis; return the loops outside.
+
+    The code generator interleaves these vectors.
+    """
+    *outer, last = axes_of(stage)
+    width = vector_length(row.extent, lanes) if isinstance(row.extent, int) else lanes
+    rest, inner = stage.split(row, factor=width)
+    outer = [rest if a is row else a for a in outer]
+    stage.reorder(*outer, last, inner)
+    stage.unroll(last)
+    stage.vectorize(inner)
     return outer
 
 

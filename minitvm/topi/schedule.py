@@ -17,6 +17,7 @@ from .conv_channels_schedule import schedule_channels
 from .conv_dots import CONV_DOTS
 from .conv_dots_schedule import schedule_conv_dots
 from .conv_schedule import is_unpadded_copy, schedule_rows
+from .conv_tiles import CONV_TILES, schedule_conv_tiles
 from .convolution import CONV_CHANNELS
 from .dispatch import dispatched
 from .gemm import schedule_product
@@ -58,6 +59,7 @@ RULES: Mapping[str, tuple[Rule, FindResult]] = {
     DENSE_INT8: (schedule_dense_int8, epilogue_or_self),
     DOTS: (schedule_dots, epilogue_through),
     CONV_DOTS: (schedule_conv_dots, epilogue_through),
+    CONV_TILES: (schedule_conv_tiles, epilogue_through),
     CONV_ROWS: (schedule_rows, epilogue_through),
     CONV_CHANNELS: (schedule_channels, epilogue_or_self),
     WINOGRAD: (schedule_winograd, epilogue_or_self),

@@ -13,6 +13,7 @@ from .layouts import Layout
 from .operands import integers
 
 WINDOW = "window"  # the tag of reductions over windows that keep channels apart
+SHARED = "shared"  # the attribute of dot products: the rows of the result that read the same pixels
 
 
 @dataclass(frozen=True, slots=True)

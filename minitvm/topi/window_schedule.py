@@ -27,6 +27,7 @@ from .tile import (
     tiles_to_search,
     vector_length,
 )
+from .window import SHARED
 
 MAX_RESULTS = 8  # more would load less, but from more cache lines at a time
 IN_FLIGHT = 4  # operations that hide the latency of one another; the next tile's help to hide it
@@ -43,8 +44,10 @@ class Sizes:
 
     high, wide   the rows and the columns of the result; in NCHW, wide is 1
     channels     the adjacent channels; in NCHW, the columns
-    windows      (kernel, stride) of the window along the height and the width
+    windows      (kernel, stride) of the window along the height and the width; four rows of dot
+                 products count as one
     weighted     whether the elements of a window are multiplied by weights
+    shared       the rows of the result whose dot products read the same pixels; 1 otherwise
     """
 
     high: int
@@ -52,6 +55,7 @@ class Sizes:
     channels: int
     windows: tuple[tuple[int, int], tuple[int, int]]
     weighted: bool
+    shared: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ def plan(z: Sizes, target: Target, lanes: int) -> Tile:
         t
         for t in reversed(tiles)  # prefer tall tiles, which load fewest rows twice
         if t.high * t.wide * t.vectors <= MAX_RESULTS
+        and t.high % z.shared == 0
         and _registers(z, t) <= target.vector_registers
     ]
     return min(usable, key=lambda t: cost(z, t), default=Tile(1, 1, 1, lanes))
@@ -163,8 +168,13 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     if len(sizes) < 3 or tir.prove_equal(op.shape[0], 0):
         return None
     has_weights = len({e.buffer for e in tensor.loads(op)}) > 1
-    rows, columns = ((w.kernel, w.stride) for w in op.attrs["windows"])
-    return Sizes(sizes[0], sizes[1], sizes[2], (rows, columns), has_weights)
+    rows, columns = op.attrs["windows"]
+    taps = -(-rows.kernel // 4) if SHARED in op.attrs else rows.kernel
+    window, shared = (
+        ((taps, rows.stride), (columns.kernel, columns.stride)),
+        op.attrs.get(SHARED, 1),
+    )
+    return Sizes(sizes[0], sizes[1], sizes[2], window, has_weights, shared)
 
 
 def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axis], list[te.Axis]]:

@@ -19,7 +19,7 @@ only a few times. U is therefore packed by panel, so that it is read in order, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitvm import schedule, te, tir
@@ -33,6 +33,7 @@ from .tile import AHEAD, register_tiles, tile_loops, vector_length
 from .winograd import TILE
 
 U_CYCLES = 1.5  # cycles for which loading one vector of U delays the multiply-adds
+SHORT = 8  # rows of a register tile for any number of tiles; there is code for each shorter rest
 MIN_SUMS = 8  # accumulators of a register tile: two multiply-adds a cycle, with a latency of four
 V_CYCLES = 0.25  # for one element of V, which is in the first-level cache
 LOOP_CYCLES = 1  # for the loop itself
@@ -42,7 +43,7 @@ LOOP_CYCLES = 1  # for the loop itself
 class Plan:
     """The parameters of a schedule for conv2d_winograd.
 
-    block      the rows of tiles whose V and M are computed together
+    block      the rows of tiles whose V and M are computed together; 0 for those of all images
     tile       (rows, columns) of a register tile of the products: tiles of the image by output
                channels; a panel of U has as many columns
     ahead      how many iterations of the sum before its use a row of U is requested
@@ -68,29 +69,37 @@ def plan(conv: Convolution, tile: int, target: Target) -> Plan:
     row = (tile + 2) ** 2 * tile_columns * (inputs + outputs) * conv.dtype.bytes
     total = batch * tile_rows
     cores = target.num_cores if parallel else 1
-    sizes = _block_sizes(total, batch)
-    block = _block(total, sizes, row, products * conv.dtype.bytes, target.l2 // 2, cores)
-    rows, vectors = _register_tile(block * tile_columns, outputs, lanes, target)
+    block = _block(conv, tile, row, products * conv.dtype.bytes, target.l2 // 2, cores)
+    most = target.vector_registers if block else SHORT
+    rows, vectors = _register_tile((block or total) * tile_columns, most, outputs, lanes, target)
     columns = vectors * lanes
     ahead = max(1, AHEAD // (columns * conv.dtype.bytes))
     return Plan(block, (rows, columns), ahead, lanes, data_lanes, parallel)
 
 
-def _block_sizes(total: int, batch: int) -> Sequence[int]:
-    """Return how many of `total` rows of tiles a block may have; see _output."""
-    return divisors(total) if batch > 1 else range(1, total + 1)
+def _block_sizes(conv: Convolution, tile: int) -> Sequence[int]:
+    """Return how many rows of tiles a block may have; see _output.
+
+    They divide the rows of all images, or, if the batch is symbolic, the rows of one image.
+    """
+    rows, _ = conv.tiles(tile)
+    if not isinstance(conv.batch, int):
+        return divisors(rows)
+    return divisors(conv.batch * rows) if conv.batch > 1 else range(1, rows + 1)
 
 
-def _block(total: int, sizes: Iterable[int], row: int, u: int, cache: int, cores: int) -> int:
+def _block(conv: Convolution, tile: int, row: int, u: int, cache: int, cores: int) -> int:
     """Choose the number of rows of tiles in a block by the bytes that miss half the L2 cache.
 
-    total: all rows of tiles. sizes: the numbers of rows to choose from. row: the bytes of V and M
-    for one row of tiles. u: the bytes of U. cache: half the bytes of the second-level cache, since
-    its sets fill unevenly: they are chosen by physical addresses, and pages are at random ones.
+    row: the bytes of V and M for one row of tiles. u: the bytes of U. cache: half the bytes of the
+    second-level cache, since its sets fill unevenly: they are chosen by physical addresses, and
+    pages are at random ones.
 
     If U, V and M of a block fit, nothing misses. Otherwise each block reads U again, and writes and
-    reads the part of V and M that does not fit.
+    reads the part of V and M that does not fit. Returns 0 if that of all images misses least, and
+    the batch is symbolic, so that no number of rows stands for all images.
     """
+    total = conv.sizes[0] * conv.tiles(tile)[0]
 
     def missing(block: int) -> int:
         if u + block * row <= cache:
@@ -98,14 +107,18 @@ def _block(total: int, sizes: Iterable[int], row: int, u: int, cache: int, cores
         return -(-total // block) * (u + 2 * max(0, block * row - cache))
 
     most = max(1, -(-total // cores))
-    fits = [n for n in sizes if n <= most]
+    fits = [n for n in _block_sizes(conv, tile) if n <= most]
     best = min(fits, key=lambda block: (missing(block), -block))
+    if not isinstance(conv.batch, int) and missing(total) < missing(best):
+        return 0
     equal = -(-most // -(-most // best))  # blocks of nearly equal size
     return equal if equal in fits else best
 
 
-def _register_tile(tiles: int, outputs: int, lanes: int, target: Target) -> tuple[int, int]:
-    """Choose the rows and vectors of a register tile by the cycles that the products take.
+def _register_tile(
+    tiles: int, most: int, outputs: int, lanes: int, target: Target
+) -> tuple[int, int]:
+    """Choose the rows, at most `most`, and vectors of a register tile by the products' cycles.
 
     A CPU is taken to do two multiply-adds per cycle. The registers must hold the accumulators, a
     row of U and one element of V.
@@ -119,7 +132,7 @@ def _register_tile(tiles: int, outputs: int, lanes: int, target: Target) -> tupl
         uneven = 1.1 if outputs % (vectors * lanes) else 1.0  # a shorter last panel needs guards
         return -(-tiles // rows) * panels * step * uneven
 
-    shapes = register_tiles(target, target.vector_registers)
+    shapes = register_tiles(target, most)
     rows, _, vectors = min(shapes, key=lambda shape: (cycles(shape), shape))
     return rows, vectors
 
@@ -129,7 +142,7 @@ def _options(name: str, known: Plan, conv: Convolution, tile: int, target: Targe
     batch, _, outputs = conv.sizes
     total = batch * conv.tiles(tile)[0]
     smallest = {
-        -(-total // block): block for block in reversed(_block_sizes(total, batch))
+        -(-total // block): block for block in reversed(_block_sizes(conv, tile))
     }  # for each count of blocks
     widest = -(-outputs // known.lanes)
     tiles = [
@@ -164,8 +177,9 @@ def schedule_winograd(
     (half_data,) = reads(v.op)
     block = _output(s, stage, out, half_out, tile, p)
     acc = _product(s, product, u, p)
-    s[product].compute_at(out, block)
-    s[v].compute_at(out, block)
+    if block is not None:
+        s[product].compute_at(out, block)
+        s[v].compute_at(out, block)
     _data(s, v, half_data, conv.tiles(tile)[1], p)
     half_kernel = _kernel(s, u, p)
     parts = (half_out, product, acc, v, half_data, u, half_kernel)
@@ -174,8 +188,8 @@ def schedule_winograd(
 
 def _output(
     s: te.Schedule, stage: te.StageView, out: te.StageView, half: te.Tensor, tile: int, p: Plan
-) -> te.Axis:
-    """Schedule both output transforms and the epilogue; return the loop over blocks.
+) -> te.Axis | None:
+    """Schedule both output transforms and the epilogue; return the loop over blocks, if any.
 
     The rows of several images are one loop, and blocks divide it evenly. Otherwise lowering could
     not show that a block does not return to the first image, and would compute all of V and M.
@@ -185,10 +199,13 @@ def _output(
     column, xi = out.split(x, factor=tile)
     oo, oi = out.split(o, factor=p.lanes)
     rows = row if tir.prove_equal(n.extent, 1) else out.fuse(n, row)
-    block, row = out.split(rows, factor=p.block)
-    tile_loops(out, (block, row, column, oo), (yi, xi, oi))
+    block = None
+    if p.block:
+        block, row = out.split(rows, factor=p.block)
+    outer = (rows,) if block is None else (block, row)
+    tile_loops(out, (*outer, column, oo), (yi, xi, oi))
     if p.parallel:
-        out.parallel(block)
+        out.parallel(outer[0])
     if stage.op is not out.op:
         stage.set_scope("local")
         stage.compute_at(out, oo)
@@ -218,7 +235,10 @@ def _product(s: te.Schedule, product: te.Tensor, u: te.Tensor, p: Plan) -> te.Te
     _, pi = s[acc].split(pi, factor=rows)
     tile_loops(s[acc], (i, j, rc), (pi, *s[acc].split(oi, factor=p.lanes)))
     s[acc].prefetch(u, rc, p.ahead)
-    s[product].prefetch(u, oo)
+    if p.block:
+        s[product].prefetch(u, oo)
+    elif p.parallel:
+        s[product].parallel(s[product].fuse(*axes_of(s[product])[:2]))
     for t, lanes in ((v, p.data_lanes), (product, p.lanes)):
         s[t].storage_align(axes_of(s[t])[2], 4 * lanes, lanes)
     return acc
@@ -233,6 +253,8 @@ def _data(s: te.Schedule, v: te.Tensor, half: te.Tensor, across: int, p: Plan) -
     row, column = s[v].split(tiles, factor=across)
     co, ci = s[v].split(c, factor=p.data_lanes)
     tile_loops(s[v], (row, column, co), (i, j, ci))
+    if p.parallel and not p.block:
+        s[v].parallel(row)
     s[half].set_scope("local")
     s[half].compute_at(s[v], co)
     tiles, i, q, c = axes_of(s[half])

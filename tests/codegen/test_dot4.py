@@ -129,6 +129,23 @@ def test_vectors_of_all_types_compute_it(target: str, types: Types) -> None:
     np.testing.assert_array_equal(arrays[2], want)
 
 
+@each_types
+@pytest.mark.parametrize("lanes", [4, 16, 24])
+@pytest.mark.parametrize("target", ["llvm", NARROW, WITHOUT])
+def test_the_four_bytes_of_a_lane_may_be_in_four_vectors(
+    target: str, lanes: int, types: Types
+) -> None:
+    def body(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+        x, y = ([load(t, add(lane(lanes), n * lanes)) for n in range(4)] for t in (a, b))
+        return Store(c, (lane(lanes),), load(c, lane(lanes)) + dot4(0, x, y))
+
+    arrays = a, b, c = numbers(lanes, types)
+    fours = *(np.ascontiguousarray(x.reshape(4, -1).T).reshape(-1) for x in (a, b)), c
+    want = wanted(fours)
+    tvm.build(program(lanes, body, types), target=target)(*arrays)
+    np.testing.assert_array_equal(c, want)
+
+
 @pytest.mark.parametrize("same", [True, False], ids=["one four for all", "a four for each"])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 24, 64])
 @pytest.mark.parametrize("target", ["llvm", NARROW, WITHOUT])
@@ -194,6 +211,16 @@ def test_operands_are_loaded_as_numbers_of_32_bits() -> None:
     code = emit_llvm(by_lanes(16), dot4=(VPDPBUSD[0],))
     assert code.count("load <16 x i32>") == 2  # c and b
     assert code.count("load i32") == 1  # a, for all lanes
+
+
+def test_a_sum_with_a_dot4_from_zero_is_one_dot4() -> None:
+    def body(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+        i = lane(16)
+        x, y = ([load(t, add(mul(i, 4), n)) for n in range(4)] for t in (a, b))
+        return Store(c, (i,), load(c, i) + dot4(0, x, y))
+
+    code = emit_llvm(program(16, body), dot4=(VPDPBUSD[0],))
+    assert " add <" not in code
 
 
 BASE = frozenset(["sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c"])

@@ -27,7 +27,7 @@ def run(machine: Any, f: PrimFunc) -> np.ndarray[Any, Any]:
     return c
 
 
-@pytest.mark.parametrize("n", [2, 4, 8])
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
 def test_columns_that_fill_a_row_are_stored_at_once(machine: Any, n: int) -> None:
     f = columns(n, list(range(n)))
     assert emit_llvm(f).count("store") == 1

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitvm.tir import Buffer, PrimFunc, interpret
+from minitvm.tir import Buffer, PrimFunc, interpret, substitute, variables
 
 Same = Callable[..., None]
 
@@ -17,7 +17,8 @@ def run(f: PrimFunc, flat: bool, sizes: dict[str, int]) -> list[np.ndarray[Any, 
     args: list[Any] = []
     for p in f.params:
         if isinstance(p, Buffer):
-            shape = [n if isinstance(n, int) else sizes[n.name] for n in p.shape]  # type: ignore[union-attr]
+            values = [{v: sizes[v.name] for v in variables(n)} for n in p.shape]
+            shape = [*map(substitute, p.shape, values)]
             args.append(rng.integers(-4, 5, shape).astype(p.dtype.numpy))
         else:
             args.append(sizes[p.name])

@@ -97,6 +97,37 @@ def test_every_symbolic_size_computes_the_same(n: int, kind: str, same: Same) ->
     partitioned(flat(rows(64, kind), te.size_var("n")), same, n=n)
 
 
+def tiles_of_a_product(scale: int) -> PrimFunc:
+    """C = A @ B, of scale * n rows, in tiles of 4 rows that are unrolled inside the loop over k."""
+    n = te.size_var("n")
+    rows = n * scale
+    A, B = te.placeholder((rows, 3), name="A"), te.placeholder((3, 2), name="B")
+    k = te.reduce_axis((0, 3), name="k")
+    C = te.compute((rows, 2), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    i, j = s[C].op.axis  # type: ignore[union-attr]
+    io, ii = s[C].split(i, 4)
+    s[C].reorder(io, k, ii, j)
+    s[C].unroll(ii)
+    return tvm.lower(s, [A, B, C, n], until="flatten")
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_the_rest_of_an_unrolled_tile_has_code_for_each_size(n: int, same: Same) -> None:
+    before = tiles_of_a_product(1)
+    lines = partitioned(before, same, n=n).splitlines()
+    heads = [line.strip() for line in lines if line.startswith("  ") and line[2] != " "]
+    assert [h for h in heads if "%" in h] == [f"if n % 4 == {rest}:" for rest in (1, 2, 3)]
+    assert "n // 4" in heads[0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_rests_that_cannot_occur_have_no_code(n: int, same: Same) -> None:
+    text = partitioned(tiles_of_a_product(6), same, n=n)
+    assert "n*6 % 4 == 2" in text or "n % 2*2 == 2" in text
+    assert text.count(" == ") == 1
+
+
 def test_the_condition_of_a_reduction_is_a_guard_too(golden: Golden, same: Same) -> None:
     A = te.placeholder((8, 8), name="A")
     k = te.reduce_axis((0, 8), name="k")

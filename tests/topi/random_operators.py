@@ -360,7 +360,11 @@ def after(
     if kind == "function" and dtype.startswith("float"):
         function = pick(rng, FUNCTIONS)
         low, high = limits(function)
-        return f"function {function.name}", [], lambda x: function.formula(topi.clip(x, low, high))
+
+        def applied(x: te.Tensor) -> te.Tensor:
+            return topi.cast(function.formula(topi.clip(x, low, high)), dtype)  # isnan returns bool
+
+        return f"function {function.name}", [], applied
     if kind in ("relu", "function"):
         return "relu", [], topi.relu
     if kind == "clip":

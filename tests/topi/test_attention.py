@@ -40,15 +40,43 @@ def test_attention_is_that_of_numpy(target: str, queries, keys, depth, values) -
     check("attention", [q, k, v], target)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", "llvm -num-cores=2", "python"])
+def test_one_build_serves_any_number_of_queries_and_keys(target: str, causal: bool) -> None:
+    n, m = te.var("n"), te.var("m")
+    q, k, v = (
+        te.placeholder((1, 2, rows, 8), name=x) for rows, x in ((n, "q"), (m, "k"), (m, "v"))
+    )
+    out = topi.attention(q, k, v, causal=causal)
+    f = tvm.build(topi.schedule(out, target), [q, k, v, out], target)
+    for queries, keys in ((1, 1), (1, 9), (3, 3), (17, 5), (16, 32), (40, 41)):
+        arrays = [floats(1, 2, rows, 8) for rows in (queries, keys, keys)]
+        found = np.full((1, 2, queries, 8), np.nan, "float32")
+        f(*arrays, found)
+        wanted = OPERATORS["attention"].reference(*arrays, causal=causal)
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("queries", [1, 6, 40])
 def test_heads_of_queries_may_share_keys(queries: int) -> None:
     check("attention", [floats(2, 6, queries, 8), floats(2, 2, 18, 8), floats(2, 2, 18, 8)])
+
+
+@pytest.mark.parametrize("length", [2, 16, 32, 64])
+def test_the_last_block_of_causal_queries_sees_all_keys(length: int) -> None:
+    arrays = [floats(1, 2, length, 8) for _ in range(3)]
+    check("attention", arrays, causal=True)
 
 
 @pytest.mark.parametrize(("queries", "offset"), [(70, 0), (70, -3), (9, 61), (1, 4), (1, -3)])
 def test_a_causal_query_sees_the_keys_before_it(queries: int, offset: int) -> None:
     arrays = [floats(1, 2, queries, 8), floats(1, 2, 70, 8), floats(1, 2, 70, 8)]
     check("attention", arrays, causal=True, offset=offset)
+
+
+@pytest.mark.parametrize("size", [2, 5, 32])
+def test_a_causal_block_may_see_all_keys(size: int) -> None:
+    check("attention", [floats(1, 2, size, 8) for _ in range(3)], causal=True)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 9), (40, 9), (2, 3, 40, 9)])

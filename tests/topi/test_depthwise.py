@@ -14,6 +14,8 @@ from minitvm.testing import assert_allclose
 
 from .images import LAYOUTS, to_layout
 
+VNNI = "llvm -mattr=+avx512f,+avx512bw,+avx512vl,+avx512vnni"
+
 
 def reference(x: Any, w: Any, strides: Any, padding: Any, dilation: Any) -> Any:
     """Depthwise convolution of x [N, C, H, W] with w [C, M, KH, KW], tap by tap."""
@@ -81,6 +83,56 @@ def test_the_interpreter_agrees(layout: str) -> None:
     got = np.zeros(out.shape, "float32")
     tvm.build(s, [data, kernel, out], "python")(x, w, got)
     assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def check_bytes(seed: int, target: str, *, interpreted: bool = False) -> None:
+    rng = np.random.default_rng(seed)
+    shape, weights, strides, padding, dilation = draw(rng, "NHWC")
+    dilation = dilation if seed % 4 == 3 else (1, dilation[1])  # dot products need adjacent rows
+    x, w = rng.integers(0, 256, shape).astype("uint8"), rng.integers(-128, 128, weights)
+    zero = int(rng.integers(256))  # of the padding
+    centred = x.astype("float32") - zero
+    sums = w.sum((2, 3)).reshape(-1) * zero
+    want = to_layout(reference(centred, w, strides, padding, dilation), "NHWC") + sums
+    x, w = to_layout(x, "NHWC"), np.ascontiguousarray(w.transpose(2, 3, 0, 1), "int8")
+    data = te.placeholder(x.shape, "uint8", name="data")
+    kernel = te.placeholder(w.shape, "int8", name="kernel")
+    with tvm.Target(target):
+        out = topi.nn.depthwise_conv2d(
+            data, kernel, strides, padding, dilation, layout="NHWC", pad_value=zero
+        )
+        s = topi.schedule(out)
+    got = np.zeros(out.shape, "int32")
+    tvm.build(s, [data, kernel, out], "python" if interpreted else target)(x, w, got)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bytes_are_summed_exactly(seed: int) -> None:
+    check_bytes(seed, f"llvm -num-cores={1 + seed % 2}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8, 60))
+def test_more_shapes_of_bytes_are_summed_exactly(seed: int) -> None:
+    check_bytes(seed, "llvm -num-cores=1")
+
+
+@pytest.mark.parametrize("attributes", ["", " -mattr=-avx512vnni,-avxvnni,-dotprod,-i8mm"])
+def test_the_interpreter_sums_bytes_exactly(attributes: str) -> None:
+    check_bytes(11, f"llvm -num-cores=1{attributes}", interpreted=True)
+
+
+@pytest.mark.parametrize(("rows", "stride", "shared"), [(3, 1, 2), (3, 2, 1), (5, 1, 4), (2, 1, 3)])
+def test_rows_of_the_result_share_the_rows_of_dot_products(
+    rows: int, stride: int, shared: int
+) -> None:
+    data = te.placeholder((1, 12, 12, 32), "uint8", name="data")
+    kernel = te.placeholder((rows, 3, 32, 1), "int8", name="kernel")
+    with tvm.Target(VNNI):
+        out = topi.nn.depthwise_conv2d(data, kernel, stride, 1, layout="NHWC")
+    fours = next(t for t in out.op.input_tensors if t.op.name == "T_fours")
+    assert fours.shape == (shared, -(-rows // 4), 3, 32, 4)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minitvm import auto_scheduler, autotvm, graph, te, topi
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, Target
 from minitvm.graph.tune import task_of
 
 
@@ -48,6 +48,15 @@ def test_groups_and_strides_of_a_convolution() -> None:
     assert topi.flops([y]) == 2 * 2 * 16 * 4 * 4 * 2 * 9
     y = topi.depthwise_conv2d(image(1, 8, 9, 9), image(8, 1, 3, 3), 1, 1)
     assert topi.flops([y]) == 2 * 8 * 9 * 9 * 9
+    x, w = te.placeholder((1, 9, 9, 8), "uint8"), te.placeholder((3, 3, 8, 1), "int8")
+    with Target("llvm -mattr=+avx512f,+avx512bw,+avx512vl,+avx512vnni"):
+        y = topi.depthwise_conv2d(x, w, 1, 1, layout="NHWC")  # by dot products of four rows
+    assert topi.flops([y]) == 2 * 8 * 9 * 9 * 9
+
+
+def test_a_convolution_of_bytes_counts_once() -> None:
+    x, w = te.placeholder((1, 9, 9, 8), "uint8"), te.placeholder((3, 3, 8, 32), "int8")
+    assert topi.flops([topi.conv2d(x, w, padding=1, layout="NHWC")]) == 2 * 9 * 9 * 32 * 8 * 9
 
 
 @pytest.mark.parametrize(

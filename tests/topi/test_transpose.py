@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,21 @@ def test_elementwise_stages_are_computed_in_the_blocks(target: str, shape: tuple
     assert "global" not in str(tvm.lower(s, [x, y, out], target=ONE))
     twice = topi.add(topi.transpose(x), topi.transpose(topi.add(x, 1.0)))
     check(twice, [x], lambda a: 2 * a.T + 1, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(2, 3, 5, 80), (1, 2, 4, 17), (1, 3, 8, 1), (3, 2, 1, 64)])
+def test_two_or_three_channels_become_adjacent(target: str, shape: tuple[int, ...]) -> None:
+    x = te.placeholder(shape, name="x")
+    out = topi.transpose(topi.quantise(x, 0.5, 7), (0, 2, 3, 1))
+    check(out, [x], lambda a: np.clip(a.transpose(0, 2, 3, 1) * 2 + 7, 0, 255), target)
+
+
+def test_rows_of_three_channels_are_stored_in_vectors() -> None:
+    x = te.placeholder((1, 3, 8, 96), name="x")
+    out = topi.transpose(topi.quantise(x, 0.5, 7), (0, 2, 3, 1))
+    text = str(tvm.lower(topi.schedule(out, ONE), [x, out], target=ONE))
+    assert re.search(r"\[[^]]* : 3\] = uint8\(", text)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -118,6 +118,27 @@ def test_a_block_computes_only_its_own_tiles(
     assert max(b.shape[2] for b in arrays if b.name == "V") == block * -(-size // tile)
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("channels", [8, 160])  # blocks of an image; all images, to read U once
+def test_one_build_serves_any_batch(channels: int, cores: int) -> None:
+    n, target = te.var("n"), f"llvm -num-cores={cores}"
+    x, w = place(n, 9, 10, channels), place(3, 3, channels, channels, name="W", constant=True)  # type: ignore[arg-type]
+    conv = topi.conv2d(x, w, padding=1, layout="NHWC", method="winograd")
+    out = topi.relu(conv)
+    s = topi.schedule(out, target)
+    assert s["V"].is_attached == (channels == 8)
+    f = tvm.build(s, [x, w, out], target)
+    for batch in (1, 2, 3, 5, 17):
+        rng = np.random.default_rng(batch)
+        a, b = (
+            rng.uniform(-1, 1, z).astype("float32") for z in ((batch, 9, 10, channels), w.shape)
+        )
+        got = np.full((batch, 9, 10, channels), np.nan, "float32")
+        f(a, b, got)
+        wanted = np.maximum(convolution(a, b, (1, 1, 1, 1)), 0)
+        assert error(got, wanted) < 3e-5
+
+
 def test_what_follows_may_be_a_reduction_or_several_readers() -> None:
     x, w = place(1, 6, 6, 8), place(3, 3, 8, 16, name="W")
     c = topi.nn.conv2d_winograd(x, w, 1, 2)

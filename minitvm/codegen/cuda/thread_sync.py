@@ -124,12 +124,10 @@ class _Planner:
         )
 
     def sequence(self, parts: Sequence[tir.Stmt]) -> _Planned:
-        stmts, head, pending, is_past_barrier = (
-            list[tir.Stmt](),
-            list[Access](),
-            list[Access](),
-            False,
-        )
+        stmts = list[tir.Stmt]()
+        head = list[Access]()
+        pending = list[Access]()
+        is_past_barrier = False
         for part in parts:
             plan = self.plan(part)
             pair = self.first_conflict(pending, plan.head, None)
@@ -220,11 +218,9 @@ class _Planner:
 
     def refuse_divergent(self, x: Access, y: Access) -> None:
         if self.divergent:
-            raise LoweringError(
-                f"barrier between {x.text} and {y.text}",
-                f"it would be inside `{self.divergent}`, which not all threads of a block take",
-                "compute_at a loop outside the condition, or sizes that the tiles divide",
-            )
+            why = f"it would be inside `{self.divergent}`, which not all threads of a block take"
+            fix = "compute_at a loop outside the condition, or sizes that the tiles divide"
+            raise LoweringError(f"barrier between {x.text} and {y.text}", why, fix)
 
     def refuse_in_place(self, accesses: Sequence[Access]) -> None:
         """Refuse a statement in which a thread reads what another one writes at the same time."""

@@ -10,12 +10,17 @@ from minitvm.base import INT32, INT64, UINT8, Dot4, DType
 
 from .code import Code, Value, suffix_of, type_of
 from .math import binary, cast
+from .memory import interleaved
 
 FLIP = Value(str(0x80808080 - (1 << 32)), INT32)  # the highest bit of each of four bytes
 
 
 def together(c: Code, four: list[Value]) -> Value:
     """Pack four bytes, or vectors of them, into 32-bit numbers."""
+    lanes = max(byte.lanes for byte in four)
+    if lanes > 1:
+        whole = interleaved(c, [c.splat(byte, lanes) for byte in four])
+        return c.op(f"bitcast {whole} to {type_of(INT32, lanes)}", INT32, lanes)
     total = Value("0", INT32)
     for n, byte in enumerate(four):
         wide = cast(c, Value(byte.text, UINT8, byte.lanes), INT32)

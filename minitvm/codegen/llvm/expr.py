@@ -185,6 +185,11 @@ def value(c: Code, e: tir.Index) -> Value:
             return load(c, buffer, indices)
         case tir.Const(number, dtype):
             return constant(number, dtype)
+        case tir.Binary("add", acc, tir.Call(name, (tir.Const(0), *factors))) | tir.Call(
+            name, (acc, *factors)
+        ) if name in tir.DOT4:
+            a, b = _four(c, factors[:4]), _four(c, factors[4:])
+            return dot4(c, tir.DOT4[name], value(c, acc), a, b)
         case tir.Binary(op, a, b):
             if op in ("and", "or") and not harmless(b):
                 return _short_circuit(c, op, a, b)
@@ -209,9 +214,6 @@ def value(c: Code, e: tir.Index) -> Value:
             return _if_then_else(c, cond, a, b)
         case tir.Call() if tir.is_opaque(e):
             return _c_function(c, e)
-        case tir.Call(name, (acc, *factors)) if name in tir.DOT4:
-            a, b = _four(c, factors[:4]), _four(c, factors[4:])
-            return dot4(c, tir.DOT4[name], value(c, acc), a, b)
         case tir.Call(name, args):
             return intrinsic(c, name, [value(c, a) for a in args])
         case _ if tir.is_index(e):

@@ -17,11 +17,11 @@ from minitvm import tir
 from minitvm.base import BOOL
 
 from ..common import flat
-from .code import Code, Value, suffix_of
+from .code import Code, Value
 from .expr import address, value
-from .memory import Address, advance, shuffle, write
+from .memory import Address, advance, interleaved, shuffle, write
 
-STRIDES = (2, 4, 8, 16)  # powers of two, since vectors are interleaved in pairs
+STRIDES = (2, 3, 4, 8, 16)  # the numbers of vectors that `interleaved` takes
 GROUP = 4  # lanes
 
 
@@ -73,17 +73,8 @@ def store_row(c: Code, row: Sequence[tir.Stmt]) -> None:
         for n, v in enumerate(_transposed(c, vectors)):
             write(c, Address(advance(c, v.dtype, at.pointer, n * v.lanes), v.lanes, 1), v, None)
         return
-    whole = _interleaved(c, vectors)
+    whole = interleaved(c, vectors)
     write(c, Address(at.pointer, whole.lanes, 1), whole, None)
-
-
-def _interleaved(c: Code, vectors: list[Value]) -> Value:
-    """Return one vector: lane 0 of each vector, then lane 1 of each vector, ..."""
-    if len(vectors) == 1:
-        return vectors[0]
-    even, odd = _interleaved(c, vectors[::2]), _interleaved(c, vectors[1::2])
-    wide = Value("", even.dtype, 2 * even.lanes)
-    return c.call(f"llvm.vector.interleave2.{suffix_of(wide.dtype, wide.lanes)}", wide, even, odd)
 
 
 # --- square blocks -------------------------------------------------------------------------------

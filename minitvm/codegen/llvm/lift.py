@@ -57,7 +57,7 @@ def _on_heap(s: tir.Stmt, threads: bool) -> Iterator[tir.Buffer]:
 
 def _is_parallel(s: tir.Stmt) -> bool:
     """Return whether `s` is a parallel loop of more than one iteration, which threads run."""
-    return isinstance(s, tir.For) and s.kind == "parallel" and s.extent != 1
+    return isinstance(s, tir.For) and s.kind == "parallel" and not tir.prove_equal(s.extent, 1)
 
 
 def _without(s: tir.Stmt, buffers: frozenset[tir.Buffer], threads: bool) -> tir.Stmt:

@@ -5,6 +5,7 @@ A bool is one byte in memory and one bit in a register.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from minitvm.base import BOOL, UINT8, BuildError, DType
@@ -134,6 +135,20 @@ def shuffle(c: Code, a: Value, b: Value, picks: list[int]) -> Value:
     """Return a vector of the lanes `picks`, which count the lanes of `a` and then those of `b`."""
     order = ", ".join(f"i32 {n}" for n in picks)
     return c.op(f"shufflevector {a}, {b}, <{len(picks)} x i32> <{order}>", a.dtype, len(picks))
+
+
+def interleaved(c: Code, vectors: list[Value]) -> Value:
+    """Return one vector: lane 0 of each of 1, 2, 3, 4, 8, ... vectors, then lane 1 of each, ..."""
+    if len(vectors) == 1:
+        return vectors[0]
+    n = vectors[0].lanes
+    if len(vectors) == 3:
+        both = [*range(2 * n)]
+        left, right = (shuffle(c, a, b, both) for a, b in pairwise(vectors))
+        return shuffle(c, left, right, [at + k for k in range(n) for at in (0, n, 3 * n)])
+    even, odd = interleaved(c, vectors[::2]), interleaved(c, vectors[1::2])
+    wide = Value("", even.dtype, 2 * even.lanes)
+    return c.call(f"llvm.vector.interleave2.{suffix_of(wide.dtype, wide.lanes)}", wide, even, odd)
 
 
 # --- anything else -------------------------------------------------------------------------------

@@ -39,10 +39,8 @@ def allocate(c: Code, b: tir.Buffer) -> None:
     if b in c.tiles:
         return
     if not c.module.amx:
-        what, fix = (
-            f"{b.name} in {tir.amx.SCOPE!r}",
-            "-mattr=+amx-tile,+amx-int8, or target='python'",
-        )
+        what = f"{b.name} in {tir.amx.SCOPE!r}"
+        fix = "-mattr=+amx-tile,+amx-int8, or target='python'"
         raise BuildError(what, "the target's CPU has no matrix unit", fix)
     rows, width = _shape(b)
     count = _elements(b.shape) * b.dtype.bytes // (rows * width)
@@ -66,10 +64,8 @@ def _shape(b: tir.Buffer) -> tuple[int, int]:
     """Return the rows and the bytes of a row of the tiles of a buffer."""
     is_word = b.dtype.bytes < 4 and _elements(b.shape[-1:]) * b.dtype.bytes == 4
     inner = 2 if is_word and len(b.shape) > 2 else 1
-    rows, width = (
-        _elements(b.shape[-1 - inner : -inner]),
-        _elements(b.shape[-inner:]) * b.dtype.bytes,
-    )
+    rows = _elements(b.shape[-1 - inner : -inner])
+    width = _elements(b.shape[-inner:]) * b.dtype.bytes
     if rows > tir.amx.ROWS or width > tir.amx.ROW_BYTES:
         why = f"a register has {tir.amx.ROWS} rows of {tir.amx.ROW_BYTES} bytes"
         raise BuildError(f"{b.name}: a tile of {rows} rows of {width} bytes", why, "smaller tiles")

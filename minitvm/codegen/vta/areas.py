@@ -58,11 +58,9 @@ def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:
     memory = lowering.memory_of(to)
     if memory is None:
         return accel.Memory.OUT
-    return (
-        accel.Memory.ACC_8BIT
-        if memory is accel.Memory.ACC and str(source.dtype) == "int8"
-        else memory
-    )
+    if memory is accel.Memory.ACC and str(source.dtype) == "int8":
+        return accel.Memory.ACC_8BIT
+    return memory
 
 
 def _untouched(p: tir.Buffer, func: tir.PrimFunc) -> accel.Memory:

@@ -271,8 +271,6 @@ def _learn(copy: Copy, c: tir.Compare, lows: dict[int, int], ends: dict[int, int
             if isinstance(last := tir.add(rest, i), int):  # last - i >= 0
                 ends[d] = min(last + 1, ends.get(d, last + 1))
                 return
-    raise LoweringError(
-        copy.what,
-        f"{tir.text(c)} is not a bound on an index of {tir.text(copy.source)}",
-        "zeros where an index is out of bounds: te.all(i >= 1, i < n + 1, ...)",
-    )
+    why = f"{tir.text(c)} is not a bound on an index of {tir.text(copy.source)}"
+    fix = "zeros where an index is out of bounds: te.all(i >= 1, i < n + 1, ...)"
+    raise LoweringError(copy.what, why, fix)

@@ -99,11 +99,8 @@ class _Emitter:
         prefix, _, what = call.name.partition(".")
         unit = lowering.UNITS.get(prefix)
         if unit is None:
-            raise BuildError(
-                f"{call.name}(...)",
-                "no unit has been chosen for it",
-                "the pass assign_units before",
-            )
+            why = "no unit has been chosen for it"
+            raise BuildError(f"{call.name}(...)", why, "the pass assign_units before")
         match what, call.args:
             case "push_dep_to", (tir.Call(other),):
                 self.stream.push(unit, lowering.UNITS[other])
@@ -115,9 +112,8 @@ class _Emitter:
                 self.stream.add(accel.nop(unit, accel.NO_FLAGS))
             case _:
                 fix = f"one of {', '.join((*COMPUTED, COPY))}"
-                raise BuildError(
-                    f"{call.name}(...)", "the accelerator has no such instruction", fix
-                )
+                why = "the accelerator has no such instruction"
+                raise BuildError(f"{call.name}(...)", why, fix)
 
     # --- transfers ---
 

@@ -46,11 +46,9 @@ class Stream:
         """Add the next instruction; it pops the tokens that its unit waits for."""
         unit = accel.unit_of(instruction)
         if len(self.instructions) >= MAX_INSTRUCTIONS:
-            raise BuildError(
-                f"a program of more than {MAX_INSTRUCTIONS} instructions",
-                "the loops around instructions are unrolled",
-                "larger tiles; or pragma 'trim_loop' to look at two iterations of a loop",
-            )
+            why = "the loops around instructions are unrolled"
+            fix = "larger tiles; or pragma 'trim_loop' to look at two iterations of a loop"
+            raise BuildError(f"a program of more than {MAX_INSTRUCTIONS} instructions", why, fix)
         self.instructions.append(replace(instruction, flags=self.waiting[unit]))
         self.waiting[unit] = accel.NO_FLAGS
 

@@ -25,11 +25,8 @@ def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorF
     if not verdict.ok:
         faults = accel.explain(program, verdict).splitlines()
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise BuildError(
-            f"{func.name} on {config.name}",
-            faults[0] + more,
-            "run the passes in the order assign_units, inject_coproc_sync, inject_virtual_thread",
-        )
+        fix = "run the passes in the order assign_units, inject_coproc_sync, inject_virtual_thread"
+        raise BuildError(f"{func.name} on {config.name}", faults[0] + more, fix)
     sources = {"tir": lambda: str(func), "vta": lambda: accel.listing(program, config)}
     if debug_level() >= 5:
         debug(5, sources["vta"]())

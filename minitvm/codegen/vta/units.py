@@ -81,9 +81,8 @@ def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
     if prefix in lowering.UNITS:
         return s
     why = "no unit of the accelerator has such an instruction"
-    raise LoweringError(
-        tir.text(s), why, "an intrinsic that consists of its instructions, such as env.gemm"
-    )
+    fix = "an intrinsic that consists of its instructions, such as env.gemm"
+    raise LoweringError(tir.text(s), why, fix)
 
 
 def _runs(s: tir.Stmt, name: str) -> str:

@@ -129,9 +129,8 @@ def _shape(
     for a, n in zip(stage.op.axis, extents, strict=True):
         last = tir.sub(n, 1)
         if not isinstance(last, int):
-            raise LoweringError(
-                f"transform_layout of {stage.name}", "its size is not a constant where it is stored"
-            )
+            why = "its size is not a constant where it is stored"
+            raise LoweringError(f"transform_layout of {stage.name}", why)
         at.append(tir.Var(a.name, 0, max(0, last)))
     return tuple(
         tir.add(sweep(e, ())[1], 1)

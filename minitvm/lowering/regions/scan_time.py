@@ -53,11 +53,9 @@ def _axis(op: tensor.ComputeOp, i: tir.Index, steps: tir.Index) -> tensor.Axis:
         a for a in op.axis if any(a is v for v in index_vars) and tir.prove_equal(a.extent, steps)
     ]
     if len(axes) != 1:
-        raise LoweringError(
-            f"the row {tir.text(i)} in {op.name}",
-            f"it is not clear which of its {len(op.axis)} axes is the time of the scan",
-            "a row index with the time axis alone: state[t - 1, ...]",
-        )
+        what = f"the row {tir.text(i)} in {op.name}"
+        why = f"it is not clear which of its {len(op.axis)} axes is the time of the scan"
+        raise LoweringError(what, why, "a row index with the time axis alone: state[t - 1, ...]")
     return axes[0]
 
 

@@ -69,11 +69,9 @@ def check_scope(
     for a in stage.leaves:
         tag = stage.note(a).thread
         if a in loops and _is_private(scope, tag):
-            raise LoweringError(
-                f"loop {a.name!r} of {stage.name} bound to {tag!r}",
-                f"{stage.name} is in {scope!r} memory, and each {tag} has memory of its own",
-                "set_scope('shared' or 'global'), or do not bind it",
-            )
+            what = f"loop {a.name!r} of {stage.name} bound to {tag!r}"
+            why = f"{stage.name} is in {scope!r} memory, and each {tag} has memory of its own"
+            raise LoweringError(what, why, "set_scope('shared' or 'global'), or do not bind it")
     if any(schedule.is_hardware(host.note(a).thread) for host, a in outer_loops):
         return
     for name in schedule.readers(state)[stage.name]:

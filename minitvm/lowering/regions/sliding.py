@@ -28,11 +28,9 @@ class StoredDimension:
 def check_attached(stage: schedule.Stage) -> None:
     """Raise LoweringError if a stage with store_at is not computed in a loop."""
     if stage.store is not None and not isinstance(stage.attach, schedule.At):
-        raise LoweringError(
-            f"store_at of {stage.name}",
-            "it is not yet computed inside that loop",
-            "compute_at that loop or one inside it; or compute_root, which undoes store_at",
-        )
+        why = "it is not yet computed inside that loop"
+        fix = "compute_at that loop or one inside it; or compute_root, which undoes store_at"
+        raise LoweringError(f"store_at of {stage.name}", why, fix)
 
 
 def storage_for(
