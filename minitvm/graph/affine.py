@@ -17,7 +17,7 @@ import numpy as np
 from minitvm import runtime, tir
 from minitvm.base import GraphError
 
-from .node import KERNEL, Graph, Node, TensorType, rewritten
+from .node import INPUT, KERNEL, PARAM, Graph, Node, TensorType, rewritten
 from .operators import call
 
 Make: TypeAlias = Callable[[int], Graph]  # the network for each size n
@@ -49,7 +49,11 @@ def merged(graphs: Sequence[Graph], first: int) -> Graph:
         new[same[0]] = _merged_node(same, tuple(new[s] for s in same[0].inputs), first)
     for name, value in one.params.items():
         if not all(np.array_equal(value, graph.params[name]) for graph in graphs[1:]):
-            raise GraphError(f"parameter {name!r}", "its value depends on n")
+            reader = next(n for n in one.calls if any(x.name == name for x in n.inputs))
+            shown = reader.body.name if reader.op == KERNEL else reader.op
+            why = f"its value depends on n; {shown} reads it"
+            fix = "a parameter for the largest n, of which strided_slice takes a part"
+            raise GraphError(f"parameter {name!r}", why, fix)
     return replace(
         one,
         inputs=tuple(new[node] for node in one.inputs),
@@ -90,6 +94,50 @@ def _affine(values: Sequence[Any], first: int) -> Any:
         raise ValueError(f"not affine in n: {', '.join(map(str, values))}")
     (scale,) = steps
     return runtime.Extent(scale, values[0] - scale * first)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def tables_of(graphs: Sequence[Graph]) -> frozenset[str]:
+    """Return the parameters of which a part is read that depends on n, such as one row a word.
+
+    Passes would compute the part for one n: the other nodes that read only constants are the same
+    in all `graphs`, the networks for several n.
+    """
+    tables = set[str]()
+    sources: dict[Node, set[str]] = {}  # of each constant: the parameters that it is computed from
+    for same in zip(*(graph.nodes for graph in graphs), strict=False):
+        node = same[0]
+        if node.op == PARAM:
+            sources[node] = {node.name}
+        elif node.inputs and all(source in sources for source in node.inputs):
+            sources[node] = set[str]().union(*(sources[source] for source in node.inputs))
+            if any((n.type, n.attrs) != (node.type, node.attrs) for n in same):
+                tables |= sources[node]
+    return frozenset(tables)
+
+
+def without_tables(graph: Graph, tables: frozenset[str]) -> Graph:
+    """Return the graph with inputs in place of the parameters `tables`, so that none is folded."""
+    nodes = [node for node in graph.nodes if node.op == PARAM and node.name in tables]
+    new = {node: replace(node, op=INPUT) for node in nodes}
+    changed = rewritten(graph, lambda node, old: new.get(old, node))
+    rest = {name: value for name, value in graph.params.items() if name not in tables}
+    return replace(changed, inputs=(*changed.inputs, *new.values()), params=rest)
+
+
+def with_tables(graph: Graph, whole: Graph) -> Graph:
+    """Return the graph with parameters in place of the inputs that are parameters in `whole`."""
+
+    def change(node: Node, _: Node) -> Node:
+        is_table = node.op == INPUT and node.name in whole.params
+        return replace(node, op=PARAM) if is_table else node
+
+    changed = rewritten(graph, change)
+    values = {n.name: whole.params[n.name] for n in changed.inputs if n.op == PARAM}
+    inputs = tuple(n for n in changed.inputs if n.op == INPUT)
+    return replace(changed, inputs=inputs, params={**changed.params, **values})
 
 
 # --- back to sizes -------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ def compile(
 ) -> runtime.NetworkModule:
     """Compile a network to a module: module(x) returns its output, or a tuple of several outputs.
 
-    target     by default the current one
+    target     by default the current one. With "vta", the current accelerator computes the
+               quantised convolutions that it can, and the CPU the rest: see graph.explain
     params     values of parameters that the graph does not have
     pick       pick(outputs, target) returns a kernel's schedule, or None for the default schedule
     winograd   whether convolutions may be computed by Winograd's formulas, which multiply less and

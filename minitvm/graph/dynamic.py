@@ -15,14 +15,22 @@ from minitvm import runtime, tir, topi
 from minitvm.base import GraphError, Target
 
 from . import cache
-from .affine import Make, as_index, merged, sized
+from .affine import (
+    Make,
+    as_index,
+    merged,
+    sized,
+    tables_of,
+    with_tables,
+    without_tables,
+)
 from .compile import calls_of, index_limits, places_of, with_values
 from .kernels import built, compiled, tensors
 from .node import PARAM, Graph, Node
-from .pipeline import PASSES, optimized
+from .pipeline import optimized
 from .plan import blocks
 
-ANY_SIZE = tuple(p for p in PASSES if p[0] != "merge_attention")  # it needs constant sizes
+LARGEST = (1 << 31) - 1
 TYPICAL = 16  # the size for which the passes choose layouts and formulas
 Kernels: TypeAlias = list[runtime.Function]  # one for each call of a network
 
@@ -34,6 +42,7 @@ def compile_dynamic(
     *,
     special: Sequence[int] = (),
     typical: int = TYPICAL,
+    largest: int = LARGEST,
     winograd: bool = True,
 ) -> runtime.DynamicModule:
     """Compile the networks make(n), for every n >= 1, to one module that takes inputs of any size.
@@ -45,23 +54,32 @@ def compile_dynamic(
     params     values of parameters that the graphs do not have
     special    sizes for which all kernels are also compiled alone; small ones gain most
     typical    a common size; layouts and formulas are chosen for it
+    largest    the largest n, such as the rows of a table of positions
     winograd   whether convolutions may be computed by Winograd's formulas
 
     Raises GraphError if the networks differ in more than sizes that are affine in n, or if an
     operator cannot be compiled for a symbolic size.
     """
-    for n in (*special, typical):
+    for n in (*special, typical, largest):
         if not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             what = f"compile_dynamic: size {n!r}"
             raise GraphError(what, "not an int of at least 1", "special=(1, 2, 4), typical=16")
     to = Target(target)
+    if to.kind == "vta":
+        why = "programs for the accelerator have fixed sizes"
+        raise GraphError("compile_dynamic", why, 'graph.compile(make(n), "vta") for each size')
     wholes = [with_values(make(typical + k), params or {}) for k in range(3)]
-    graphs = [optimized(whole, to, winograd=winograd, passes=ANY_SIZE) for whole in wholes]
-    network = merged(graphs, typical)
+    try:
+        graph, network = _merged(wholes, frozenset(), to, typical, winograd)
+    except GraphError:
+        tables = tables_of(wholes)
+        if not tables:
+            raise
+        graph, network = _merged(wholes, tables, to, typical, winograd)
     limited = _limited(network, wholes)
     bodies = [node.body for node in network.calls]
     rows = {n: compiled([sized(body, n) for body in bodies], to) for n in special}
-    general = _compiled(bodies, to)
+    general = _compiled(bodies, to, largest)
     lib = runtime.Library(tuple(dict.fromkeys(f for row in (general, *rows.values()) for f in row)))
     plan = runtime.DynamicPlan(
         network.name,
@@ -72,10 +90,22 @@ def compile_dynamic(
             for node in network.nodes
             if node.op == PARAM
         ),
-        _calls(graphs[0], general, lib),
-        {n: _calls(graphs[0], row, lib) for n, row in rows.items()},
+        _calls(graph, general, lib),
+        {n: _calls(graph, row, lib) for n, row in rows.items()},
+        largest,
     )
     return runtime.DynamicModule(plan, lib, network.params)
+
+
+def _merged(
+    wholes: Sequence[Graph], tables: frozenset[str], target: Target, typical: int, winograd: bool
+) -> tuple[Graph, Graph]:
+    """Return the fused network at n = typical and for any n; `tables` are not folded."""
+    graphs = [
+        with_tables(optimized(without_tables(whole, tables), target, winograd=winograd), whole)
+        for whole in wholes
+    ]
+    return graphs[0], merged(graphs, typical)
 
 
 def _limited(network: Graph, wholes: Sequence[Graph]) -> list[tuple[Node, tuple[int, int] | None]]:
@@ -110,24 +140,28 @@ def _calls(fused: Graph, kernels: Kernels, lib: runtime.Library) -> tuple[runtim
     return tuple(replace(call, operations=0) for call in calls)  # unknown: they depend on n
 
 
-def _compiled(bodies: Sequence[Graph], target: Target) -> Kernels:
-    """Return the kernels of these bodies for any n; each distinct kernel is compiled once."""
+def _compiled(bodies: Sequence[Graph], target: Target, largest: int) -> Kernels:
+    """Return the kernels of these bodies for any n; each distinct kernel is compiled once.
+
+    A slice of a table must be inside it, so only there n must not be larger than `largest`.
+    """
     kernels: dict[str, runtime.Function] = {}
     for body in bodies:
-        key = cache.key_of(str(body), target, "")
+        key = cache.key_of(str(body), target, f"{largest}")
         if key not in kernels:
             path = cache.path_of(key)
             stored = None if path is None else cache.read(path, target)
-            kernels[key] = stored or _built(body, target)
+            kernels[key] = stored or _built(body, target, largest)
             if path is not None and stored is None:
                 cache.write(path, kernels[key])
     cache.trim()
-    return [kernels[cache.key_of(str(body), target, "")] for body in bodies]
+    return [kernels[cache.key_of(str(body), target, f"{largest}")] for body in bodies]
 
 
-def _built(body: Graph, target: Target) -> runtime.Function:
+def _built(body: Graph, target: Target, largest: int) -> runtime.Function:
     """Compile one kernel for any n."""
-    n = tir.Var("n", 1)
+    slices = any(node.op == "strided_slice" for node in body.calls)
+    n = tir.Var("n", 1, largest if slices else tir.INF)
     inputs, output = tensors(body, lambda value: as_index(value, n))
     with topi.dispatch.using(lambda outputs, to: None):  # tuned schedules are for fixed sizes
         schedule = topi.schedule(output, target)

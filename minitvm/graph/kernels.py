@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from minitvm import codegen, driver, runtime, te, tir, topi, workers
+from minitvm import codegen, driver, runtime, te, tir, topi, vta, workers
 from minitvm.base import BuildError, Target, host
 
-from . import cache
+from . import cache, passes
 from .node import PARAM, Graph, Node
 from .operators import OPERATORS
+from .pipeline import cpu_of
 
 JOB = "minitvm.graph.kernel_job"
 SECONDS = 600.0  # the time limit of one kernel
@@ -125,6 +126,9 @@ class Job:
 
 
 def _job(body: Graph, target: Target, pick: Pick | None) -> Job:
+    if target.kind == "vta" and body.calls[0].op == "vta_conv2d":
+        return _accelerator_job(body, target)
+    target = cpu_of(target)
     schedule, args = None, tuple[te.Tensor, ...]()
     if pick is not None or topi.dispatch.get() is not None:
         inputs, output = tensors(body)
@@ -135,6 +139,14 @@ def _job(body: Graph, target: Target, pick: Pick | None) -> Job:
     return Job(body, target, args, schedule, key, path)
 
 
+def _accelerator_job(body: Graph, target: Target) -> Job:
+    """Return the job of a convolution on the current accelerator."""
+    config, (inputs, output) = vta.get_env().config, tensors(body)
+    schedule = vta.top.schedule(output, passes.tiling_of(body.calls[0], config))
+    key = cache.key_of(f"{body} on {config}", target, "")
+    return Job(body, target, (*inputs, output), schedule, key, None)
+
+
 def built(
     body: Graph, target: Target, args: Sequence[te.Tensor | tir.Var], schedule: te.Schedule | None
 ) -> runtime.Function:
@@ -143,11 +155,16 @@ def built(
     schedule   a schedule of `args`; None for the default schedule, without `args`
     """
     if schedule is None:
-        inputs, output = tensors(body)
-        with topi.dispatch.using(lambda outputs, to: None):  # turns off the caller's dispatcher
-            args, schedule = [*inputs, output], topi.schedule(output, target)
+        args, schedule = default_schedule(body, target)
     func = driver.lower(schedule, args, body.name, target=target)
     return driver.build(codegen.lifted(func, target), target=target)
+
+
+def default_schedule(body: Graph, target: Target) -> tuple[list[te.Tensor], te.Schedule]:
+    """Return a kernel's inputs and result, and the schedule that it has without tuning."""
+    inputs, output = tensors(body)
+    with topi.dispatch.using(lambda outputs, to: None):  # turns off the caller's dispatcher
+        return [*inputs, output], topi.schedule(output, target)
 
 
 def _take(job: Job) -> bool:

@@ -178,6 +178,19 @@ def rewritten(graph: Graph, change: Callable[[Node, Node], Node]) -> Graph:
     return replace(graph, inputs=tuple(new[n] for n in graph.inputs), outputs=outputs)
 
 
+def substituted(outputs: Iterable[Node], new: Mapping[Node, Node]) -> tuple[Node, ...]:
+    """Return nodes that compute `outputs` with new[n] in the place of each node n of `new`.
+
+    The nodes of `new` may read nodes of the old network, but none that depends on a replaced one.
+    """
+    result, last = dict(new), tuple(outputs)
+    for node in ordered(last, new):
+        if node not in result:
+            inputs = tuple(result[source] for source in node.inputs)
+            result[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
+    return tuple(result[node] for node in last)
+
+
 def kernel(body: Graph, inputs: tuple[Node, ...], name: str = "") -> Node:
     """Return a node that computes `body` from `inputs`."""
     if [n.type for n in inputs] != [n.type for n in body.inputs]:

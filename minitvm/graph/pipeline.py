@@ -18,15 +18,23 @@ from .operators import call
 class Settings:
     """What passes depend on.
 
-    winograd   whether convolutions may be computed by Winograd's formulas
+    target        the CPU or GPU; for target "vta" the CPU beside the accelerator
+    winograd      whether convolutions may be computed by Winograd's formulas
+    accelerated   whether the current accelerator computes the convolutions that it can compute
     """
 
     target: Target
     winograd: bool = True
+    accelerated: bool = False
 
 
 Pass: TypeAlias = Callable[[Graph, Settings], Graph]
 Watch: TypeAlias = Callable[[str, Graph], None]
+
+
+def cpu_of(target: Target) -> Target:
+    """Return the target of operators that an accelerator does not compute: its CPU, or `target`."""
+    return Target("llvm") if target.kind == "vta" else target
 
 
 def _alone(change: Callable[[Graph], Graph]) -> Pass:
@@ -37,6 +45,11 @@ def _alone(change: Callable[[Graph], Graph]) -> Pass:
         return change(graph)
 
     return run
+
+
+@wraps(passes.integers)
+def _integers(graph: Graph, settings: Settings) -> Graph:
+    return passes.integers(graph, settings.accelerated)
 
 
 @wraps(passes.assign_layouts)
@@ -71,7 +84,7 @@ def separate_outputs(graph: Graph) -> Graph:
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", _alone(passes.simplify)),
-    ("integers", _alone(passes.integers)),
+    ("integers", _integers),
     ("fold_constants", _alone(passes.fold_constants)),
     ("fold_batch_norm", _alone(passes.fold_batch_norm)),
     ("merge_same", _alone(passes.merge_same)),
@@ -103,7 +116,8 @@ def optimized(
     passes     the passes to run, as a tuple of (name, function); by default PASSES
     """
     check_graph(graph, "optimized")
-    settings = Settings(Target(target), winograd)
+    to = Target(target)
+    settings = Settings(cpu_of(to), winograd, accelerated=to.kind == "vta")
     if watch is not None:
         watch("before", graph)
     for name, change in passes:

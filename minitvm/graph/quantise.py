@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from minitvm.base import check_flag
+
 from . import passes
 from .calibrate import Calibration, Method, Range, calls_of, ranges
 from .evaluate import evaluate
@@ -19,15 +21,24 @@ from .node import Array, Graph, Node, check_graph, rewritten
 from .operators import call
 from .sites import Sites, sites_of
 
-WEIGHT_STEPS = 127  # on each side of zero
+STEPS = 127  # of an int8 on each side of zero
 
 
-def quantise(graph: Graph, calibration: Calibration, *, method: Method = "minmax") -> Graph:
+def quantise(
+    graph: Graph,
+    calibration: Calibration,
+    *,
+    method: Method = "minmax",
+    powers_of_two: bool = False,
+) -> Graph:
     """Return a network whose convolutions and products read bytes.
 
     calibration   typical inputs: for each call of the network an array, or a tuple of arrays
     method        how the range of an activation follows from the calibration: "minmax", or
                   "entropy", which clips rare values
+    powers_of_two   whether all scales are powers of two, as for the accelerator, which shifts:
+                  weights have one scale, activations are int8 with zero point 0, and a product that
+                  only a sum reads is not rounded before the sum
 
     Weights become int8 with a scale for each output channel, activations uint8 with one scale and
     zero point. Batch normalisations are folded into the weights first. Sums of two tensors and
@@ -38,6 +49,7 @@ def quantise(graph: Graph, calibration: Calibration, *, method: Method = "minmax
     sites = sites_of(_prepared(graph))
     net, params = sites.graph, dict(sites.graph.params)
     shared = _shared(sites, ranges(net, list(sites.names), calibration, method))
+    exact = sites.summed_products() if check_flag("powers_of_two", powers_of_two) else set[Node]()
     weights, real = dict[Node, Node](), dict[Node, Node]()
 
     def change(node: Node, old: Node) -> Node:
@@ -48,12 +60,13 @@ def quantise(graph: Graph, calibration: Calibration, *, method: Method = "minmax
         if sites.is_product(old):
             w = old.inputs[1]
             if w not in weights:
-                weights[w] = _rounded_weights(w, passes.output_axis(old), params)
+                axis = passes.output_axis(old)
+                weights[w] = _rounded_weights(w, axis, params, powers_of_two)
             inputs[1] = weights[w]
         if inputs != list(node.inputs):
             node = call(node.op, *inputs, name=node.name, **node.attrs)
-        if old in shared:
-            real[old] = _rounded(node, shared[old], sites.names[old])
+        if old in shared and old not in exact:
+            real[old] = _rounded(node, shared[old], sites.names[old], powers_of_two)
         return node
 
     return passes.pruned(rewritten(net, change).with_params(params))
@@ -75,20 +88,35 @@ def _shared(sites: Sites, measured: list[Range]) -> dict[Node, Range]:
     return {site: common[sites.first[site]] for site in sites.names}
 
 
-def _rounded(x: Node, span: Range, name: str) -> Node:
-    """Return x rounded to uint8: dequantise(quantise(x))."""
+def _rounded(x: Node, span: Range, name: str, power_of_two: bool) -> Node:
+    """Return x rounded to uint8, or to int8 with a power of two: dequantise(quantise(x))."""
     low, high = min(span.low, 0.0), max(span.high, 0.0)
+    if power_of_two:
+        attrs = {"scale": _power_of_two(max(-low, high) / STEPS), "zero": 0, "dtype": "int8"}
+        codes = call("quantise", x, name=name, **attrs)
+        return call("dequantise", codes, name=name, scale=attrs["scale"])
     scale = np.float32((high - low) / 255) or np.float32(1)
     attrs = {"scale": scale, "zero": int(np.rint(-low / scale))}
     return call("dequantise", call("quantise", x, name=name, **attrs), name=name, **attrs)
 
 
-def _rounded_weights(w: Node, axis: int, params: dict[str, Array]) -> Node:
-    """Return weights rounded to int8, with a scale for each index of `axis`."""
+def _power_of_two(scale: Any) -> Any:
+    """Return the next power of two that is not below `scale`; 1 for a scale of 0."""
+    return np.exp2(np.ceil(np.log2(np.where(scale > 0, scale, 1)))).astype(np.float32)
+
+
+def _rounded_weights(w: Node, axis: int, params: dict[str, Array], power_of_two: bool) -> Node:
+    """Return weights rounded to int8, with a scale for each index of `axis`.
+
+    With `power_of_two`, all these scales are equal, and a power of two.
+    """
     value = params[w.name].astype(np.float64)
     others = tuple(d for d in range(value.ndim) if d != axis)
     top = np.abs(value).max(others, keepdims=True)
-    scale = np.where(top > 0, top / WEIGHT_STEPS, 1).astype(np.float32)
+    if power_of_two:
+        scale = np.broadcast_to(_power_of_two(top.max() / STEPS), top.shape)
+    else:
+        scale = np.where(top > 0, top / STEPS, 1).astype(np.float32)
     codes = passes.add_param(params, f"{w.name}.int8", np.rint(value / scale).astype(np.int8))
     vector = passes.add_param(params, f"{w.name}.scale", scale.reshape(-1))
     return call("dequantise", codes, vector, name=w.name, axis=axis)

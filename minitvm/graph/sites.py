@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from . import passes
 from .node import INPUT, Graph, Node
@@ -32,6 +33,23 @@ class Sites:
     def continues(self, node: Node) -> bool:
         """Return whether a node limits a result, or adds a constant to it."""
         return _continues(node, self.varying)
+
+    def summed_products(self) -> set[Node]:
+        """Return the first product of each sum of two tensors, after its bias.
+
+        Nothing but the sum reads these tensors.
+        """
+        readers, products = self.graph.readers(), set[Node]()
+        for node in self.graph.calls:
+            operands = node.inputs if _is_sum(node, self.varying) else ()
+            single = (x for x in operands if len(readers[x]) == 1 and self._is_biased_product(x))
+            products.update(islice(single, 1))
+        return products
+
+    def _is_biased_product(self, node: Node) -> bool:
+        while node.op == "add" and self.continues(node):
+            node = next(source for source in node.inputs if source in self.varying)
+        return self.is_product(node)
 
 
 def sites_of(graph: Graph) -> Sites:

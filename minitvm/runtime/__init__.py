@@ -14,6 +14,7 @@ from .jit import LLVMSource, NativeCode, compile_ir, declared, load_object
 from .loading import LAUNCH, Run, load_native, load_python, not_runnable, options_of
 from .nd import Device, NDArray, cpu, device
 from .network import Call, Library, NetworkPlan, Place, TensorSpec
+from .network_cycles import CallCycles, Cycles
 from .network_dynamic import DynamicModule
 from .network_module import NetworkModule, create, load_network
 from .network_profile import CallTime, Profile, Traffic, traffic

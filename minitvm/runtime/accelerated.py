@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitvm import accel, tir
-from minitvm.base import ArgumentError, check_kind
+from minitvm.base import ArgumentError, MeasureError, check_kind
 
 from .arguments import Arguments
 from .function import Function, Times
@@ -84,9 +84,13 @@ class AcceleratorFunction(Function):
         self.program, self.config = program, config
 
     @cached_property
-    def _per_call(self) -> accel.Counters:
-        """Return the counters of one call."""
-        return accel.counters(self.program, self.config)
+    def whole_run(self) -> accel.Run:
+        """The run of one call, without data; raises MeasureError if the program deadlocks."""
+        run = self.run()
+        if run.blocked:
+            why = f"it deadlocks: {'; '.join(map(str, run.blocked))}"
+            raise MeasureError(self.name, why, "vta.verify(f)")
+        return run
 
     def run(self, config: accel.Config | None = None) -> accel.Run:
         """Simulate a call without data and return its cycles, trace and counters.
@@ -138,7 +142,7 @@ class AcceleratorFunction(Function):
     ) -> SimulatedTimes:
         """Return `repeat` equal times: one simulation is enough, because cycles do not vary."""
         del args, count, least_ms, timer
-        cycles = self.run().cycles
+        cycles = self.whole_run.cycles
         return SimulatedTimes((cycles / self.config.clock_hz,) * repeat, cycles)
 
     def _execute(self, arrays: list[Any]) -> None:
@@ -147,9 +151,10 @@ class AcceleratorFunction(Function):
         for area, a in zip(self.program.areas, arrays, strict=True):
             element = self.config.element_shape(area.memory)
             inputs[area.name] = a.reshape(area.shape + element)
+        counters = self.whole_run.counters
         outputs = accel.execute(self.program, self.config, inputs)
         with _counting:
-            _calls.update(asdict(self._per_call))
+            _calls.update(asdict(counters))
         for area, p, a in zip(self.program.areas, self.func.params, arrays, strict=True):
             if area.memory is accel.Memory.OUT and isinstance(p, tir.Buffer):
                 np.copyto(a, outputs[area.name].reshape(a.shape))

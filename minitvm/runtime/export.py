@@ -256,10 +256,8 @@ def machine_for(target: Target) -> dict[str, Json]:
 
 def check_machine(needs: Mapping[str, Json], what: str) -> None:
     """Raise BuildError, beginning with `what`, unless code with these `needs` can run here."""
-    origin, machine = (
-        (needs["system"], needs["machine"]),
-        (platform.system(), platform.machine()),
-    )
+    origin = (needs["system"], needs["machine"])
+    machine = (platform.system(), platform.machine())
     if origin != machine:
         why = f"it is machine code for {' on '.join(origin)}, and this is {' on '.join(machine)}"
         raise BuildError(what, why, AGAIN)

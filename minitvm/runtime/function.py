@@ -244,10 +244,8 @@ def sized(f: Function, n: int) -> Function:
 def stored(f: Function, verb: str) -> Package:
     """Return the package that stores `f`; raise BuildError about `verb` if `f` cannot be stored."""
     if f.package is None and f.func.packed and f.prepack is None:
-        why, fix = (
-            "its constants are bound",
-            "the function that build returned; bind after load",
-        )
+        why = "its constants are bound"
+        fix = "the function that build returned; bind after load"
         raise BuildError(f"{verb} of {f.name}", why, fix)
     if f.package is None:
         why = "functions of this target cannot be stored"

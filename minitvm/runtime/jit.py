@@ -244,9 +244,8 @@ def _engine(image: bytes) -> Any:
     """Link the object file `image` into this process and return its LLVM execution engine."""
     if b"amx.config" in image and not amx_permitted():
         why = "the code uses tile registers, which this CPU does not have or this system not permit"
-        raise BuildError(
-            "code for a matrix unit (AMX)", why, "another schedule, or target='python'"
-        )
+        what = "code for a matrix unit (AMX)"
+        raise BuildError(what, why, "another schedule, or target='python'")
     linkable = llvm.ObjectFileRef.from_data(image)
     if not linkable:
         raise BuildError("load_object", f"the {len(image)} bytes are not an object file")
@@ -309,11 +308,8 @@ def _require(name: str) -> None:
     Raises BuildError for a function that neither `symbols` nor the C library provides.
     """
     if llvm.address_of_symbol(name) is None and not _from_c_library(name):
-        raise BuildError(
-            f"call of {name!r}",
-            "this process has no function of that name",
-            "pass its address in `symbols`, or define it in the IR",
-        )
+        fix = "pass its address in `symbols`, or define it in the IR"
+        raise BuildError(f"call of {name!r}", "this process has no function of that name", fix)
 
 
 def _from_c_library(name: str) -> bool:

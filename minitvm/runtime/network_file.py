@@ -20,7 +20,7 @@ from .function import exported, loaded
 from .network import Call, Library, NetworkPlan, Place, TensorSpec, check_plan
 from .network_sizes import DynamicPlan, DynamicSpec, Extent, Shape, sized_network
 
-MAGIC, FORMAT = b"minitvm network", 3
+MAGIC, FORMAT = b"minitvm network", 4
 Plan: TypeAlias = NetworkPlan | DynamicPlan
 
 
@@ -90,7 +90,7 @@ def plan_to_json(plan: Plan) -> Json:
             rest = {"arena_bytes": plan.arena_bytes}
         case DynamicPlan():
             special = [[n, _calls_to_json(calls)] for n, calls in plan.special.items()]
-            rest = {"special": special}
+            rest = {"special": special, "largest": plan.largest}
     return {
         "name": plan.name,
         **{k: [_spec_to_json(s) for s in specs] for k, specs in tensors.items()},
@@ -121,7 +121,8 @@ def plan_from_json(plan: Mapping[str, Any]) -> Plan:
         tuple(_dynamic_spec(*values) for values in plan[kind]) for kind in ("inputs", "outputs")
     )
     special = {int(n): tuple(_call(*values) for values in rows) for n, rows in plan["special"]}
-    return DynamicPlan(name, dynamic_inputs, dynamic_outputs, params, calls, special)
+    largest = int(plan["largest"])
+    return DynamicPlan(name, dynamic_inputs, dynamic_outputs, params, calls, special, largest)
 
 
 def _dynamic_spec(name: str, shape: list[Any], kind: str, limits: list[int] | None) -> DynamicSpec:

@@ -18,6 +18,7 @@ from .function import prepacked
 from .nd import Device, NDArray
 from .network import Library, NetworkPlan, TensorSpec, check_plan, packings
 from .network_calls import CompiledCalls, PythonCalls
+from .network_cycles import Cycles, cycles_of
 from .network_dynamic import DynamicModule
 from .network_file import read_network, write_network
 from .network_memory import Arenas, aligned, checked, empty
@@ -152,6 +153,11 @@ class NetworkModule:
         with self._arenas.lent(self.plan.arena_bytes) as arena:
             stamps = partial(self._calls.stamps, arena, checked_inputs, outputs)
             return profile_of(self.plan, self.lib, stamps, number)
+
+    @property
+    def cycles(self) -> Cycles:
+        """The simulated cycles of each call on the accelerator, for networks of target "vta"."""
+        return cycles_of(self.plan, self.lib)
 
     def export(self, path: File) -> None:
         """Write the network with its kernels and its parameters to one file, for load_network.

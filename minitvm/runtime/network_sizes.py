@@ -67,6 +67,7 @@ class DynamicPlan:
     calls    the calls for all sizes without calls of their own. A Place in the space "block" is
              the start of a block; a block is as large as the largest tensor that a call has in it
     special  by n, the calls of kernels that were compiled for this size
+    largest  the largest n
     """
 
     name: str
@@ -75,6 +76,7 @@ class DynamicPlan:
     params: tuple[TensorSpec, ...]
     calls: tuple[Call, ...]
     special: Mapping[int, tuple[Call, ...]]
+    largest: int
 
     __repr__ = brief
 
@@ -84,9 +86,8 @@ class DynamicPlan:
 
     def size_of(self, inputs: Sequence[Array]) -> int:
         """Return the n of these inputs; raise ArgumentError if their shapes do not agree on one."""
-        shown = f"{self.name}({', '.join(map(str, self.inputs))})"
         if len(inputs) != len(self.inputs):
-            raise ArgumentError(shown, f"takes {len(self.inputs)} inputs, {len(inputs)} given")
+            raise self._refused(f"takes {len(self.inputs)} inputs, {len(inputs)} given")
         sizes = [
             extent.size(given)
             for spec, x in zip(self.inputs, inputs, strict=True)
@@ -96,8 +97,13 @@ class DynamicPlan:
         n = sizes[0] if sizes else None
         if n is None or any(other != n for other in sizes):
             shapes = ", ".join(str([*x.shape]) for x in inputs)
-            raise ArgumentError(shown, f"no n >= 1 fits the given shapes {shapes}")
+            raise self._refused(f"no n >= 1 fits the given shapes {shapes}")
+        if n > self.largest:
+            raise self._refused(f"n is {n}, and {self.largest} is the largest")
         return n
+
+    def _refused(self, why: str) -> ArgumentError:
+        return ArgumentError(f"{self.name}({', '.join(map(str, self.inputs))})", why)
 
 
 def shape_at(shape: Shape, n: int) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from onnx.backend.test.loader import load_model_tests
 from minitvm import graph
 from minitvm.base import GraphError
 
+VERSION = "1.23.2"  # of onnx, whose cases are counted; each version has its own
 KINDS = ("right", "wrong", "crash", "refused")
 Run = Callable[..., tuple[Any, ...]]  # of a network and its inputs
 

@@ -61,6 +61,24 @@ def images(n: int) -> Graph:
     return b.graph(b.dense(b.reshape(pooled, (n, 8 * 36)), b.param("w3", numbers((4, 288), 3))))
 
 
+def places(n: int) -> Graph:
+    """Words with the first rows of a table of positions, and causal attention over them."""
+    b = Builder("places")
+    table = b.param("table", numbers((64, 16)))
+    x = b.add(b.input("x", (n, 16)), b.strided_slice(table, (0, 0), (n, 16)))
+    q = b.reshape(b.dense(x, b.param("w", numbers((16, 16), 1))), (1, 1, n, 16))
+    return b.graph(b.attention(q, q, q, causal=True))
+
+
+def remembering(n: int) -> Graph:
+    """The hidden states of an LSTM over n words."""
+    b = Builder("remembering")
+    gates = b.dense(b.input("x", (n, 6)), b.param("w", numbers((16, 6), 1)))
+    start, recurrent = b.param("start", numbers((2, 1, 4))), b.param("u", numbers((16, 4), 2))
+    states = b.lstm(b.reshape(gates, (n, 1, 16)), recurrent, start)
+    return b.graph(b.strided_slice(states, (1, 0, 0, 0), (n + 1, 1, 1, 4)))
+
+
 def two_inputs(n: int) -> Graph:
     """Tensors of n and n + 1 rows; the second output has 2 n + 1."""
     b = Builder("two")
@@ -141,6 +159,18 @@ def test_lengths_that_were_never_seen_have_their_own_memory() -> None:
 @pytest.mark.parametrize("make", [images, two_inputs])
 def test_convolutions_slices_and_several_inputs_have_any_size(make: Make) -> None:
     check(graph.compile_dynamic(make, TARGET, typical=6), make, (1, 2, 5, 6, 13))
+
+
+def test_an_lstm_runs_a_thousand_steps() -> None:
+    check(graph.compile_dynamic(remembering, TARGET), remembering, (1, 7, 1000))
+
+
+def test_a_part_of_a_table_may_depend_on_n() -> None:
+    module = graph.compile_dynamic(places, TARGET, largest=64)
+    assert (64, 16) in [spec.shape for spec in module.plan.params]
+    check(module, places, (1, 2, 5, 40, 64))
+    with pytest.raises(ArgumentError, match="n is 65, and 64 is the largest"):
+        module(numbers((65, 16)))
 
 
 @pytest.mark.parametrize("target", ["numba", "python"])
@@ -296,7 +326,7 @@ def taken(n: int) -> Graph:
     [
         (deep, "its number of nodes depends on n"),
         (square, "not affine in n: 256, 289, 324"),
-        (positions, "parameter 'table': its value depends on n"),
+        (positions, "parameter 'table': its value depends on n; add reads it"),
         (scaled, "not affine in n: 0.0625"),
         (taken, "input 'at': its elements are indices of a dimension whose size depends on n"),
     ],
@@ -307,7 +337,7 @@ def test_networks_of_other_forms_are_refused(make: Make, words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"special": (0,)}, {"typical": 1.5}])
+@pytest.mark.parametrize("options", [{"special": (0,)}, {"typical": 1.5}, {"largest": 0}])
 def test_sizes_are_ints_of_at_least_1(options: Any) -> None:
     with pytest.raises(GraphError, match="not an int of at least 1"):
         graph.compile_dynamic(mlp, TARGET, **options)

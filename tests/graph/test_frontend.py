@@ -1,6 +1,7 @@
 """Models of Keras, as it stores them, become networks that compute the same."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -174,3 +175,35 @@ def test_what_is_no_model_is_refused(what) -> None:
         graph.frontend.from_keras(what)
     with pytest.raises(GraphError, match="class 'Custom'"):
         graph.frontend.from_keras(model("Custom", [], []))
+
+
+FILES = Path(graph.networks.__file__).parent
+
+
+def stored() -> graph.Graph:
+    """The trained model of benchmarks/train_keras.py, from Keras's files."""
+    with np.load(FILES / "keras.npz") as weights:
+        values = list(weights.values())
+    to_json = (FILES / "keras.json").read_text
+    net, params = graph.frontend.from_keras(
+        SimpleNamespace(to_json=to_json, get_weights=lambda: values)
+    )
+    return net.with_params(params)
+
+
+def test_a_model_that_keras_has_stored_reads_digits() -> None:
+    images, digits = graph.networks.digit_images()
+    net = stored()
+    scores = [graph.evaluate(net, x[None].transpose(0, 2, 3, 1))[0] for x in images[:60]]
+    assert sum(int(s.argmax()) == d for s, d in zip(scores, digits, strict=False)) == 59
+
+
+def test_what_keras_exports_to_onnx_computes_the_same_in_as_many_kernels() -> None:
+    pytest.importorskip("onnx")
+    nets = stored(), graph.from_onnx(FILES / "keras.onnx")
+    image = graph.networks.digit_images()[0][0][None].transpose(0, 2, 3, 1)
+    scores = [graph.evaluate(net, image)[0] for net in nets]
+    np.testing.assert_allclose(*scores, rtol=0, atol=1e-6)
+    before, after = (graph.counts(net) for net in (nets[1], graph.optimized(nets[1])))
+    assert (before.transposes, after.transposes) == (6, 0)
+    assert after.kernels == graph.counts(graph.optimized(nets[0])).kernels

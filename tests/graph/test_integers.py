@@ -6,10 +6,10 @@ import pytest
 from minitvm import graph
 from minitvm.graph import passes
 
-from .conftest import random_quantised
+from . import random_images
+from .random_images import CPU
 
 NOT_QUANTISED = "its input is not quantised, with one scale, to bytes"
-CPU = "llvm -num-cores=1"
 
 
 def integers(net: graph.Graph) -> graph.Graph:
@@ -128,6 +128,15 @@ def test_operators_that_move_elements_move_bytes(rng) -> None:
     exact(net, rng.integers(0, 256, (1, 4, 4, 4)).astype(np.uint8))
 
 
+def test_sums_of_products_are_moved_before_they_are_quantised(rng) -> None:
+    b = graph.Builder()
+    y = b.matmul(real(b, (6, 8)), weights(b, (4, 8), rng), transpose_b=True)
+    y = b.add(b.reshape(y, (2, 3, 4)), b.param("bias", np.float32([1, 2, 3, 4])))
+    net = b.graph(b.quantise(b.transpose(y, (2, 0, 1)), scale=0.1, zero=5))
+    assert [n.op for n in integers(net).calls] == ["matmul", "reshape", "transpose", "requantise"]
+    exact(net, rng.integers(0, 256, (6, 8)).astype(np.uint8))
+
+
 def test_what_is_read_as_real_numbers_is_dequantised(rng) -> None:
     b = graph.Builder()
     y = b.dense(real(b, (2, 8), zero=0), weights(b, (4, 8), rng))
@@ -187,13 +196,11 @@ def test_a_bias_with_steps_of_its_own_is_rounded_to_those_of_the_sums(rng) -> No
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_quantised_networks_compute_the_integers_of_numpy(seed) -> None:
-    rng = np.random.default_rng(seed)
-    net = random_quantised(rng)
-    exact(net, rng.standard_normal(net.inputs[0].type.shape, np.float32))
+def test_random_networks_are_computed_as_by_numpy_in_float32_and_int8(seed) -> None:
+    random_images.check(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 40))
-def test_more_random_quantised_networks(seed) -> None:
-    test_random_quantised_networks_compute_the_integers_of_numpy(seed)
+@pytest.mark.parametrize("seed", range(4, 60))
+def test_more_random_networks(seed) -> None:
+    random_images.check(seed)

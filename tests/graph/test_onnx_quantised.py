@@ -45,11 +45,13 @@ class Model:
         )
         return self.add("Conv", x, *parts, **attrs)
 
-    def proto(self, shape, output: str, kind=TensorProto.FLOAT, domains=("",), input_type=1):
+    def proto(
+        self, shape, output: str, kind=TensorProto.FLOAT, domains=("",), input_type=1, opset=17
+    ):
         x = helper.make_tensor_value_info("x", input_type, shape)
         y = helper.make_tensor_value_info(output, kind, None)
         draft = helper.make_graph(self.nodes, self.name, [x], [y], self.stored)
-        opsets = [helper.make_opsetid(domain, 1 if domain else 17) for domain in domains]
+        opsets = [helper.make_opsetid(domain, 1 if domain else opset) for domain in domains]
         return helper.make_model(draft, opset_imports=opsets, ir_version=8)
 
 
@@ -105,6 +107,26 @@ def test_a_residual_network_computes_what_onnx_runtime_does() -> None:
     for _ in range(10):
         x = rng.normal(0, rng.uniform(0.3, 2), (1, 3, 12, 12)).astype(np.float32)
         np.testing.assert_array_equal(module(x), session.run(None, {"x": x})[0])
+
+
+@pytest.mark.parametrize("opset", [10, 11, 13, 21])
+@pytest.mark.parametrize("groups", [1, 4])
+def test_operators_of_old_sets_compute_what_onnx_runtime_does(opset: int, groups: int) -> None:
+    rng, m = np.random.default_rng(opset), Model()
+    data, result = (
+        [m.const(scale), m.const(zero, "uint8")] for scale, zero in ((0.02, 90), (0.4, 99))
+    )
+    kernel = rng.integers(-127, 128, (8, 4 // groups, 3, 3))
+    q = m.add("QuantizeLinear", "x", *data)
+    weights = [m.const(kernel, "int8"), m.const(0.01), m.const(0, "int8")]
+    bias = m.const(rng.integers(-999, 999, 8), "int32")
+    y = m.add("QLinearConv", q, *data, *weights, *result, bias, group=groups, pads=[1] * 4)
+    columns = [m.const(rng.integers(-127, 128, (7, 5)), "int8"), m.const(0.03), m.const(0, "int8")]
+    y = m.add("QLinearMatMul", y, *result, *columns, *result)
+    model = m.proto((1, 4, 7, 7), m.add("DequantizeLinear", y, *result), opset=opset)
+    module, x = graph.compile(graph.from_onnx(model), CPU), rng.normal(0, 2, (1, 4, 7, 7))
+    x = x.astype(np.float32)
+    np.testing.assert_array_equal(module(x), runtime(model).run(None, {"x": x})[0])
 
 
 def test_a_sum_of_the_domain_of_onnx_runtime() -> None:

@@ -11,6 +11,9 @@ from minitvm import graph, te, topi
 X = (2, 8, 6, 6)
 PLACES = np.array([[2, -1, 0], [0, 9, -9]])  # two of them are out of bounds
 BYTES = np.array([0, 1, 7, 200], "uint8")
+BLOCKS = np.random.default_rng(0).integers(-128, 128, (1, 2, 5, 5, 1, 16)).astype("int8")
+TAPS = np.random.default_rng(1).integers(-128, 128, (2, 2, 3, 3, 16, 16)).astype("int8")
+BIASES = (1_000 * np.arange(-16, 16, dtype="int32")).reshape(2, 1, 16)
 CASES = {  # operator -> shapes of its inputs, attributes
     "acosh": [(np.array([1, 1.5, 40], "float32"), {})],
     "add": [((8, 6), (6,), {}), ((8, 6), {"b": 2.0})],
@@ -74,6 +77,15 @@ CASES = {  # operator -> shapes of its inputs, attributes
     "topk": [((8, 6), {"k": 4}), ((8, 6), {"k": 8, "axis": 0, "largest": False})],
     "trunc_divide": [(PLACES, np.array([2, -2, 3]), {})],
     "transpose": [(X, {"axes": (0, 2, 3, 1)})],
+    "vta_conv2d": [
+        (BLOCKS, TAPS, BIASES, {"stride": 2, "padding": 1, "shift": 9, "low": -128}),
+        (
+            *(BLOCKS, TAPS, BIASES, BLOCKS[::-1]),
+            {"stride": 1, "padding": 1, "shift": 9, "residual_shift": 8},
+        ),
+    ],
+    "vta_pack": [((2, 32, 3, 4), {"blocks": (1, 16)})],
+    "vta_unpack": [(BLOCKS, {})],
     "where": [((8, 6), (8, 6), (6,), {})],
 }
 WITH_INTEGERS = ("cache_update", "cached_attention", "dense_int8", "take")  # see other tests

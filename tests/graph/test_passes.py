@@ -10,6 +10,7 @@ from minitvm.base import GraphError
 from minitvm.graph import passes
 
 BN = ("gamma", "beta", "mean", "variance")
+ONES = [np.ones(3, np.float32)] * 2
 
 
 def after(change: Callable, net: graph.Graph, rng: np.random.Generator) -> str:
@@ -44,6 +45,55 @@ def test_two_transposes_become_one_and_one_of_a_line_a_reshape(rng) -> None:
         "reshape_1 = reshape(z, shape=(1, 1, 1, 8))\n"
         "return transpose_1, reshape_1"
     )
+
+
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # the axes of transposes to channels last, and to first
+
+
+def test_transposes_meet_behind_operators_on_images(rng) -> None:
+    b = graph.Builder()
+    x, c = b.input("x", (1, 3, 4, 5)), b.param("c", rng.random(3, np.float32))
+    y = b.relu(b.add(b.transpose(x, LAST), c))
+    z = b.add(b.transpose(b.tanh(b.transpose(y, FIRST)), LAST), y)
+    assert after(passes.simplify, b.graph(b.mean(z, axis=(1, 2))), rng) == (
+        'c = param("c", float32[3])\n'
+        "reshape_1 = reshape(c, shape=(1, 3, 1, 1))\n"
+        "add_1 = add(x, reshape_1)\n"
+        "relu_1 = relu(add_1)\n"
+        "tanh_1 = tanh(relu_1)\n"
+        "add_2 = add(tanh_1, relu_1)\n"
+        "mean_1 = mean(add_2, axis=(2, 3))\n"
+        "return mean_1"
+    )
+
+
+def test_transposes_of_parts_become_one_of_the_whole(rng) -> None:
+    b = graph.Builder()
+    parts = [b.transpose(b.input(name, (1, n, 4, 5)), LAST) for name, n in (("x", 2), ("y", 3))]
+    y = b.pad(b.concatenate(*parts, axis=3), (0, 1, 0, 0))
+    z = b.strided_slice(y, (0, 1, 0, 0), (1, 5, 5, 4))
+    assert after(passes.simplify, b.graph(z), rng) == (
+        "concatenate_1 = concatenate(x, y, axis=1)\n"
+        "pad_1 = pad(concatenate_1, pad_before=(0, 0, 1, 0))\n"
+        "strided_slice_1 = strided_slice(pad_1, begin=(0, 0, 1, 0), end=(1, 4, 5, 5))\n"
+        "transpose_1 = transpose(strided_slice_1, axes=(0, 2, 3, 1))\n"
+        "return transpose_1"
+    )
+
+
+@pytest.mark.parametrize("op", ["softmax", "layer_norm"])
+def test_an_operator_along_the_last_dimension_keeps_it_last(op: str) -> None:
+    b = graph.Builder()
+    x = b.transpose(b.input("x", (1, 3, 4, 5)), LAST)
+    net = b.graph(b.softmax(x) if op == "softmax" else b.layer_norm(x, *map(b.param, "gb", ONES)))
+    assert passes.simplify(net) is net
+
+
+def test_a_transpose_that_others_read_is_not_done_twice() -> None:
+    b = graph.Builder()
+    x = b.transpose(b.input("x", (1, 3, 4, 5)), LAST)
+    nets = b.graph(b.relu(x), b.softmax(x)), b.graph(b.relu(x), x)
+    assert [passes.simplify(net) for net in nets] == list(nets)
 
 
 def test_a_cast_a_pad_and_a_slice_that_do_something_stay(rng) -> None:
@@ -132,10 +182,10 @@ def test_convolutions_of_one_input_become_one(rng) -> None:
         y = b.add(y, float32(b, f"b{k}", (channels, 1, 1), rng))
         branches.append(b.relu(y))
     assert after(passes.merge_parallel, b.graph(b.concatenate(*branches, axis=1)), rng) == (
-        'w02 = param("w02", float32[32, 4, 1, 1])\n'
-        "conv2d_1 = conv2d(x, w02)\n"
-        'b02 = param("b02", float32[32, 1, 1])\n'
-        "add_1 = add(conv2d_1, b02)\n"
+        'w0_concatenate = param("w0.concatenate", float32[32, 4, 1, 1])\n'
+        "conv2d_1 = conv2d(x, w0_concatenate)\n"
+        'b0_concatenate = param("b0.concatenate", float32[32, 1, 1])\n'
+        "add_1 = add(conv2d_1, b0_concatenate)\n"
         "relu_1 = relu(add_1)\n"
         "strided_slice_1 = strided_slice(relu_1, begin=(0, 0, 0, 0), end=(1, 8, 5, 5))\n"
         "strided_slice_2 = strided_slice(relu_1, begin=(0, 8, 0, 0), end=(1, 24, 5, 5))\n"

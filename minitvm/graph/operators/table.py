@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm import te, topi
+from minitvm import te, topi, vta
 from minitvm.base import GraphError, name_missing
 
 from ..node import Array, Node
-from . import attention, quantised, recurrent, reference, reference_indexing
+from . import accelerated, attention, quantised, recurrent, reference, reference_indexing
 from .operator import Axes, Fusion, Operator, frozen, type_of
 
 
@@ -63,6 +63,9 @@ FORMULAS: dict[str, Callable[..., te.Tensor]] = {  # where topi's function has o
     "identity": _identity,
     "pad": _pad,
     "take": _take,
+    "vta_conv2d": accelerated.conv2d,
+    "vta_pack": accelerated.pack,
+    "vta_unpack": accelerated.unpack,
 }
 Reference: TypeAlias = (  # of one to four inputs, and attributes
     Callable[[Any], Array]
@@ -133,6 +136,9 @@ ALL = (
     *_operators(Fusion.INJECTIVE, "fixed", "gather", "gather_nd", "resample"),
     *_operators(Fusion.OPAQUE, "fixed", "cumprod", "cumsum", "grid_sample", "topk"),
     *_operators(Fusion.OPAQUE, "fixed", "scatter_elements", "scatter_nd"),
+    *_operators(Fusion.OPAQUE, "fixed", vta_conv2d=accelerated.convolved),
+    *_operators(Fusion.INJECTIVE, "fixed", vta_pack=lambda x, blocks: vta.pack(x, *blocks)),
+    *_operators(Fusion.INJECTIVE, "fixed", vta_unpack=accelerated.unpacked),
 )
 OPERATORS: dict[str, Operator] = {each.name: each for each in ALL}
 

@@ -30,6 +30,14 @@ def fuse(graph: Graph, level: int = 1, depth: int = DEPTH) -> Graph:
     level   0: each operator is a kernel of its own; 1: operators are fused
     depth   the most operators of a kernel
     """
+    kernels: dict[Node, Node] = {}
+    for last, members in fusion_groups(graph, level, depth).items():
+        kernels[last] = _kernel(members, kernels)
+    return replace(graph, outputs=tuple(kernels.get(node, node) for node in graph.outputs))
+
+
+def fusion_groups(graph: Graph, level: int = 1, depth: int = DEPTH) -> dict[Node, list[Node]]:
+    """Return the operators of each kernel in order, by the last one, which computes its result."""
     nodes, readers = graph.calls, graph.readers()
     groups = {node: _Group(node, kind_of(node)) for node in nodes}
     dominators = post_dominators(graph) if level else {}
@@ -47,11 +55,7 @@ def fuse(graph: Graph, level: int = 1, depth: int = DEPTH) -> Graph:
     members: dict[Node, list[Node]] = {}
     for node in nodes:
         members.setdefault(groups[node].whole.sink, []).append(node)
-    kernels: dict[Node, Node] = {}
-    for node in nodes:
-        if groups[node].whole.sink is node:
-            kernels[node] = _kernel(members[node], kernels)
-    return replace(graph, outputs=tuple(kernels.get(node, node) for node in graph.outputs))
+    return {node: members[node] for node in nodes if node in members}
 
 
 def kind_of(node: Node) -> Fusion:

@@ -25,6 +25,7 @@ from ..node import Array, Graph, Node, rewritten
 from ..operators import call
 from .fold import add_param, are_known, pruned
 from .meanings import Codes, Meaning, Pair, Params, Scaling, Sums
+from .offload import offloaded
 
 MOST_PRODUCTS = 66_000  # of bytes, whose sum is less than 2^31 in any case
 Known: TypeAlias = Meaning | None
@@ -37,27 +38,35 @@ BIGGEST = 1 << 30  # the greatest bias
 NOT_QUANTISED = "its input is not quantised, with one scale, to bytes"
 
 
-def integers(graph: Graph) -> Graph:
+def integers(graph: Graph, accelerated: bool = False) -> Graph:
     """Compute what lies between a dequantise and a quantise in integers.
 
     before   quantise(relu(conv2d(dequantise(q, scale=.1, zero=128), dequantise(w, v))), scale=.2)
     after    requantise(conv2d(q, w, out_dtype="int32"), bias, factors)
+
+    accelerated   whether the current accelerator computes the convolutions that it can compute
     """
-    return Integers(dict(graph.params)).rewritten(graph)
+    return Integers(dict(graph.params), accelerated).rewritten(graph)
 
 
 @dataclass(slots=True)
 class Integers:
     """The pass while it runs.
 
-    known    what is known of a new node with real numbers
-    why      why a new node with real numbers has to be computed
-    reals    the old nodes -> the new nodes with the same real numbers
+    accelerated   whether the current accelerator computes the convolutions that it can compute
+    known         what is known of a new node with real numbers
+    why           why a new node with real numbers has to be computed
+    on_cpu        why the CPU computes a convolution or another product of bytes
+    blocks        images -> the same images in the blocks of the accelerator
+    reals         the old nodes -> the new nodes with the same real numbers
     """
 
     params: Params
+    accelerated: bool = False
     known: dict[Node, Meaning] = field(default_factory=dict[Node, Meaning])
     why: dict[Node, str] = field(default_factory=dict[Node, str])
+    on_cpu: dict[Node, str] = field(default_factory=dict[Node, str])
+    blocks: dict[Node, Node] = field(default_factory=dict[Node, Node])
     reals: dict[Node, Node] = field(default_factory=dict[Node, Node])
 
     def rewritten(self, graph: Graph) -> Graph:
@@ -76,7 +85,11 @@ class Integers:
         if isinstance(meaning, str):
             self.why[new] = meaning
         else:
-            if not isinstance(meaning, Pair) and node.op not in SAME:
+            if (
+                node.op not in SAME
+                and not isinstance(meaning, Pair)
+                and not (isinstance(meaning, Sums) and meaning.residual)
+            ):
                 new = meaning.real(self.params, node.name)
             self.known[new] = meaning
         self.reals[old] = new
@@ -88,13 +101,18 @@ class Integers:
         if meaning is None or to is None:
             return None
         name = node.inputs[0].name or node.name
+        if self.accelerated and isinstance(meaning, Sums):
+            new = offloaded(meaning, to, self.params, name, self.blocks)
+            if isinstance(new, Node):
+                return new
+            self.on_cpu[meaning.node] = new
         return meaning.quantised(to, self.params, name)
 
     def constant(self, node: Node) -> Array | None:
         """Return the value of a parameter; None for other nodes, and without a value."""
         return self.params[node.name] if are_known((node,), self.params) else None
 
-    def moved(self, node: Node, x: Codes, axis: int | None) -> Codes:
+    def moved(self, node: Node, x: Codes | Sums, axis: int | None) -> Codes | Sums:
         """Return the integers that the operator of `node` makes of `x`."""
         new = call(node.op, x.node, name=node.name, **node.attrs)
         value = self.constant(x.node)
@@ -135,7 +153,9 @@ def _dequantise(run: Integers, node: Node, _: Sequence[Known]) -> Meaning | str:
 
 def _move(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | str:
     (x,) = inputs
-    if not isinstance(x, Codes):
+    if not isinstance(x, Codes | Sums):
+        return NOT_QUANTISED
+    if isinstance(x, Sums) and (x.is_limited or x.residual is not None):
         return NOT_QUANTISED
     if x.axis is None:
         return run.moved(node, x, None)
@@ -178,13 +198,21 @@ def _add(run: Integers, node: Node, inputs: Sequence[Known]) -> Meaning | str:
     match inputs:
         case [Codes() as a, Codes() as b] if a.is_bytes and b.is_bytes:
             return Pair(a, b)
+        case [Sums() as sums, Codes() as r] | [Codes() as r, Sums() as sums] if (
+            run.accelerated
+            and r.is_bytes
+            and r.node.type.shape == sums.node.type.shape
+            and not sums.is_limited
+            and sums.residual is None
+        ):
+            return replace(sums, residual=r)
         case [Sums() as sums, *_]:
             bias = node.inputs[1] if len(inputs) > 1 else node.attrs["b"]
         case [_, Sums() as sums]:
             bias = node.inputs[0]
         case _:
             return "its inputs are not both quantised, with one scale each, to bytes"
-    if (sums.low, sums.high) != (-math.inf, math.inf):
+    if sums.is_limited or sums.residual is not None:
         return "it adds to a result that is not quantised"
     steps = _bias(run, bias, sums, len(node.type.shape))
     return "it adds more than a constant for each channel" if steps is None else sums.plus(steps)

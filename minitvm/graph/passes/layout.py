@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def assign_layouts(graph: Graph, target: Target) -> Graph:
 
     Inputs and outputs of the network stay as they are.
     """
-    last = _cheapest(graph, target)
+    last = layout_cut(graph, target).nhwc
     image_of: dict[Node, Node] = {}  # a new node -> the same images in the other layout
 
     def change(node: Node, old: Node) -> Node:
@@ -57,7 +57,7 @@ def assign_layouts(graph: Graph, target: Target) -> Graph:
                 inputs[k] = image_of[x] if x in image_of else call("transpose", x, axes=axes)
                 image_of[x] = inputs[k]
         if old in last:
-            return _moved(node, inputs)
+            return moved(node, inputs, NHWC)
         return node if inputs == list(node.inputs) else replace(node, inputs=tuple(inputs))
 
     return rewritten(graph, change) if last else graph
@@ -66,9 +66,37 @@ def assign_layouts(graph: Graph, target: Target) -> Graph:
 # --- the choice ---
 
 
-def _cheapest(graph: Graph, target: Target) -> set[Node]:
-    """Return the nodes that are computed in NHWC."""
-    nodes = graph.nodes
+@dataclass(frozen=True, slots=True)
+class LayoutCut:
+    """The cheapest layouts of a network, with the prices that decide them, in estimated cycles.
+
+    nhwc         the nodes that are computed in NHWC
+    operators    a convolution or pooling -> its cycles in NCHW and in NHWC
+    transposes   an image -> the cycles of transposing it
+    crossings    (image, reader) where the reader needs the other layout
+    """
+
+    nhwc: Set[Node]
+    operators: Mapping[Node, tuple[float, float]]
+    transposes: Mapping[Node, float]
+    crossings: Set[tuple[Node, Node]]
+
+    @property
+    def cycles(self) -> float:
+        """The price of all operators and transposes."""
+        moved_images = {image for image, _ in self.crossings}
+        return sum(both[node in self.nhwc] for node, both in self.operators.items()) + sum(
+            self.transposes[image] for image in moved_images
+        )
+
+
+def layout_cut(graph: Graph, target: Target) -> LayoutCut:
+    """Return the layouts of all images for which operators and transposes take the fewest cycles.
+
+    Images that an operator with a fixed layout reads or computes stay in NCHW.
+    """
+    nodes, operators = graph.nodes, dict[Node, tuple[float, float]]()
+    transposes, pairs = dict[Node, float](), list[tuple[Node, Node]]()
     number = {node: k + 2 for k, node in enumerate(nodes)}  # 0 is the source, 1 the sink
     edges: dict[tuple[int, int], int] = {}
     free = len(nodes) + 2
@@ -83,15 +111,16 @@ def _cheapest(graph: Graph, target: Target) -> set[Node]:
         if fixed or not _can_move(node):
             edge(0, me, NEVER * SCALE)
         elif node.op in IMAGES:
-            first, last = _cycles(node, target)
+            operators[node] = first, other = _cycles(node, target)
             edge(me, 1, first)
-            edge(0, me, last)
+            edge(0, me, other)
         images = [
             r for r in readers for k, x in enumerate(r.inputs) if x is node and _is_image(r, k)
         ]
         if node.op == PARAM or not images:
             continue
-        move_cycles = 2 * node.type.bytes / BYTES_PER_CYCLE
+        transposes[node] = move_cycles = 2 * node.type.bytes / BYTES_PER_CYCLE
+        pairs += ((node, reader) for reader in images)
         edge(me, free, move_cycles)  # cut if the node is first in NCHW and a reader in NHWC,
         edge(free + 1, me, move_cycles)  # or the other way round
         for reader in images:
@@ -99,7 +128,9 @@ def _cheapest(graph: Graph, target: Target) -> set[Node]:
             edge(number[reader], free + 1, NEVER * SCALE)
         free += 2
     nhwc_side = _sink_side(edges, free)
-    return {node for node in nodes if number[node] in nhwc_side and _can_move(node)}
+    last = {node for node in nodes if number[node] in nhwc_side and _can_move(node)}
+    crossings = {(a, b) for a, b in pairs if (a in last) != (b in last)}
+    return LayoutCut(last, operators, transposes, crossings)
 
 
 def _sink_side(edges: Mapping[tuple[int, int], int], size: int) -> set[int]:
@@ -132,6 +163,11 @@ def _is_image(node: Node, k: int) -> bool:
 
 def _can_move(node: Node) -> bool:
     """Return whether a node can be computed in NHWC."""
+    return can_permute(node, NCHW)
+
+
+def can_permute(node: Node, back: Sequence[int]) -> bool:
+    """Return whether a node's image can have its dimension d where dimension back[d] is now."""
     if node.is_leaf or not any(_is_image(node, k) for k in range(len(node.inputs))):
         return False
     axes, attrs = OPERATORS[node.op].axes, settled(node)
@@ -139,7 +175,7 @@ def _can_move(node: Node) -> bool:
         return attrs["layout"] == "NCHW"
     if axes == "axis" and len(node.type.shape) < 4:
         reduced_axes = {d % 4 for d in _tuple(attrs["axis"])}
-        axes_left = [NCHW[d] for d in range(4) if d not in reduced_axes]
+        axes_left = [back[d] for d in range(4) if d not in reduced_axes]
         return axes_left == sorted(axes_left)  # otherwise the result would be permuted
     return axes in ("any", "axis") and len(node.type.shape) == 4
 
@@ -147,8 +183,8 @@ def _can_move(node: Node) -> bool:
 # --- the rewriting ---
 
 
-def _moved(node: Node, inputs: Sequence[Node]) -> Node:
-    """Return a node in NHWC; its images are in NHWC already."""
+def moved(node: Node, inputs: Sequence[Node], axes: Sequence[int]) -> Node:
+    """Return a node on transposed images; `inputs` has them, transposed by `axes` already."""
     attrs = dict(node.attrs)
     match OPERATORS[node.op].axes:
         case "images":
@@ -156,25 +192,25 @@ def _moved(node: Node, inputs: Sequence[Node]) -> Node:
             kernels = [call("transpose", w, axes=KERNEL) for w in inputs[1:]]
             return call(node.op, inputs[0], *kernels, name=node.name, **attrs)
         case "any":
-            return call(node.op, *map(_broadcast, inputs), name=node.name, **attrs)
+            return call(node.op, *(_broadcast(x, axes) for x in inputs), name=node.name, **attrs)
         case _:
             full = settled(node)
             if full.get("axis", 0) is not None and "axis" in full:
-                where = tuple(NCHW[d % 4] for d in _tuple(full["axis"]))
+                where = tuple(axes.index(d % 4) for d in _tuple(full["axis"]))
                 attrs["axis"] = where if isinstance(full["axis"], tuple) else where[0]
             for key in ("begin", "end", "strides", "pad_before", "pad_after"):
                 if attrs.get(key) is not None:
-                    attrs[key] = tuple(attrs[key][d] for d in NHWC)
+                    attrs[key] = tuple(attrs[key][d] for d in axes)
             return call(node.op, *inputs, name=node.name, **attrs)
 
 
-def _broadcast(x: Node) -> Node:
-    """Return an operand with fewer dimensions so that it broadcasts with images in NHWC."""
+def _broadcast(x: Node, axes: Sequence[int]) -> Node:
+    """Return an operand with fewer dimensions so that it broadcasts with transposed images."""
     rank = len(x.type.shape)
     if rank == 4 or x.type.elements == 1:
         return x
     wide = call("reshape", x, shape=(*([1] * (4 - rank)), *x.type.shape))
-    return call("transpose", wide, axes=NHWC)
+    return call("transpose", wide, axes=tuple(axes))
 
 
 def settled(node: Node) -> Mapping[str, Any]:

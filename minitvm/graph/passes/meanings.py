@@ -73,6 +73,7 @@ class Sums:
     """Int32 sums that stand for (node + bias) * scale / count, limited to low .. high.
 
     bias, scale   int32 and float32 vectors along `axis`
+    residual      bytes whose numbers are added before the limits; only the accelerator does that
     """
 
     node: Node
@@ -82,6 +83,12 @@ class Sums:
     count: int = 1
     low: float = -math.inf
     high: float = math.inf
+    residual: Codes | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there are limits."""
+        return (self.low, self.high) != (-math.inf, math.inf)
 
     def real(self, params: Params, name: str) -> Node:
         """Return the real numbers, without the limits."""
@@ -94,6 +101,8 @@ class Sums:
 
     def quantised(self, to: Scaling, params: Params, name: str) -> Node | None:
         """Return the bytes: rint((node + bias) * (scale / (count * to.scale))) + to.zero."""
+        if self.residual is not None:
+            return None
         scale = self.scale / (to.scale * np.float32(self.count))
         parts = {"bias": self.bias, "scale": scale}
         vectors = [add_param(params, f"{name or 'sums'}.{k}", v) for k, v in parts.items()]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-import numpy as np
-
-from ..node import Array, Graph, Node, rewritten
+from ..node import Graph, Node, substituted
 from ..operators import OPERATORS, Fusion, call
-from .fold import add_param, are_known, pruned
+from .fold import are_known, fold_constants
 
 MIN_BRANCHES = 3  # branches, as in TVM: joining fewer saves less, and each slice is a copy
 CHANNEL = {"conv2d": 3, "dense": 1}  # dimension of the output channels, counted from the last
+Constants = set[Node] | frozenset[Node]  # nodes that are weights
 Chain = Sequence[Node]  # a convolution or dense layer, and the elementwise operators after it
 
 
@@ -23,46 +23,37 @@ def merge_parallel(graph: Graph) -> Graph:
 
     One kernel reads the input once. Elementwise operators that all branches have are joined, too.
     """
-    params, readers = dict(graph.params), graph.readers()
-    branch: dict[Node, tuple[Sequence[Chain], int]] = {}  # last node of a chain -> its branches
-    for first in _groups(graph, params):
-        chains = _extended([[node] for node in first], graph, readers, params)
-        branch |= {chain[-1]: (chains, k) for k, chain in enumerate(chains)}
-    replacement: dict[Node, Node] = {}
-
-    def change(node: Node, old: Node) -> Node:
-        if old not in branch:
-            return node
-        chains, k = branch[old]
-        first = chains[0][0]
-        if first not in replacement:
-            x = node
-            for _ in chains[0]:
-                x = x.inputs[0]
-            replacement[first] = _joined(chains, x, params)
-        return _slice(replacement[first], chains, k)
-
-    return pruned(rewritten(graph, change).with_params(params))
+    known = {node for node in graph.nodes if are_known((node,), graph.params)}
+    while chains := next(parallel_chains(graph, known, MIN_BRANCHES), None):
+        graph = replace(graph, outputs=substituted(graph.outputs, joined(chains)))
+    return fold_constants(graph)
 
 
-def _groups(graph: Graph, params: Mapping[str, Array]) -> Iterator[list[Node]]:
-    """Yield the operators of one input that can be computed as one; sums of bytes are left out."""
+def parallel_chains(
+    graph: Graph, constants: Constants, least: int = 2
+) -> Iterator[Sequence[Chain]]:
+    """Yield groups of at least `least` chains that can be computed as one; `constants` are weights.
+
+    Sums of bytes are left out.
+    """
     groups: dict[object, list[Node]] = {}
     for node in graph.calls:
-        known = are_known(node.inputs[1:], params)
         joins = node.attrs.get("groups", 1) == 1 and not node.attrs.get("out_dtype")
-        if node.op in CHANNEL and known and joins:
+        if node.op in CHANNEL and joins and constants.issuperset(node.inputs[1:]):
             shapes = tuple(n.type.shape[1:] for n in node.inputs[1:])
             key = node.op, node.inputs[0], shapes, tuple(sorted(node.attrs.items()))
             groups.setdefault(key, []).append(node)
-    return (group for group in groups.values() if len(group) >= MIN_BRANCHES)
+    readers = graph.readers()
+    for group in groups.values():
+        if len(group) >= least:
+            yield _extended([[node] for node in group], graph, readers, constants)
 
 
 def _extended(
     chains: list[list[Node]],
     graph: Graph,
     readers: Mapping[Node, list[Node]],
-    params: Mapping[str, Array],
+    constants: Constants,
 ) -> Sequence[Chain]:
     """Return the chains with the elementwise operators that follow in each of them."""
     while True:
@@ -72,13 +63,13 @@ def _extended(
             return chains
         new = [reading[0] for reading in after]
         if not all(
-            _follows(n, new[0], chain, params) for n, chain in zip(new, chains, strict=True)
+            _follows(n, new[0], chain, constants) for n, chain in zip(new, chains, strict=True)
         ):
             return chains
         chains = [[*chain, n] for chain, n in zip(chains, new, strict=True)]
 
 
-def _follows(node: Node, first: Node, chain: Chain, params: Mapping[str, Array]) -> bool:
+def _follows(node: Node, first: Node, chain: Chain, constants: Constants) -> bool:
     """Return whether `node` does to its branch what `first` does, with a parameter of its own."""
     kind = OPERATORS[node.op].fusion if node.op in OPERATORS else Fusion.OPAQUE
     others = node.inputs[1:]
@@ -88,24 +79,19 @@ def _follows(node: Node, first: Node, chain: Chain, params: Mapping[str, Array])
         and (node.op, node.attrs, len(others)) == (first.op, first.attrs, len(first.inputs) - 1)
         and node.inputs[0] is chain[-1]
         and node.type == chain[-1].type
-        and are_known(others, params)
+        and constants.issuperset(others)
         and all(n.type.shape == (channels, *([1] * (from_end - 1))) for n in others)
     )
 
 
-def _joined(chains: Sequence[Chain], x: Node, params: dict[str, Array]) -> Node:
-    """Return the node that computes all chains of the input `x`."""
+def joined(chains: Sequence[Chain]) -> dict[Node, Node]:
+    """Return for the last node of each chain the slice of one node that computes all of them."""
+    whole = chains[0][0].inputs[0]
     for nodes in zip(*chains, strict=True):
-        others = [
-            add_param(
-                params,
-                operands[0].name,
-                np.concatenate([params[n.name] for n in operands]),
-            )
-            for operands in zip(*(node.inputs[1:] for node in nodes), strict=True)
-        ]
-        x = call(nodes[0].op, x, *others, name=nodes[0].name, **nodes[0].attrs)
-    return x
+        operands = zip(*(node.inputs[1:] for node in nodes), strict=True)
+        others = [call("concatenate", *each, axis=0) for each in operands]
+        whole = call(nodes[0].op, whole, *others, name=nodes[0].name, **nodes[0].attrs)
+    return {chain[-1]: _slice(whole, chains, k) for k, chain in enumerate(chains)}
 
 
 def _slice(whole: Node, chains: Sequence[Chain], k: int) -> Node:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..node import Graph, Node, rewritten
 from ..operators import call
+from .sink import sunk
 
 
 def simplify(graph: Graph) -> Graph:
@@ -13,13 +14,31 @@ def simplify(graph: Graph) -> Graph:
 
     before   y = transpose(transpose(x, axes=(0, 2, 3, 1)), axes=(0, 3, 1, 2)); z = add(y, b=0.0)
     after    z = x
+
+    Transposes of images move behind operators that may as well work on other layouts.
     """
-    while (simpler := rewritten(graph, _simpler)) is not graph:
+    while (simpler := _once(graph)) is not graph:
         graph = simpler
     return graph
 
 
-def _simpler(node: Node, _: Node) -> Node:
+def _once(graph: Graph) -> Graph:
+    """Return the graph after one walk from its inputs to its outputs."""
+    readers = graph.readers()
+
+    def change(node: Node, old: Node) -> Node:
+        shared = [
+            x
+            for x, before in zip(node.inputs, old.inputs, strict=True)
+            if before in graph.outputs
+            or any(r is not old and r.op != "transpose" for r in readers[before])
+        ]
+        return sunk(_simpler(node), shared)
+
+    return rewritten(graph, change)
+
+
+def _simpler(node: Node) -> Node:
     """Return a node that computes the same as `node` with less work, or else `node`."""
     if not node.inputs:
         return node

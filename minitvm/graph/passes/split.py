@@ -47,11 +47,11 @@ def _split(node: Node, joined: set[Node]) -> Node:
         parts = (call(node.op, part, name=node.name, **node.attrs) for part in whole.inputs)
         return call("concatenate", *parts, name=whole.name, **whole.attrs)
     if node.op == "conv2d" and node.attrs.get("groups", 1) == 1:
-        return _sum_of_convolutions(node, whole, layout)
+        return sum_of_convolutions(node, whole, layout)
     return node
 
 
-def _sum_of_convolutions(node: Node, whole: Node, layout: str) -> Node:
+def sum_of_convolutions(node: Node, whole: Node, layout: str) -> Node:
     """Return a convolution as a sum of those of the parts, or `node` if they write more."""
     at, ins = CHANNELS[layout]
     kernel = node.inputs[1]
