@@ -25,7 +25,9 @@ schedule, in numpy or by functions built for another target.
 from minitvm.accel import Config, Memory, Program, Run, Verdict, vdla8x8, vdla_osdi18, vta_pynq
 
 from . import simulator, top, vdla
+from .designs import LayerPoint, Point, area, evaluate
 from .environment import Environment, get_env
+from .exploring import SPACE, Exploration, Refused, explore
 from .layers import RESNET18, TIMES, Roofs, roofs, utilisation
 from .packing import pack, pack_bias, pack_data, pack_weight, packed, unpack, unpacked
 from .run import build, build_config, lower, simulate, verify

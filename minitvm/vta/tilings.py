@@ -12,10 +12,12 @@ until no remaining tiling can be faster than the best.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
+from operator import le
 
 from minitvm import accel, codegen, driver, lowering
 from minitvm.base import BuildError, ScheduleError, check_count, check_kind, divisors
@@ -24,8 +26,9 @@ from .environment import Environment
 from .top import Tiling
 from .workloads import Box, Layer
 
-ALU_OPERATIONS = 3  # shift, max, min; a bias and a residual add one each
+ALU_OPERATIONS = 3  # shift, max, min; a bias, a residual and its shift add one each
 MAX_SIMULATIONS = 300
+MEMORIES = (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC, accel.Memory.UOP)
 
 
 # --- closed forms --------------------------------------------------------------------------------
@@ -35,6 +38,7 @@ MAX_SIMULATIONS = 300
 class Cost:
     """The busy cycles of each unit for a tiling of a layer, and a lower bound on the total.
 
+    weights    the cycles of those loads that fetch weights
     read       the cycles of all transfers from DRAM, including those of the compute unit
     bound      the lower bound on the cycles of the whole program
 
@@ -43,6 +47,7 @@ class Cost:
     """
 
     load: int
+    weights: int
     compute: int
     store: int
     read: int
@@ -82,7 +87,8 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
     data = _data(layer, at, config)
     weight = _moved(config, accel.Memory.WGT, layer.weight_box(config, at))
     tile = _tile(layer, at, config, min(data) + weight)
-    load = steps * (oc // at.oc * sum(n * cycles for cycles, n in data.items()) + tiles * weight)
+    weights = steps * tiles * weight
+    load = steps * (oc // at.oc) * sum(n * cycles for cycles, n in data.items()) + weights
     compute = tiles * (tile.reset + steps * tile.product + tile.alu)
     store = tiles * tile.store
     bound = load + compute + store
@@ -94,11 +100,17 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
             compute + rounds * compute_waits[0] + compute_waits[1],
             store,
         )
-    return Cost(load, compute, store, load + tiles * tile.extra, bound)
+    return Cost(load, weights, compute, store, load + tiles * tile.extra, bound)
 
 
 def _data(layer: Layer, at: Tiling, config: accel.Config) -> Counter[int]:
-    """Map each number of cycles to how many tiles of the image take so long to load their data.
+    """Map each number of cycles to how many tiles of the image take so long to load their data."""
+    return _loads(layer, Tiling(h=at.h, w=at.w, ic=at.ic), config)
+
+
+@lru_cache(maxsize=1 << 12)
+def _loads(layer: Layer, at: Tiling, config: accel.Config) -> Counter[int]:
+    """Return _data() for all tilings that differ from `at` only in output channels and threads.
 
     Tiles that are not at a border have the same box, so few boxes are computed.
     """
@@ -126,7 +138,8 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
         memory = accel.Memory.ACC_8BIT if narrow else accel.Memory.ACC
         extra += _moved(config, memory, layer.result_box(config, at))
     residual_cycles = (layer.bias + layer.residual) * (start + elements * config.alu_ii_reg)
-    alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + residual_cycles + extra
+    immediates = ALU_OPERATIONS + (1 if layer.residual and layer.residual_shift else 0)
+    alu = immediates * (start + elements * config.alu_ii_imm) + residual_cycles + extra
     store = _moved(config, accel.Memory.OUT, layer.result_box(config, at))
     return Tile(first_load, reset, gemm, extra, alu, store)
 
@@ -184,17 +197,47 @@ def legal_tilings(
 
     If there are several threads, they divide either the output channels or the rows.
     """
+    return [c.tiling for c in _legal(layer, config, threads)]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A tiling, the lower bound on its cycles, and the elements that it needs in MEMORIES."""
+
+    tiling: Tiling
+    bound: int
+    needs: tuple[int, ...]
+
+
+def _legal(layer: Layer, config: accel.Config, threads: int) -> list[Candidate]:
+    """Return the candidates that fit into the memories."""
     threads = check_count("threads", threads)
     check_layer(layer, config)
+    sizes = [lowering.capacity(config, memory) for memory in MEMORIES]
+    candidates = _candidates(layer, _resized(config, (1,) * len(MEMORIES)), threads)
+    return [c for c in candidates if all(map(le, c.needs, sizes))]
+
+
+@lru_cache(maxsize=256)
+def _candidates(layer: Layer, config: accel.Config, threads: int) -> list[Candidate]:
+    """Return the tilings that are legal if the memories are large enough.
+
+    The sizes of the memories in `config` do not matter. The result is cached for all machines that
+    differ only in them.
+    """
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     ways = [(1, 1)] if threads == 1 else [(threads, 1), (1, threads)]
     sizes = product(divisors(h), divisors(w), divisors(oc), divisors(ic))
-    all_tilings = (
+    tilings = (
         Tiling(h=th, w=tw, oc=to, ic=ti, oc_threads=oc_ways, h_threads=h_ways)
         for (th, tw, to, ti), (oc_ways, h_ways) in product(sizes, ways)
         if (oc // to) % oc_ways == 0 and (h // th) % h_ways == 0
     )
-    return [tiling for tiling in all_tilings if fits(layer, tiling, config)]
+    return [
+        Candidate(at, cost(layer, at, config).bound, needs(layer, at, config))
+        for at in tilings
+        if _is_possible(layer, at, config)
+    ]
 
 
 def check_layer(layer: object, config: object) -> None:
@@ -220,19 +263,27 @@ def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     The tiles of all threads must fit into the memories, the same accumulator must not be updated
     again too soon, and single instructions must be able to express all loops and transfers.
     """
+    sizes = (lowering.capacity(config, memory) for memory in MEMORIES)
+    return _is_possible(layer, at, config) and all(map(le, needs(layer, at, config), sizes))
+
+
+def needs(layer: Layer, at: Tiling, config: accel.Config) -> tuple[int, ...]:
+    """Return how many elements of each memory the tiles of all threads need."""
     elements = at.oc * at.h * at.w
-    needs = {
-        accel.Memory.INP: prod(dim.total for dim in layer.data_box(config, at, 0, 0)),
-        accel.Memory.WGT: at.oc * at.ic * layer.window,
-        accel.Memory.ACC: elements * (2 if layer.residual else 1) + (at.oc if layer.bias else 0),
-    }
+    data = prod(dim.total for dim in layer.data_box(config, at, 0, 0))
+    weights = at.oc * at.ic * layer.window
+    sums = elements * (2 if layer.residual else 1) + (at.oc if layer.bias else 0)
     loops = [n for n in layer.loops(at) if n > 1]
     uops = prod(loops[2:])  # the two outer loops are loops of the instruction
+    return at.threads * data, at.threads * weights, at.threads * sums, uops
+
+
+def _is_possible(layer: Layer, at: Tiling, config: accel.Config) -> bool:
+    """Return whether a tiling can run on the machine if its memories are large enough."""
+    loops = layer.loops(at)
     return (
-        all(n * at.threads <= lowering.capacity(config, memory) for memory, n in needs.items())
-        and uops <= lowering.capacity(config, accel.Memory.UOP)
-        and elements >= config.rmw_distance
-        and max((*loops, 1)) <= lowering.MAX_ITERATIONS
+        at.oc * at.h * at.w >= config.rmw_distance
+        and max(loops) <= lowering.MAX_ITERATIONS
         and prod(loops) <= accel.MAX_UOPS
         and _movable(layer, at, config)
     )
@@ -240,15 +291,11 @@ def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
 
 def _movable(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     """Return whether all transfers of a tile are possible: padding and strides have limits."""
-    (h, w) = layer.grid(config)
-    ys, xs = range(h // at.h), range(w // at.w)
-    edges = [*((y, len(xs) // 2) for y in ys), *((len(ys) // 2, x) for x in xs)]
-    boxes = [(accel.Memory.INP, layer.data_box(config, at, y, x)) for y, x in edges]
-    boxes += [(accel.Memory.WGT, layer.weight_box(config, at))]
-    boxes += [(m, layer.result_box(config, at)) for m in (accel.Memory.OUT, accel.Memory.ACC)]
     try:
-        for memory, box in boxes:
-            _moved(config, memory, box)
+        _data(layer, at, config)
+        _moved(config, accel.Memory.WGT, layer.weight_box(config, at))
+        for memory in (accel.Memory.OUT, accel.Memory.ACC):
+            _moved(config, memory, layer.result_box(config, at))
     except BuildError:
         return False
     return True
@@ -276,32 +323,60 @@ class Best:
 def best_tiling(
     layer: Layer,
     config: accel.Config = accel.vta_pynq,
-    threads: int = 1,
+    threads: int | Sequence[int] = 1,
     most: int = MAX_SIMULATIONS,
 ) -> Best:
     """Search for the fastest tiling by simulating the programs that vta.build makes.
 
-    At most `most` tilings are simulated. Raises ScheduleError if no tiling fits into the memories.
+    threads   the number of virtual threads, or several numbers to choose from
+    most      at most so many tilings are simulated
+
+    Raises ScheduleError if no tiling fits into the memories.
     """
     most = check_count("most", most)
-    tilings = legal_tilings(layer, config, threads)
-    order = sorted((cost(layer, tiling, config).bound, n) for n, tiling in enumerate(tilings))
+    counts = threads if isinstance(threads, Sequence) else (threads,)
+    candidates = (c for n in counts for c in _legal(layer, config, n))
+    order = sorted(candidates, key=lambda c: c.bound)
     if not order:
         what = f"{layer} on {config.name} with {threads} threads"
         fix = "fewer threads, or a Config with larger memories"
         raise ScheduleError(what, "no tiling fits into the memories", fix)
     best: tuple[int, Tiling] | None = None
     simulated_count = 0
-    for bound, n in order:
-        if simulated_count == most or (best is not None and bound >= best[0]):
+    for c in order:
+        if simulated_count == most or (best is not None and c.bound >= best[0]):
             break
-        cycles = accel.measure(program(layer, tilings[n], config), config).cycles
+        cycles = _cycles_of(layer, c.tiling, _resized(config, (*c.needs[:-1], None)))
         simulated_count += 1
         if best is None or cycles < best[0]:
-            best = cycles, tilings[n]
+            best = cycles, c.tiling
     assert best is not None
-    proven = simulated_count == len(order) or order[simulated_count][0] >= best[0]
+    proven = simulated_count == len(order) or order[simulated_count].bound >= best[0]
     return Best(best[1], best[0], simulated_count, len(order), proven)
+
+
+@lru_cache(maxsize=1 << 14)
+def _cycles_of(layer: Layer, tiling: Tiling, config: accel.Config) -> int:
+    """Simulate a tiling, on a machine whose memories are just large enough for it.
+
+    The cycles do not depend on the sizes of the memories, except for that of micro-operations. So
+    one simulation is enough for all machines that differ only in them.
+    """
+    return accel.measure(program(layer, tiling, config), config).cycles
+
+
+@lru_cache(maxsize=1 << 14)
+def _resized(config: accel.Config, elements: tuple[int | None, ...]) -> accel.Config:
+    """Return the machine with room for so many elements in MEMORIES; None leaves a size as it is.
+
+    It has no name and clock of its own, so that machines that differ in nothing else are equal.
+    """
+    sizes = {
+        f"{memory.name.lower()}_bytes": config.element_bytes(memory) << (n - 1).bit_length()
+        for memory, n in zip(MEMORIES, elements, strict=True)
+        if n is not None
+    }
+    return replace(config, name="resized", clock_hz=1.0, **sizes)
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:

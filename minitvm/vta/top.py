@@ -20,7 +20,7 @@ from minitvm.base import ArgumentError, ExprError, ScheduleError, check_kind, is
 
 from .environment import Environment, get_env
 
-CONV2D, DENSE, WIDENED = "vta_conv2d", "vta_dense", "vta_widened"  # tags
+CONV2D, DENSE, WIDENED, SCALED = "vta_conv2d", "vta_dense", "vta_widened", "vta_scaled"  # tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,26 +113,33 @@ def requantize(
     residual: te.Tensor | None = None,
     *,
     shift: int = 8,
+    residual_shift: int | None = None,
     low: int = 0,
     high: int = 127,
 ) -> te.Tensor:
     """Return int8 min(max((x + bias >> shift) + residual, low), high); low = 0 is a ReLU.
+
+    With residual_shift, the result is min(max(x + bias + (residual << residual_shift) >> shift,
+    low), high): the steps of the residual may be larger than those of the result.
 
     bias       int32 [oc, BATCH, BLOCK_OUT], one number per output channel
     residual   int8 or int32, of the shape of x
     """
     check_kind("requantize: x", x, te.Tensor, fix="top.conv2d(data, weight)")
     limits = is_count(low, -128) and is_count(high, -128) and low <= high <= 127
-    if not is_count(shift, 0) or shift > 31 or not limits:
+    shifts = (shift, 0 if residual_shift is None else residual_shift)
+    if not all(is_count(n, 0) and n <= 31 for n in shifts) or not limits:
         raise ArgumentError(
-            f"requantize(shift={shift!r:.60}, low={low!r:.60}, high={high!r:.60})",
-            "expected 0 <= shift <= 31 and -128 <= low <= high <= 127",
+            f"requantize(shift={shifts!r:.60}, low={low!r:.60}, high={high!r:.60})",
+            "expected shifts from 0 to 31 and -128 <= low <= high <= 127",
             "shift=8, low=0, high=127",
         )
     total = x
     if bias is not None:
         _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]), (get_env().acc_dtype,))
         total = te.compute(x.shape, lambda *i: x(*i) + bias(i[1], *i[-2:]), name="biased")
+    if residual is not None and residual_shift is not None:
+        total, residual = _plus(total, residual, residual_shift), None
     shifted_total = te.compute(x.shape, lambda *i: total(*i) >> shift, name="shifted")
     with_residual = shifted_total if residual is None else _plus(shifted_total, residual)
     least = te.compute(x.shape, lambda *i: te.max(with_residual(*i), low), name="least")
@@ -140,8 +147,8 @@ def requantize(
     return te.compute(x.shape, lambda *i: most(*i).astype(get_env().out_dtype), name="narrow")
 
 
-def _plus(x: te.Tensor, residual: te.Tensor) -> te.Tensor:
-    """Return x + residual; the residual is widened to accumulators first if it is narrow."""
+def _plus(x: te.Tensor, residual: te.Tensor, shift: int = 0) -> te.Tensor:
+    """Return x + (residual << shift); a narrow residual is widened to accumulators first."""
     wide, narrow = get_env().acc_dtype, get_env().out_dtype
     _check_operand("residual", residual, tuple(x.shape), (narrow, wide))
     loaded = residual
@@ -149,7 +156,10 @@ def _plus(x: te.Tensor, residual: te.Tensor) -> te.Tensor:
         loaded = te.compute(
             x.shape, lambda *i: residual(*i).astype(wide), name=f"{residual.name}_wide", tag=WIDENED
         )
-    return te.compute(x.shape, lambda *i: x(*i) + loaded(*i), name="added")
+    scaled = loaded
+    if shift:
+        scaled = te.compute(x.shape, lambda *i: loaded(*i) << shift, name="scaled", tag=SCALED)
+    return te.compute(x.shape, lambda *i: x(*i) + scaled(*i), name="added")
 
 
 def _check_operand(
@@ -268,7 +278,10 @@ def _stages(out: te.Tensor) -> tuple[te.ComputeOp, list[te.ComputeOp]]:
     op = out.op
     while isinstance(op, te.ComputeOp):
         stages.append(op)
-        sources = [x.op for x in op.input_tensors if not _is_loaded(x)]
+        computed = [x.op for x in op.input_tensors if not _is_loaded(x)]
+        scaled = [x for x in computed if isinstance(x, te.ComputeOp) and x.tag == SCALED]
+        stages += scaled
+        sources = [x for x in computed if x not in scaled]
         if op.tag in (CONV2D, DENSE) or len(sources) != 1:
             break
         (op,) = sources

@@ -22,12 +22,14 @@ class Layer(ABC):
     channels         the numbers of (input, output) channels, not in blocks
     bias, residual   whether a bias is added before the shift, and a residual after it
     residual_dtype   "int32", or "int8" like the results of layers (a quarter of the bytes)
+    residual_shift   if given, the residual is shifted left so far and added before the shift
     """
 
     channels: tuple[int, int]
     bias: bool = False
     residual: bool = False
     residual_dtype: str = "int32"
+    residual_shift: int | None = None
     shift: int = 8
 
     def blocks(self, config: accel.Config) -> tuple[int, int]:
@@ -48,7 +50,9 @@ class Layer(ABC):
         residual = None
         if self.residual:
             residual = te.placeholder(total.shape, self.residual_dtype, "residual")
-        result = requantize(total, bias, residual, shift=self.shift)
+        result = requantize(
+            total, bias, residual, shift=self.shift, residual_shift=self.residual_shift
+        )
         return [data, weight, *(t for t in (bias, residual) if t is not None), result]
 
     @abstractmethod
@@ -234,9 +238,10 @@ def _is_size(n: object, least: int = 1) -> bool:
 def _check_options(layer: Layer) -> None:
     check_flag("bias", layer.bias)
     check_flag("residual", layer.residual)
-    if not is_count(layer.shift, 0) or layer.shift > 31:
-        what = f"shift={layer.shift!r:.60} of a layer"
-        raise ArgumentError(what, "not an int from 0 to 31", "shift=8")
+    for shift in (layer.shift, 0 if layer.residual_shift is None else layer.residual_shift):
+        if not is_count(shift, 0) or shift > 31:
+            what = f"shift={shift!r:.60} of a layer"
+            raise ArgumentError(what, "not an int from 0 to 31", "shift=8")
     if check_text("residual_dtype", layer.residual_dtype, '"int8"') not in ("int8", "int32"):
         what = f"residual_dtype={layer.residual_dtype!r} of {layer}"
         raise ArgumentError(what, "accumulators are loaded from int8 or int32", '"int8" or "int32"')

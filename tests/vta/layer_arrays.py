@@ -40,15 +40,20 @@ def numbers(layer: Layer, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def expected(layer: Layer, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """int8: min(max((product + bias >> shift) + residual, 0), 127)."""
+    """int8: min(max((product + bias >> shift) + residual, 0), 127).
+
+    With a residual_shift, the residual is shifted and added before the other shift.
+    """
     if isinstance(layer, Convolution):
         total = convolution(layer, arrays)
     else:
         total = arrays["data"].astype("int32") @ arrays["weight"].T.astype("int32")
     if layer.bias:
         total += arrays["bias"].reshape(1, -1, *[1] * (total.ndim - 2))
+    if layer.residual and layer.residual_shift is not None:
+        total += arrays["residual"].astype("int32") << layer.residual_shift
     total >>= layer.shift
-    if layer.residual:
+    if layer.residual and layer.residual_shift is None:
         total += arrays["residual"]
     return np.clip(total, 0, 127).astype("int8")
 

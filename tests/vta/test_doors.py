@@ -25,6 +25,8 @@ BIAS = te.placeholder((4, 1, 16), "int32", "bias")
 RESIDUAL = te.placeholder(tuple(TOTAL.shape), "int32", "residual")
 ARRAY = np.zeros((4, 16), "int8")
 ENV = vta.get_env()
+NETWORK = {"fc": Dense(channels=(16, 48))}
+FOUND = vta.explore(NETWORK, budget=1)
 
 NONSENSE: tuple[Any, ...] = (
     *(None, 0, 5, -1, 1.5, float("nan"), True, 10**30, 2j, "x", "", [], (None,), {}),
@@ -50,6 +52,19 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "program": (vta.program, [LAYER, TILING, vta.vta_pynq]),
     "legal_tilings": (vta.legal_tilings, [LAYER, vta.vta_pynq, 1]),
     "best_tiling": (vta.best_tiling, [Dense(channels=(16, 64)), vta.vta_pynq, 1, 3]),
+    "area": (vta.area, [vta.vta_pynq]),
+    "evaluate": (vta.evaluate, [NETWORK, vta.vta_pynq, {"fc": 2}, 1]),
+    "explore": (
+        lambda *a: vta.explore(
+            *a[:2],
+            budget=a[2],
+            **dict(zip(("space", "base", "marked", "most", "seed"), a[3:], strict=True)),
+        ),
+        [NETWORK, {"fc": 2}, 1, {"block_in": (16,)}, vta.vta_pynq, [vta.vta_pynq], 1, 0],
+    ),
+    "best": (FOUND.best, [10.0]),
+    "verdict": (FOUND.verdict, ["vdla_osdi18"]),
+    "dominating": (FOUND.dominating, [FOUND.points[0]]),
     "roofs": (vta.roofs, [LAYER, TILING, vta.vta_pynq]),
     "utilisation": (vta.utilisation, [LAYER, 1000, vta.vta_pynq]),
     "pack": (vta.pack, [ARRAY, 4, 16]),
@@ -63,8 +78,10 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "dense": (top.dense, [te.placeholder((1, 2, 1, 16), "int8", "d"),
                           te.placeholder((1, 2, 16, 16), "int8", "w")]),
     "requantize": (
-        lambda x, b, r, s, lo, hi: top.requantize(x, b, r, shift=s, low=lo, high=hi),
-        [TOTAL, BIAS, RESIDUAL, 8, 0, 127],
+        lambda x, b, r, s, n, lo, hi: top.requantize(
+            x, b, r, shift=s, residual_shift=n, low=lo, high=hi
+        ),
+        [TOTAL, BIAS, RESIDUAL, 8, 3, 0, 127],
     ),
     "schedule": (top.schedule, [OUT, TILING]),
     "lower": (vta.lower, [SCHEDULE, ARGS, "main"]),

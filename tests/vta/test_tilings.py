@@ -41,6 +41,7 @@ def spread(tilings: list[Tiling], n: int) -> list[Tiling]:
         Convolution(size=(7, 9), channels=(32, 48), stride=2),
         Convolution(size=(8, 8), channels=(48, 32), kernel=1, pad=0, bias=True, residual=True),
         Convolution(size=(8, 8), channels=(32, 32), residual=True, residual_dtype="int8"),
+        Convolution(size=(8, 8), channels=(32, 32), bias=True, residual=True, residual_shift=3),
         Convolution(size=(4, 6), channels=(16, 32), kernel=1, pad=0),
         DENSE,
         Dense(channels=(128, 192), bias=True),

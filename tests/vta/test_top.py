@@ -82,6 +82,7 @@ def small_convolution(rng: np.random.Generator) -> Convolution:
         bias=bool(rng.integers(2)),
         residual=bool(rng.integers(2)),
         residual_dtype=str(rng.choice(["int8", "int32"])),
+        residual_shift=(None, 0, 5)[int(rng.integers(3))],
         shift=int(rng.integers(0, 11)),
     )
 
@@ -93,6 +94,7 @@ def small_dense(rng: np.random.Generator) -> Dense:
         bias=bool(rng.integers(2)),
         residual=bool(rng.integers(2)),
         residual_dtype=str(rng.choice(["int8", "int32"])),
+        residual_shift=(None, 0, 5)[int(rng.integers(3))],
         shift=int(rng.integers(0, 11)),
     )
 
