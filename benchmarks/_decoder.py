@@ -20,6 +20,7 @@ class Shape:
     """The sizes of a decoder; the defaults are TinyLlama's, with fewer layers.
 
     capacity   the most words of a sequence, which the caches can hold
+    batch      the sequences that one step continues
     """
 
     layers: int = 4
@@ -29,6 +30,7 @@ class Shape:
     inner: int = 5632
     vocabulary: int = 32000
     capacity: int = 256
+    batch: int = 1
 
     @property
     def head(self) -> int:
@@ -38,7 +40,7 @@ class Shape:
     @property
     def cache(self) -> tuple[int, ...]:
         """The shape of the cache of keys, or of values, of a layer."""
-        return (1, self.key_heads, self.capacity, self.head)
+        return (self.batch, self.key_heads, self.capacity, self.head)
 
 
 class Layer(nn.Module):
@@ -57,8 +59,8 @@ class Layer(nn.Module):
         self.down = nn.Linear(shape.inner, shape.hidden, bias=False)
 
     def heads(self, x: Any) -> Any:
-        """Return x [1, length, heads * head] as [1, heads, length, head]."""
-        return x.view(1, x.shape[1], -1, self.shape.head).transpose(1, 2)
+        """Return x [batch, length, heads * head] as [batch, heads, length, head]."""
+        return x.view(*x.shape[:2], -1, self.shape.head).transpose(1, 2)
 
     def forward(self, x: Any, angles: Any, step: Any = None) -> tuple[Any, Any, Any]:
         """Return the output, and the keys and the values.
@@ -130,8 +132,8 @@ class Step(nn.Module):
     def forward(self, word: Any, position: Any, *caches: Any) -> tuple[Any, ...]:
         """Return the scores of the next word, then the caches with the keys and values of this.
 
-        word       int64[1, 1]
-        position   int64[1]: the number of words before it
+        word       int64[batch, 1]
+        position   int64[1]: the number of words before it, in all sequences
         """
         d, x = self.decoder, self.decoder.embed(word)
         angles, mask = (d.cos[position], d.sin[position]), (self.positions <= position)[None]

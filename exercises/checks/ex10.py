@@ -378,6 +378,15 @@ def draw_multiplications(answer, arguments):
     return viz.ScoreBars(counts, "multiplications")
 
 
+def some_dimensions(rng):
+    axes = tuple(int(d) for d in rng.permutation(4))
+    return axes, tuple(int(d) for d in rng.permutation(4)[: rng.integers(1, 4)])
+
+
+def behind(axes, over):
+    return tuple(axes[d] for d in over)
+
+
 # --- the challenge -------------------------------------------------------------------------------
 
 NETWORKS, CALLS = 6, 40
@@ -626,6 +635,24 @@ EXERCISE = Exercise(
             picture=draw_multiplications,
             cost=lambda answer, arguments: answer,
             unit="multiplications",
+        ),
+        Puzzle(
+            "10.behind",
+            "a mean before a transpose",
+            "behind",
+            (
+                equal(
+                    behind,
+                    some_dimensions,
+                    cases=20,
+                    why="dimension d of transpose(x, axes) is dimension axes[d] of x",
+                ),
+            ),
+            lambda rng: ((0, 2, 3, 1), (1, 2)),
+            behind,
+            ("tuple(... for d in over)",),
+            "notebook 10, section 10",
+            of="value",
         ),
     ),
     challenge=Challenge(

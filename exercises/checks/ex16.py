@@ -330,6 +330,22 @@ def smooth_bars(value, arguments):
     return viz.ScoreBars(bars, "largest value")
 
 
+def wasted(lengths):
+    return 1 - sum(lengths) / (len(lengths) * max(lengths))
+
+
+def some_lengths(rng):
+    return (rng.integers(1, 100, int(rng.integers(2, 9))).tolist(),)
+
+
+def wasted_bars(value, arguments):
+    """Draw the useful symbols, the slots of all steps, and the share of the answer."""
+    (lengths,) = arguments
+    all_slots = len(lengths) * max(lengths)
+    bars = {"symbols": float(sum(lengths)), "slots of all steps": float(all_slots)}
+    return viz.ScoreBars({**bars, "your share of them": abs(float(value)) * all_slots}, "symbols")
+
+
 PUZZLES = (
     Puzzle(
         "16.fold",
@@ -387,6 +403,25 @@ PUZZLES = (
         "notebook 16, section 6",
         of="value",
         picture=smooth_bars,
+    ),
+    Puzzle(
+        "16.wasted",
+        "slots that compute for nothing",
+        "wasted",
+        (
+            equal(
+                wasted, some_lengths, rtol=1e-9, cases=12, title="the wasted share",
+                why="the batch takes max(lengths) steps, and a slot is useful for its own length",
+            ),
+        ),
+        lambda rng: ([60, 8, 20, 12],),
+        wasted,
+        (
+            "How many slots are there in all steps together? How many of them write a symbol?",
+        ),
+        "notebook 16, section 8",
+        of="value",
+        picture=wasted_bars,
     ),
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ MINITVM_GUESSES=off keeps none.
 """
 # pyright: reportUnusedImport=false
 
+from . import serving
 from .calibration import Calibration, calibration
 from .guesses import Guess
 from .prediction import Prediction, predict

@@ -43,3 +43,15 @@ def multiplications__no_edge(size):
 
 def multiplications__rounded_down(size):
     return 36 * (size // 4) ** 2
+
+
+def behind(axes, over):
+    return tuple(axes[d] for d in over)
+
+
+def behind__the_other_way_round(axes, over):
+    return tuple(axes.index(d) for d in over)
+
+
+def behind__sorted(axes, over):
+    return tuple(sorted(axes[d] for d in over))

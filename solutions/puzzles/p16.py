@@ -37,3 +37,15 @@ def factors__not_shared(data, weights):
 
 def factors__the_other_way(data, weights):
     return [math.sqrt(w / x) for x, w in zip(data, weights, strict=True)]
+
+
+def wasted(lengths):
+    return 1 - sum(lengths) / len(lengths) / max(lengths)
+
+
+def wasted__the_useful_share(lengths):
+    return sum(lengths) / (len(lengths) * max(lengths))
+
+
+def wasted__per_symbol(lengths):
+    return (len(lengths) * max(lengths) - sum(lengths)) / sum(lengths)
