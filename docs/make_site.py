@@ -18,7 +18,10 @@ import make_slides
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
-PAGES = ("instructor", "cluster", "papers", "tutorials", "from_tvm", "calls", "glossary", "errata")
+PAGES = (
+    *("instructor", "cluster", "papers", "field", "related"),
+    *("tutorials", "from_tvm", "calls", "glossary", "errata"),
+)
 TOUR = "## The reading tour"  # from here on the README is about the source
 SOURCE = re.compile(r"(?<!\[)`(minitvm/[\w/]+\.py)`|(\]\()((?:\.\./)*)(minitvm/[\w/]+\.py)\)")
 # what a page loads; a plain link <a href=...> loads nothing
