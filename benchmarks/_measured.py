@@ -305,16 +305,22 @@ def latency_hiding() -> Drawn:
     return Drawn(title, "useful work over the peak rate", rows, claim)
 
 
+def at_clocks(cycles: int, work: float) -> dict[str, Rates]:
+    """Return time and rate of `work` GOP in so many cycles, and the CPU of 1/40 of this rate."""
+    rows = dict[str, Rates]()
+    for clock in (100, 200):
+        seconds = cycles / clock / 1e6
+        rate = work / seconds
+        rows[f"{clock} MHz"] = {"ms": 1e3 * seconds, "GOP/s": rate, "CPU at 40x": rate / 40}
+    return rows
+
+
 def forty_times() -> Drawn:
     """Return what 40x over a CPU would mean for the simulated accelerator."""
     cycles = {row["case"]: row["cycles"] for row in accelerated("vta_pynq") if row["vthreads"] > 1}
     total = sum(vta.TIMES[case] * n for case, n in cycles.items())
     work = 2 * sum(vta.TIMES[case] * vta.RESNET18[case].macs for case in cycles) / 1e9
-    rows = dict[str, Rates]()
-    for clock in (100, 200):
-        seconds = total / clock / 1e6
-        rate = work / seconds
-        rows[f"{clock} MHz"] = {"ms": 1e3 * seconds, "GOP/s": rate, "CPU at 40x": rate / 40}
+    rows = at_clocks(total, work)
     ours = rates("convolutions")
     seconds = sum(
         2 * vta.TIMES[case] * vta.RESNET18[case].macs / ours[case]["minitvm"] / 1e9

@@ -35,12 +35,12 @@ from minitvm.base import Target
 from minitvm.testing import share_of_peak
 from minitvm.tune.features import features_of
 from minitvm.tune.legal import legal_in
-from minitvm.tune.oracle import oracle
 from minitvm.tune.packed import all_packed
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.tune import sketches
+from tests.tune.oracle import oracle
 
 TARGET = Target("llvm -num-cores=1")
 GENERATIONS, POPULATION = 5, 2540

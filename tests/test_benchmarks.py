@@ -37,6 +37,12 @@ def test_gemm_writes_rates_beside_its_peers(tmp_path: Path) -> None:
     assert 0 < row["ours"] <= row["peers"]["fma_peak"]
 
 
+def test_vta_explore_recomputes_the_cycles_that_are_stored() -> None:
+    table = run("vta_explore.py", "--budget", "2", "--threads", "1", "--check", "1")
+    assert "<exploration: 2 designs, 2 on the front, 0 refused>" in table
+    assert table.endswith("all equal\n")
+
+
 def test_vta_tune_writes_the_cycles_of_both_tuners_beside_those_of_the_tiling_by_hand(
     tmp_path: Path,
 ) -> None:
@@ -121,6 +127,20 @@ def with_flags(*flags: str) -> list[str]:
     command = [sys.executable, "-c", FLAGS, *flags]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
     return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_models_are_measured_once_and_then_read_from_the_file(tmp_path: Path) -> None:
+    for package in ("torchvision", "onnxruntime", "onnxscript"):
+        pytest.importorskip(package)
+    file = tmp_path / "models.json"
+    flags = ("lstm", "--quick", "--json", str(file))
+    first, again = run("models.py", *flags), run("models.py", *flags)
+    (result,) = json.loads(file.read_text()).values()
+    assert result["error"] < 1e-5
+    assert {"ours 1", "onnxruntime 1"} <= set(result["seconds"])
+    assert "1 of 1 accepted, error above 1e-05: none" in first
+    assert first.endswith(again)  # the table, without a measurement
 
 
 def test_without_flags_no_variable_holds_a_peer_back() -> None:

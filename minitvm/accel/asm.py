@@ -69,9 +69,8 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
                     instructions.append(_instruction(LONG[unit], body, areas, config))
                     wire_of(len(instructions) - 1, instructions[-1])  # refuses numbers out of range
                 case [word, *_]:
-                    raise ArgumentError(
-                        repr(word), "a line must begin with area, uop, ld, ex or st"
-                    )
+                    why = "a line must begin with area, uop, ld, ex or st"
+                    raise ArgumentError(repr(word), why)
                 case _:
                     pass  # an empty line, or a comment
         except ArgumentError as error:
@@ -141,9 +140,8 @@ def _tokens(unit: isa.Unit, text: str) -> tuple[str, isa.Flags]:
             raise ArgumentError(repr(verb), "expected pop or push, then a unit", "pop ex")
         if unit_name not in LONG or LONG[unit_name] not in isa.NEIGHBOURS[unit]:
             why = f"there is no queue between {SHORT[unit]} and {unit_name}"
-            raise ArgumentError(
-                f"{verb} {unit_name}", why, "tokens between ld and ex, or ex and st"
-            )
+            what = f"{verb} {unit_name}"
+            raise ArgumentError(what, why, "tokens between ld and ex, or ex and st")
         if (verb, LONG[unit_name]) in tokens:
             why = "an instruction can do this only once"
             raise ArgumentError(f"{verb} {unit_name}", why, "a nop for the second token")

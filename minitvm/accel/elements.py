@@ -208,8 +208,5 @@ def _check_indices(program: Program, n: int, used: Indices, limits: Capacities) 
 
 
 def _too_deep(program: Program, n: int, memory: Memory, needs: int, depth: int) -> ArgumentError:
-    return ArgumentError(
-        label(program, n),
-        f"it accesses {memory.name}[{needs - 1}], but {memory.name} has {depth} elements",
-        "a smaller tile, or a larger buffer in Config",
-    )
+    why = f"it accesses {memory.name}[{needs - 1}], but {memory.name} has {depth} elements"
+    return ArgumentError(label(program, n), why, "a smaller tile, or a larger buffer in Config")

@@ -104,10 +104,8 @@ def _about(instruction: isa.Instruction) -> Iterator[Reason]:
                 yield f"a load of uops has one row, not {y}", "y=1"
         case isa.Gemm(loops=loops) | isa.Alu(loops=loops):
             if loops.end < loops.begin:
-                yield (
-                    f"its uops begin at {loops.begin}, after their end {loops.end}",
-                    "begin <= end",
-                )
+                fix = "begin <= end"
+                yield f"its uops begin at {loops.begin}, after their end {loops.end}", fix
             if loops.count > MAX_UOPS:
                 why = f"it issues {loops.count} micro-operations, more than {MAX_UOPS}"
                 yield why, "several instructions"

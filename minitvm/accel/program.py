@@ -177,9 +177,8 @@ def check_areas(areas: Sequence[Area]) -> None:
         check_text(f"{what}: name", area.name, 'name="A"')
         if not area.name.isidentifier() or area.name in RESERVED_NAMES | names:
             words = ", ".join(sorted(RESERVED_NAMES))
-            raise ArgumentError(
-                what, "the name is not an identifier, or it is taken", f"a name other than {words}"
-            )
+            why = "the name is not an identifier, or it is taken"
+            raise ArgumentError(what, why, f"a name other than {words}")
         names.add(area.name)
         if area.memory is Memory.UOP or type(area.memory) is not Memory:
             why = "DRAM has no areas of such elements"

@@ -163,11 +163,8 @@ def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:
 
 def _too_many(func: tir.PrimFunc, count: str, limit: int) -> ArgumentError:
     """Return the error for a program that has more accesses than `limit`."""
-    return ArgumentError(
-        f"the accesses of {func.name}",
-        f"{count}, the limit is {limit}",
-        "use smaller sizes, or a larger limit=...",
-    )
+    fix = "use smaller sizes, or a larger limit=..."
+    return ArgumentError(f"the accesses of {func.name}", f"{count}, the limit is {limit}", fix)
 
 
 def _here() -> Execute:

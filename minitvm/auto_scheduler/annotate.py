@@ -196,11 +196,9 @@ def _kind_of_loop(state: State, stage: str, loop: str) -> str:
     current_stage = state.s.state.stage(stage)
     tiles = next((t for t in state.tiles.values() if t.host == stage), None)
     if tiles is None:
-        return (
-            "outer"
-            if stage in _untiled(state) and current_stage.names[current_stage.leaves[0]] == loop
-            else ""
-        )
+        if stage in _untiled(state) and current_stage.names[current_stage.leaves[0]] == loop:
+            return "outer"
+        return ""
     ends = [levels[-1] for levels in tiles.levels[:-1] if levels]
     for kind, a in zip(("outer", "tile"), ends, strict=False):
         if current_stage.names.get(a) == loop:

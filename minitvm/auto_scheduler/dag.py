@@ -120,10 +120,8 @@ def _about(outputs: Sequence[tensor.Operation]) -> Iterator[Reason]:
                 ]
                 symbolic_names = [a.name for a in sizes if not isinstance(a.extent, int)]
                 if symbolic_names:
-                    yield (
-                        f"the length of {symbolic_names[0]} of {op.name} is symbolic",
-                        "a constant shape",
-                    )
+                    why = f"the length of {symbolic_names[0]} of {op.name} is symbolic"
+                    yield why, "a constant shape"
             case te.PlaceholderOp():
                 pass
             case tensor.ExternOp():

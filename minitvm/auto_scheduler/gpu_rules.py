@@ -23,20 +23,7 @@ from itertools import chain
 from minitvm import schedule, te, tensor, tune
 from minitvm.base import Target
 
-from . import analysis
-from .rules import (
-    CACHE,
-    Branch,
-    Rule,
-    cache_write,
-    can_cache_write,
-    can_fuse,
-    inline,
-    is_any,
-    knob_name,
-    levels_of,
-    skip,
-)
+from . import analysis, rules
 from .state import State, Tiles
 
 DATA_LEVELS, SUM_LEVELS = 5, 3
@@ -73,7 +60,7 @@ def can_share(state: State, stage: str, target: Target) -> bool:
     op = state.s.state.stage(stage).op
     if not isinstance(op, tensor.ComputeOp) or op.reduction is None or analysis.is_ragged(op):
         return False
-    if stage.endswith(CACHE):
+    if stage.endswith(rules.CACHE):
         return False
     results, terms = analysis.points(op), analysis.terms(op)
     if analysis.has_data_reuse(op):
@@ -81,7 +68,7 @@ def can_share(state: State, stage: str, target: Target) -> bool:
     return terms > schedule.WARP
 
 
-def share(state: State, stage: str, target: Target) -> Iterator[Branch]:
+def share(state: State, stage: str, target: Target) -> Iterator[rules.Branch]:
     """Let the threads of a block compute a sum together.
 
     for i:                     for block in blocks:
@@ -102,7 +89,7 @@ def share(state: State, stage: str, target: Target) -> Iterator[Branch]:
 # --- multi-level tiling --------------------------------------------------------------------------
 
 
-def tile(state: State, stage: str, target: Target) -> Iterator[Branch]:
+def tile(state: State, stage: str, target: Target) -> Iterator[rules.Branch]:
     """Tile a stage for blocks and threads, inside its elementwise consumer; see the file's text."""
     consumer = analysis.elementwise_consumer(state.s.state, stage)
     assert consumer is not None
@@ -111,13 +98,13 @@ def tile(state: State, stage: str, target: Target) -> Iterator[Branch]:
     knobs = [_knob(new, stage, a, DATA_LEVELS) for a in op.axis]
     sums = [_knob(new, stage, a, SUM_LEVELS) for a in op.reduce_axis]
     parts = [(0,), (1,), (2,), (3, 4)]
-    outer = levels_of(new, consumer, new.op(consumer).axis, knobs, parts, DATA_LEVELS)
+    outer = rules.levels_of(new, consumer, new.op(consumer).axis, knobs, parts, DATA_LEVELS)
     new.s[consumer].reorder(*chain(*outer))
     thread = _bound(new, consumer, outer[:3])
     new.s[stage].compute_at(new.s[consumer], thread)
     new.s[stage].set_scope("local")
-    inner = levels_of(new, stage, op.axis, knobs, [(3,), (4,)])
-    reduce = levels_of(new, stage, op.reduce_axis, sums, [(0,), (1,), (2,)])
+    inner = rules.levels_of(new, stage, op.axis, knobs, [(3,), (4,)])
+    reduce = rules.levels_of(new, stage, op.reduce_axis, sums, [(0,), (1,), (2,)])
     order = [reduce[0], reduce[1], inner[0], reduce[2], inner[1]]
     new.s[stage].reorder(*chain(*order))
     levels = tuple(map(tuple, (*outer[:-1], *inner)))
@@ -134,7 +121,9 @@ def _knob(state: State, stage: str, a: tensor.Axis, levels: int) -> int | None:
     if length == 1:
         return None
     most = LONGEST if a.kind == "data" else length
-    return state.knob(tune.split_knob(knob_name(state, stage, a), length, levels, innermost=most))
+    return state.knob(
+        tune.split_knob(rules.knob_name(state, stage, a), length, levels, innermost=most)
+    )
 
 
 def _bound(state: State, stage: str, levels: Sequence[Sequence[tensor.Axis]]) -> tensor.Axis:
@@ -178,10 +167,10 @@ def _fetch(
     view.bind(thread, te.thread_axis("threadIdx.x"))
 
 
-GPU_RULES: tuple[Rule, ...] = (
-    Rule("always inline", can_inline, inline, exclusive=True),
-    Rule("cross-thread reduction", can_share, share),
-    Rule("cache write", can_cache_write, cache_write, exclusive=True),
-    Rule("tile, bind and fetch", can_fuse, tile, exclusive=True),
-    Rule("skip", is_any, skip, exclusive=True),
+GPU_RULES: tuple[rules.Rule, ...] = (
+    rules.Rule("always inline", can_inline, rules.inline, exclusive=True),
+    rules.Rule("cross-thread reduction", can_share, share),
+    rules.Rule("cache write", rules.can_cache_write, rules.cache_write, exclusive=True),
+    rules.Rule("tile, bind and fetch", rules.can_fuse, tile, exclusive=True),
+    rules.Rule("skip", rules.is_any, rules.skip, exclusive=True),
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Literal, TypeAlias
 
 from minitvm import tune
 
@@ -21,7 +20,6 @@ ENDS: dict[End, str] = {
     "exhausted": "no task is left that can be improved",
     "objective reached": "no task can lower the objective",
 }
-STEPS = 1000  # steps of the progress bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,50 +126,22 @@ TasksEvent: TypeAlias = TasksStarted | TaskRound | TasksFinished
 TasksListener: TypeAlias = Callable[[TasksEvent], None]
 
 
-class TasksLine:
+class TasksLine(tune.BudgetBar):
     """A listener that draws a progress bar with tqdm: latency, trials, current task, time left."""
-
-    def __init__(self, file: TextIO | None = None) -> None:
-        self.file = file or sys.stderr
-        self.bar: Any = None
-        self.started: TasksStarted | None = None
 
     def __call__(self, event: TasksEvent) -> None:
         """Update the bar for an event."""
         match event:
             case TasksStarted():
-                self._open(event)
+                self.started = event
+                self.open(f"{len(event.tasks)} tasks")
             case TaskRound():
-                self._draw(event)
+                task, trials = self.started.tasks[event.task], sum(event.trials)
+                latency = _total(event.latency, self.started.tasks[0].target.unit == "cycles")
+                budget = (trials, self.started.trials), (event.elapsed, self.started.seconds)
+                self.draw(f"{latency}, {trials} trials, {task.name}", event.elapsed, *budget)
             case TasksFinished():
                 self.bar.close()
-
-    def _open(self, event: TasksStarted) -> None:
-        from tqdm import tqdm
-
-        self.started = event
-        form = "{desc} |{bar:20}| {unit}"
-        self.bar = tqdm(total=STEPS, file=self.file, bar_format=form, unit="", leave=True)
-        self.bar.set_description_str(f"{len(event.tasks)} tasks")
-
-    def _draw(self, event: TaskRound) -> None:
-        assert self.started is not None
-        trials_done, trials = 0.0, sum(event.trials)
-        if self.started.trials is not None:
-            trials_done = trials / self.started.trials
-        if self.started.seconds is not None:
-            trials_done = max(trials_done, event.elapsed / self.started.seconds)
-        trials_done = min(trials_done, 1.0)
-        left = (
-            f", {event.elapsed * (1 - trials_done) / trials_done:.0f} s left"
-            if 0 < trials_done < 1
-            else ""
-        )
-        name = self.started.tasks[event.task].name
-        self.bar.n = round(STEPS * trials_done)
-        latency = _total(event.latency, self.started.tasks[0].target.unit == "cycles")
-        self.bar.unit = f"{latency}, {trials} trials, {name}{left}"
-        self.bar.refresh()
 
 
 def _total(latency: float, sim: bool) -> str:

@@ -169,10 +169,8 @@ class State:
 
     def sketch(self, name: str, args: Sequence[tensor.Tensor]) -> DecidedSketch:
         """Return the sketch of this state: steps, parameters, and the space of open decisions."""
-        steps, space = (
-            self.open_steps(),
-            tune.Space(self.knobs, shaping=tuple(sorted(self.shaping))),
-        )
+        steps = self.open_steps()
+        space = tune.Space(self.knobs, shaping=tuple(sorted(self.shaping)))
         return DecidedSketch(name, tuple(args), self.initial, steps, self.parameters, space, self)
 
     def open_steps(self) -> tuple[schedule.Step, ...]:

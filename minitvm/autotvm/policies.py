@@ -76,12 +76,7 @@ def split_options(
 ) -> list[SplitEntity]:
     """Enumerate the ways to split a loop; the innermost part changes slowest, as in AutoTVM.
 
-    policy        "factors": parts are divisors of the length; "power2": powers of two; "verbose":
-                  divisors and powers of two; "candidate": the sizes in `candidate`
-    num_outputs   the number of parts, two if it is not given
-    max_factor    the largest part, except for the outermost, which is -1
-    filter        filter(entity) returns whether to offer a split
-    no_tail       whether the parts must divide the length; by default, only those of "factors" must
+    The arguments are those of `Config.define_split`.
     """
     raise_first(ArgumentError, f"define_split({name!r})", _about(axis, policy, candidate))
     keep = filter if filter is not None else _any
@@ -113,10 +108,8 @@ def _about(axis: VirtualAxis, policy: str, candidate: Any) -> Iterator[Reason]:
     if (candidate is None) != (policy != "candidate"):
         yield "candidate=[...] belongs to policy='candidate'", ""
     if axis.length is None and policy != "candidate":
-        yield (
-            f"the length of {axis.name} depends on another knob",
-            "define_split of the whole axis with more num_outputs, or policy='candidate'",
-        )
+        why = f"the length of {axis.name} depends on another knob"
+        yield why, "define_split of the whole axis with more num_outputs, or policy='candidate'"
 
 
 def _about_sizes(e: SplitEntity, parts: int | None) -> Iterator[Reason]:
@@ -151,13 +144,10 @@ def reorder_options(
     spatial: Sequence[Sequence[Any]] = (),
     reduce: Sequence[Sequence[Any]] = (),
 ) -> list[ReorderEntity]:
-    """Enumerate orders of the loops `axes`.
+    """Enumerate orders of the loops `axes`; see `Config.define_reorder`.
 
-    policy      "identity": the given order; "all": every order; "interval_all": every order of the
-                loops axes[interval[0] : interval[1]]; "candidate": the orders in `candidate`;
-                "interleave": loops of all chains alternate, and each chain keeps its order
-    spatial, reduce   chains (lists of loops) for "interleave"; the last loops of spatial chains are
-                interleaved with the loops of reduce chains
+    For "interleave", loops of all chains alternate, and each chain keeps its order; the last loops
+    of spatial chains are interleaved with the loops of reduce chains.
     """
     positions = range(len(axes))
     match policy:
@@ -217,12 +207,7 @@ def _alternating(chains: Sequence[tuple[int, ...]]) -> list[int]:
 def annotate_options(
     name: str, axes: Sequence[Any], policy: str, *, num_anchor: int | None = None
 ) -> list[AnnotateEntity]:
-    """Enumerate annotations of the loops `axes`; at most one loop is vectorized.
-
-    policy      "none", "unroll", "vec", "try_unroll", "try_vec" or "try_unroll_vec"; with "try",
-                each loop may also stay as it is. "locate_cache": the loops at which to compute
-                `num_anchor` caches, outermost first
-    """
+    """Enumerate annotations of the loops `axes`; see `Config.define_annotate`."""
     what = f"define_annotate({name!r})"
     if policy.startswith("bind_gpu"):
         why = f"policy {policy!r} binds loops to threads, which a template does itself"

@@ -53,10 +53,10 @@ def is_count(value: object, least: int = 1) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
-def check_count(what: str, value: Any) -> int:
-    """Return `value` as an int; raise ArgumentError unless it is an int of at least 1."""
-    if not is_count(value):
-        raise _unfit(what, value, "not an int of at least 1", f"{what}=1")
+def check_count(what: str, value: Any, least: int = 1) -> int:
+    """Return `value` as an int; raise ArgumentError unless it is an int of at least `least`."""
+    if not is_count(value, least):
+        raise _unfit(what, value, f"not an int of at least {least}", f"{what}={least}")
     return int(value)
 
 

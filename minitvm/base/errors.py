@@ -118,6 +118,5 @@ def name_missing(owner: str, name: str, known: Iterable[str]) -> NameMissingErro
     """Return the error for a missing `owner.name`. It suggests the most similar known name."""
     public = [n for n in known if not n.startswith("_")]
     similar = [] if name.startswith("_") else difflib.get_close_matches(name, public, 1)
-    return NameMissingError(
-        f"{owner} has no {name!r}", "", f"{owner}.{similar[0]}" if similar else ""
-    )
+    what = f"{owner} has no {name!r}"
+    return NameMissingError(what, "", f"{owner}.{similar[0]}" if similar else "")

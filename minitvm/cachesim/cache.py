@@ -35,19 +35,16 @@ class Cache:
         for name in ("bytes", "line", "ways"):
             object.__setattr__(self, name, _count(name, getattr(self, name)))
         if self.policy not in POLICIES:
-            raise ArgumentError(
-                f"Cache(policy={self.policy!r})", "no such policy", f"one of {', '.join(POLICIES)}"
-            )
+            what = f"Cache(policy={self.policy!r})"
+            raise ArgumentError(what, "no such policy", f"one of {', '.join(POLICIES)}")
         _power_of_two("line", self.line, f"it is {self.line}")
         if self.bytes > MAX_BYTES:
             raise ArgumentError(f"Cache(bytes={self.bytes})", f"the maximum is {MAX_BYTES}")
         row = self.line * (self.ways or 1)
         if self.bytes % row:
-            raise ArgumentError(
-                f"Cache(bytes={self.bytes}, line={self.line}, ways={self.ways})",
-                f"{self.bytes} is not a multiple of ways * line = {row}",
-                f"bytes={max(1, self.bytes // row) * row}",
-            )
+            what = f"Cache(bytes={self.bytes}, line={self.line}, ways={self.ways})"
+            why = f"{self.bytes} is not a multiple of ways * line = {row}"
+            raise ArgumentError(what, why, f"bytes={max(1, self.bytes // row) * row}")
         if self.ways is not None:
             quotient = f"{self.bytes} / (line {self.line} * ways {self.ways}) = {self.sets}"
             _power_of_two("the number of sets", self.sets, quotient)
@@ -97,8 +94,5 @@ def _count(name: str, value: Any) -> int | None:
 def _power_of_two(what: str, n: int, value: str) -> None:
     if n & (n - 1):
         next_power = 1 << n.bit_length()
-        raise ArgumentError(
-            f"Cache: {what}",
-            f"{value}, which is not a power of two",
-            f"{next_power // 2} or {next_power}",
-        )
+        why = f"{value}, which is not a power of two"
+        raise ArgumentError(f"Cache: {what}", why, f"{next_power // 2} or {next_power}")

@@ -66,11 +66,9 @@ def writes_of(source: Any, writes: Any, n: int) -> Ints:
         writes = source.write if hasattr(source, "address") else False
     stores = np.asarray(check_unmasked("writes", writes))
     if stores.dtype != np.bool_ or stores.shape not in ((), (n,)):
-        raise ArgumentError(
-            f"writes of type {stores.dtype}, shape {stores.shape}",
-            f"writes= must say whether each of the {n} accesses is a store",
-            "a bool array with one element per access, or one bool for all accesses",
-        )
+        why = f"writes= must say whether each of the {n} accesses is a store"
+        fix = "a bool array with one element per access, or one bool for all accesses"
+        raise ArgumentError(f"writes of type {stores.dtype}, shape {stores.shape}", why, fix)
     return np.broadcast_to(stores, (n,))
 
 
@@ -108,21 +106,15 @@ def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
         return Lookups(first, at)
     size = whole("sizes", np.atleast_1d(sizes), 1)
     if len(size) not in (1, len(addresses)):
-        raise ArgumentError(
-            f"{len(size)} sizes",
-            f"there are {len(addresses)} accesses",
-            "one size for each access, or one for all",
-        )
+        why = f"there are {len(addresses)} accesses"
+        raise ArgumentError(f"{len(size)} sizes", why, "one size for each access, or one for all")
     line_counts = (addresses + size - 1) // line - first + 1
     total = int(line_counts.sum(dtype=np.float64))
     if total == len(first):
         return Lookups(first, at)
     if total > MAX_LOOKUPS:
-        raise ArgumentError(
-            f"{total} look-ups of lines",
-            f"the maximum is {MAX_LOOKUPS}",
-            "smaller or fewer accesses",
-        )
+        why = f"the maximum is {MAX_LOOKUPS}"
+        raise ArgumentError(f"{total} look-ups of lines", why, "smaller or fewer accesses")
     at = np.repeat(at, line_counts)
     start = np.cumsum(line_counts) - line_counts
     return Lookups(first[at] + np.arange(total) - start[at], at)

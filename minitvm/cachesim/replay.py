@@ -129,9 +129,8 @@ def simulate(
     """
     levels = tuple(caches) if isinstance(caches, Sequence) else (caches,)
     if not levels or not all(isinstance(c, Cache) for c in levels):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"simulate({caches!r}, ...)", "neither a cache nor a list of caches", "Cache()"
-        )
+        why = "neither a cache nor a list of caches"
+        raise ArgumentError(f"simulate({caches!r}, ...)", why, "Cache()")
     row = addresses_of(accesses)
     lines, at = lookups(row, sizes_of(accesses, sizes), levels[0].line)
     kinds = np.where(writes_of(accesses, writes, len(row)), WRITE, READ).astype(np.uint8)[at]

@@ -78,9 +78,7 @@ def _checked(reuse: Any) -> Ints:
     if not row.size:
         return np.zeros(0, np.int64)
     if row.ndim != 1 or row.dtype.kind != "i" or row.min() < -1:
-        raise ArgumentError(
-            f"distances of type {row.dtype}, {row.ndim} dimensions",
-            "not a one-dimensional array of integers >= -1",
-            "reuse_distances(addresses)",
-        )
+        what = f"distances of type {row.dtype}, {row.ndim} dimensions"
+        why = "not a one-dimensional array of integers >= -1"
+        raise ArgumentError(what, why, "reuse_distances(addresses)")
     return row.astype(np.int64, copy=False)

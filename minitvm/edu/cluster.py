@@ -176,9 +176,8 @@ def _admitted(code: str, strict: bool) -> str:
     """Return about_tier() of this Dask worker; raise ArgumentError if it must not grade."""
     dist.check_code(code)
     if strict and tier() != "namespaces":
-        raise ArgumentError(
-            "--strict", f"{dist.here()} has only: {tier()}", "install bubblewrap there"
-        )
+        why = f"{dist.here()} has only: {tier()}"
+        raise ArgumentError("--strict", why, "install bubblewrap there")
     return about_tier()
 
 

@@ -115,13 +115,11 @@ class Writer:
         if isinstance(x, np.ndarray):
             array = cast("Array", x)
             if array.dtype.kind not in "biuf":
-                raise ExprError(
-                    f"an array of {array.dtype} cannot be handed in", "only numbers can"
-                )
+                why = "only numbers can"
+                raise ExprError(f"an array of {array.dtype} cannot be handed in", why)
             if sum(map(len, self.blobs)) + array.nbytes > MAX_BYTES:
-                raise ExprError(
-                    f"an array of {array.nbytes} bytes cannot be handed in", "too large"
-                )
+                why = "too large"
+                raise ExprError(f"an array of {array.nbytes} bytes cannot be handed in", why)
             self.blobs.append(array.tobytes())
             return ["array", len(self.blobs) - 1, array.dtype.str, list(array.shape)]
         if isinstance(x, dict):

@@ -48,9 +48,8 @@ def check(
     """
     question = item_of(item, checks_folder(checks))
     if not question.points:
-        raise ArgumentError(
-            f"edu.check({item!r})", "it has no points", f"edu.puzzle({item!r}, ...)"
-        )
+        why = "it has no points"
+        raise ArgumentError(f"edu.check({item!r})", why, f"edu.puzzle({item!r}, ...)")
     if not callable(answer):  # pyright: ignore[reportUnnecessaryIsInstance]
         what = f"edu.check({item!r}, {type(answer).__name__})"
         raise ArgumentError(what, "not a function", f"edu.check({item!r}, {question.answer})")

@@ -135,10 +135,8 @@ def mutate(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
     items = dict.fromkeys(m.item.id for m in todo)
     stale = [f"{i}: {line}" for i in items for line in reasons.get(i, {}) if (i, line) not in lines]
     for i in items:
-        mutant_count, left = (
-            sum(m.item.id == i for m in todo),
-            sum(m.item.id == i for m in survivors),
-        )
+        mutant_count = sum(m.item.id == i for m in todo)
+        left = sum(m.item.id == i for m in survivors)
         print(f"{i:7} {mutant_count:4} mutants, {mutant_count - left:4} killed, {left:3} survive")
     print("".join(f"SURVIVES  {m}\n" for m in new) + "".join(f"NO SURVIVOR  {s}\n" for s in stale))
     killed, equivalent = len(todo) - len(survivors), len(survivors) - len(new)

@@ -54,9 +54,8 @@ def main(words: Sequence[str], say: Callable[[str], None] = print) -> None:
     if page is not None and not page.parent.is_dir():
         raise ArgumentError(f"--report {page}", f"there is no folder {page.parent}")
     if options.log and options.tune is None:
-        raise ArgumentError(
-            f"--log {options.log}", "only --tune writes a log", "--tune SECONDS too"
-        )
+        why = "only --tune writes a log"
+        raise ArgumentError(f"--log {options.log}", why, "--tune SECONDS too")
     net = network(options.name, options.size, dict(map(shape, options.shape)))
     target, winograd = Target(f"llvm -num-cores={options.threads}"), not options.no_winograd
     pick, passes = None, graph.PASSES

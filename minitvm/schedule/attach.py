@@ -37,11 +37,9 @@ def path(state: State, name: str) -> list[Position]:
     while isinstance(stage.attach, At):
         target = state.stage(stage.attach.stage)
         if target.name in visited:
-            raise ScheduleError(
-                f"compute_at of {name}",
-                f"{stage.name} and {target.name} would each be computed inside the other",
-                "attach the producer inside the consumer, not the other way round",
-            )
+            why = f"{stage.name} and {target.name} would each be computed inside the other"
+            fix = "attach the producer inside the consumer, not the other way round"
+            raise ScheduleError(f"compute_at of {name}", why, fix)
         visited.add(target.name)
         loops.append(Position(target.name, position(target, stage.attach.axis)))
         stage = target
@@ -54,11 +52,8 @@ def position(stage: Stage, axis: tensor.Axis) -> int:
     for d, a in enumerate(stage.leaves):
         if a is axis:
             return d
-    raise ScheduleError(
-        f"loop {axis.name!r} of {stage.name}",
-        "another stage is computed inside it, so this loop must stay",
-        "compute_root that stage first",
-    )
+    why = "another stage is computed inside it, so this loop must stay"
+    raise ScheduleError(f"loop {axis.name!r} of {stage.name}", why, "compute_root that stage first")
 
 
 def effective_readers(state: State) -> dict[str, list[str]]:
@@ -90,9 +85,8 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
     for s, at in attached:
         target = state.stage(at.stage)
         if isinstance(target.attach, Inline):
-            raise ScheduleError(
-                f"compute_at of {s.name}", f"{target.name} is inlined, it has no loops"
-            )
+            why = f"{target.name} is inlined, it has no loops"
+            raise ScheduleError(f"compute_at of {s.name}", why)
         missing = _missing(state, s, readers_of, inner)
         if missing:
             pending.append(Pending(s.name, at.stage, target.names[at.axis], missing))

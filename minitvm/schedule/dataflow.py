@@ -55,15 +55,11 @@ class CacheRead(Step):
             if isinstance(op, tensor.ComputeOp) and any(
                 e.buffer == t for e in tensor.extent_loads(op)
             ):
-                yield (
-                    f"the range of a reduce axis of {name} is read from it, once for each element",
-                    "cache another input",
-                )
+                why = f"the range of a reduce axis of {name} is read from it, once for each element"
+                yield why, "cache another input"
             if name not in readers:
-                yield (
-                    f"{name} does not read {t.name}",
-                    f"its readers: {', '.join(readers) or 'none'}",
-                )
+                why = f"{name} does not read {t.name}"
+                yield why, f"its readers: {', '.join(readers) or 'none'}"
 
     def apply(self, state: State) -> State:
         source = state.stage(self.stage)
@@ -98,15 +94,11 @@ class CacheWrite(Step):
         if isinstance(op, tensor.PlaceholderOp):
             yield "it is an input, nothing is computed", ""
         if isinstance(op, tensor.ScanOp):
-            yield (
-                "it is a scan, which reads the rows that it has written",
-                f"cache_write of {op.updates[0].op.name}, or cache_read of {stage.name}",
-            )
+            why = "it is a scan, which reads the rows that it has written"
+            yield why, f"cache_write of {op.updates[0].op.name}, or cache_read of {stage.name}"
         if isinstance(op, tensor.ExternOp):
-            yield (
-                "it is an extern operation: only its own statement knows where it writes",
-                "cache_read of its result",
-            )
+            why = "it is an extern operation: only its own statement knows where it writes"
+            yield why, "cache_read of its result"
         assert isinstance(op, tensor.ComputeOp)
         if any(
             v is a
@@ -114,15 +106,11 @@ class CacheWrite(Step):
             for v in tir.variables(e)
             for a in op.axis
         ):
-            yield (
-                "the range of its reduce axis depends on its data axes, which this step replaces",
-                "write a te.compute that copies its result",
-            )
+            why = "the range of its reduce axis depends on its data axes, which this step replaces"
+            yield why, "write a te.compute that copies its result"
         if stage.notes or stage.predicate or not (_is_plain(stage) or _is_fused(stage)):
-            yield (
-                "its loops have been changed already, and they would be lost",
-                "call cache_write before split, fuse, reorder, vectorize, ...",
-            )
+            why = "its loops have been changed already, and they would be lost"
+            yield why, "call cache_write before split, fuse, reorder, vectorize, ..."
         for s in state.stages:
             if isinstance(s.attach, At) and s.attach.stage == stage.name:
                 yield f"{s.name} is attached to it", "call cache_write before compute_at"

@@ -44,10 +44,8 @@ def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
                 arithmetic(left, env, source), arithmetic(right, env, source)
             )
         case _:
-            raise ScheduleError(
-                f"formula {source!r}",
-                f"it is not made of {', '.join(env) or 'names'}, integers, + - * // and %",
-            )
+            why = f"it is not made of {', '.join(env) or 'names'}, integers, + - * // and %"
+            raise ScheduleError(f"formula {source!r}", why)
 
 
 def _is_positive(n: ast.expr) -> bool:

@@ -16,9 +16,8 @@ def initial(outputs: tuple[tensor.Operation, ...]) -> State:
     """
     for op in outputs:
         if isinstance(op, tensor.PlaceholderOp):
-            raise ScheduleError(
-                f"a schedule of {op.name}", "it is an input: nothing is computed", "pass C.op"
-            )
+            why = "it is an input: nothing is computed"
+            raise ScheduleError(f"a schedule of {op.name}", why, "pass C.op")
     order = tensor.producers_first(outputs)
     _own_reduce_axes(order)
     tensor.check_past(order)
@@ -36,8 +35,6 @@ def _own_reduce_axes(order: list[tensor.Operation]) -> None:
     for op in order:
         for a in op.reduce_axis if isinstance(op, tensor.ComputeOp) else ():
             if owner.setdefault(a, op) is not op:
-                raise ScheduleError(
-                    f"reduce axis {a.name!r} is used by {owner[a].name} and {op.name}",
-                    "an axis belongs to one compute",
-                    "one te.reduce_axis for each",
-                )
+                what = f"reduce axis {a.name!r} is used by {owner[a].name} and {op.name}"
+                why = "an axis belongs to one compute"
+                raise ScheduleError(what, why, "one te.reduce_axis for each")

@@ -39,16 +39,12 @@ class TransformLayout(Step):
         stage = state.stage(self.stage)
         for name in (self.stage, *readers(state)[self.stage]):
             if isinstance(state.stage(name).op, tensor.ExternOp):
-                yield (
-                    f"{name} is an extern operation, which expects it in row-major order",
-                    "another layout for the copy that cache_read makes",
-                )
+                why = f"{name} is an extern operation, which expects it in row-major order"
+                yield why, "another layout for the copy that cache_read makes"
         yield from is_inner(state, self.stage)
         if stage.aligns:
-            yield (
-                "storage_align has set its strides already",
-                "pad in the layout: lambda i, j: (i*33 + j,)",
-            )
+            why = "storage_align has set its strides already"
+            yield why, "pad in the layout: lambda i, j: (i*33 + j,)"
         shape = stage.op.shape
         if len(self.axes) != len(shape):
             yield f"it has {len(shape)} dimensions, the layout takes {len(self.axes)} axes", ""
@@ -60,15 +56,11 @@ class TransformLayout(Step):
             return
         sizes = tuple(n for n in shape if isinstance(n, int))
         if len(sizes) < len(shape) or math.prod(sizes) > MAX_POINTS:
-            yield (
-                "it cannot be shown that no two elements get the same index",
-                "use each axis as a whole, or as axis // c and axis % c",
-            )
+            why = "it cannot be shown that no two elements get the same index"
+            yield why, "use each axis as a whole, or as axis // c and axis % c"
         if not _is_one_to_one(self.axes, self.layout, sizes):
-            yield (
-                f"[{', '.join(self.layout)}] gives two elements the same index, or a negative one",
-                "use each axis completely: k, j -> j // 16, k, j % 16",
-            )
+            why = f"[{', '.join(self.layout)}] gives two elements the same index, or a negative one"
+            yield why, "use each axis completely: k, j -> j // 16, k, j % 16"
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)

@@ -29,16 +29,12 @@ def check_limits(state: State, name: str) -> None:
                     "fixed length",
                     "fuse data axes, or split them",
                 )
-            first, last = (
-                min(reduce_loops, key=depth.__getitem__),
-                max(data_loops, key=depth.__getitem__),
-            )
+            first = min(reduce_loops, key=depth.__getitem__)
+            last = max(data_loops, key=depth.__getitem__)
             if depth[first] < depth[last]:
-                raise ScheduleError(
-                    f"order of loops in {name}: {first.name!r} is outside of {last.name!r}",
-                    f"the range of {k.name} depends on {a.name}",
-                    f"put the loops of {a.name} outside the loops of {k.name}",
-                )
+                what = f"order of loops in {name}: {first.name!r} is outside of {last.name!r}"
+                fix = f"put the loops of {a.name} outside the loops of {k.name}"
+                raise ScheduleError(what, f"the range of {k.name} depends on {a.name}", fix)
 
 
 def _loops(stage: Stage, a: tensor.Axis) -> set[tensor.Axis]:

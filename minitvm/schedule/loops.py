@@ -173,15 +173,11 @@ def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:
     for name in names if stage.notes else ():
         note = stage.note(loops[name])
         if note.intrin is not None:
-            yield (
-                f"{name!r} is tensorized",
-                "split and fuse first, then tensorize the loop that remains",
-            )
+            why = f"{name!r} is tensorized"
+            yield why, "split and fuse first, then tensorize the loop that remains"
         if note.kind != "serial":
-            yield (
-                f"{name!r} is marked {note.kind}",
-                "split and fuse first, then say how the new loops run",
-            )
+            why = f"{name!r} is marked {note.kind}"
+            yield why, "split and fuse first, then say how the new loops run"
 
 
 def _new_axis(stage: Stage, name: str, extent: tir.Index, kind: tensor.AxisKind) -> tensor.Axis:

@@ -53,10 +53,8 @@ class Annotate(Step):
         if self.kind != "unroll" and a.kind == "scan":
             yield TIME, f"{self.kind} a loop of the update"
         if self.kind != "parallel" and not _may_be_constant(stage, a):
-            yield (
-                f"its extent {tir.text(a.extent)} is not a constant",
-                f"split it by a constant and {self.kind} the inner part",
-            )
+            why = f"its extent {tir.text(a.extent)} is not a constant"
+            yield why, f"split it by a constant and {self.kind} the inner part"
         kind = stage.note(a).kind
         if kind in KINDS and kind != self.kind:
             marked_as = {"vectorize": "vectorized", "unroll": "unrolled"}.get(kind, kind)
@@ -106,19 +104,15 @@ class Bind(Step):
             yield TIME, "bind a loop of the update"
         for b in stage.leaves:
             if b is not a and stage.note(b).thread == tag and not is_virtual(tag):
-                yield (
-                    f"{b.name!r} is bound to {tag} already: both would have the same index",
-                    "fuse the two, or bind one to another thread",
-                )
+                why = f"{b.name!r} is bound to {tag} already: both would have the same index"
+                yield why, "fuse the two, or bind one to another thread"
         if is_virtual(tag) and not _may_be_constant(stage, a):
             yield f"its extent {tir.text(a.extent)} is not a constant", "split it by nparts first"
         if n is not None and n < 1:
             yield f"the number of threads is {n!r}, not an integer >= 1", ""
         if n is not None and stage.is_output and isinstance(a.extent, int) and a.extent != n:
-            yield (
-                f"{n} threads for {a.extent} iterations; each runs one",
-                f"split(..., nparts={n}) and bind the outer loop",
-            )
+            why = f"{n} threads for {a.extent} iterations; each runs one"
+            yield why, f"split(..., nparts={n}) and bind the outer loop"
 
     def apply(self, state: State) -> State:
         fields = {"kind": "bind", "thread": self.thread, "threads": self.extent}
@@ -174,20 +168,16 @@ class Tensorize(Step):
         yield from is_loop(stage, self.axis)
         a = stage.loops[self.axis]
         if all(i.name != self.intrin for i in state.intrins):  # a step may come from JSON
-            yield (
-                f"no intrinsic {self.intrin!r} is known here",
-                "Schedule.from_json(text, ops, intrins=[...])",
-            )
+            why = f"no intrinsic {self.intrin!r} is known here"
+            yield why, "Schedule.from_json(text, ops, intrins=[...])"
         for b, note in stage.notes.items():
             if note.intrin is not None and b is not a:
                 yield f"{b.name!r} is tensorized already", "one intrinsic covers all inner loops"
         at = next(d for d, b in enumerate(stage.leaves) if b is a)
         for b in stage.leaves[at:]:
             if stage.note(b).kind != "serial":
-                yield (
-                    f"{b.name!r} inside it is marked {stage.note(b).kind}",
-                    "the intrinsic replaces those loops: mark loops outside of it",
-                )
+                why = f"{b.name!r} inside it is marked {stage.note(b).kind}"
+                yield why, "the intrinsic replaces those loops: mark loops outside of it"
 
     def apply(self, state: State) -> State:
         intrin = next(i for i in state.intrins if i.name == self.intrin)
@@ -205,11 +195,9 @@ def know(state: State, intrin: tensor.TensorIntrin) -> State:
     if any(other is intrin for other in state.intrins):
         return state
     if any(other.name == intrin.name for other in state.intrins):
-        raise ScheduleError(
-            f"tensorize with {intrin.name}",
-            "another intrinsic of that name is in use",
-            "choose another name: te.decl_tensor_intrin(..., name=...)",
-        )
+        what = f"tensorize with {intrin.name}"
+        why = "another intrinsic of that name is in use"
+        raise ScheduleError(what, why, "choose another name: te.decl_tensor_intrin(..., name=...)")
     return replace(state, intrins=(*state.intrins, intrin))
 
 

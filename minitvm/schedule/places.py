@@ -116,10 +116,8 @@ class StoreAt(Step):
         yield from has_loops(state, self.target)
         yield from is_loop(state.stage(self.target), self.axis)
         if state.stage(self.stage).double_buffer:
-            yield (
-                "it is double-buffered already",
-                "use only one of store_at and double_buffer",
-            )
+            why = "it is double-buffered already"
+            yield why, "use only one of store_at and double_buffer"
         if self.target == self.stage:
             yield "a stage cannot be stored inside its own loop", "a loop of a stage that reads it"
 
@@ -145,11 +143,8 @@ def check_store(state: State) -> None:
         depth = position(state.stage(s.store.stage), s.store.axis)
         stages = [p.stage for p in positions]
         if s.store.stage not in stages or positions[stages.index(s.store.stage)].depth < depth:
-            raise ScheduleError(
-                what,
-                f"{s.name} is not computed inside that loop",
-                "compute_at a loop inside it",
-            )
+            why = f"{s.name} is not computed inside that loop"
+            raise ScheduleError(what, why, "compute_at a loop inside it")
         for p in positions[stages.index(s.store.stage) :]:
             host = state.stage(p.stage)
             first = depth + 1 if p.stage == s.store.stage else 0

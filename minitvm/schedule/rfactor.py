@@ -53,23 +53,17 @@ class RFactor(Step):
             yield "it is not a reduce loop of the stage", f"one of {', '.join(reduce_names)}"
         for e in tensor.variable_reduce_ranges(op):
             if tensor.is_from_data(e) or any(isinstance(v, tensor.Axis) for v in tir.variables(e)):
-                yield (
-                    f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}",
-                    "one range for all elements, and te.sum(..., where=...) to skip terms",
-                )
+                why = f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}"
+                yield why, "one range for all elements, and te.sum(..., where=...) to skip terms"
         for r in stage.relations:
             if isinstance(r, FuseRelation) and tir.prove_equal(r.inner.extent, 0):
-                yield (
-                    f"it is fused with {r.inner.name!r}, which has no iterations",
-                    "fuse only loops that have iterations",
-                )
+                why = f"it is fused with {r.inner.name!r}, which has no iterations"
+                yield why, "fuse only loops that have iterations"
         data = [a for a in stage.leaves if a.kind == "data"]
         is_unchanged = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
         if not is_unchanged or stage.notes:
-            yield (
-                "its loops have been changed in other ways, which would be lost",
-                "split the reduce axis, rfactor, and only then change other loops",
-            )
+            why = "its loops have been changed in other ways, which would be lost"
+            yield why, "split the reduce axis, rfactor, and only then change other loops"
         if not -len(op.axis) - 1 <= self.factor_axis <= len(op.axis):
             yield f"factor_axis={self.factor_axis} is not a position among the axes", ""
         for s in state.stages:

@@ -19,21 +19,16 @@ def check_bodies(ops: Sequence[tensor.Operation], outputs: Sequence[tensor.Opera
         inner = {*scan.states, *(t for op in tensor.body_of(scan) for t in [op.output(0)])}
         for op in outputs:
             if id(op) in body:
-                raise ScheduleError(
-                    f"a schedule of {op.name}",
-                    f"it is a part of scan {scan.name}, which keeps only its own result",
-                    f"pass {scan.name}.op alone",
-                )
+                why = f"it is a part of scan {scan.name}, which keeps only its own result"
+                raise ScheduleError(f"a schedule of {op.name}", why, f"pass {scan.name}.op alone")
         for op in ops:
             if isinstance(op, tensor.PlaceholderOp) or op is scan or id(op) in body:
                 continue
             for t in op.input_tensors:
                 if t in inner:
-                    raise ScheduleError(
-                        f"{op.name} reads {t.name}",
-                        f"that is a part of scan {scan.name}, which keeps only its own result",
-                        f"read {scan.name} instead",
-                    )
+                    what = f"{op.name} reads {t.name}"
+                    why = f"that is a part of scan {scan.name}, which keeps only its own result"
+                    raise ScheduleError(what, why, f"read {scan.name} instead")
 
 
 def inside_scans(state: State) -> dict[str, str]:

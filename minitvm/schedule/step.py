@@ -78,10 +78,8 @@ def has_loops(state: State, name: str) -> Checks:
     if isinstance(stage.attach, Inline):
         yield f"{name} is inlined, it has no loops", "compute_root it first"
     if isinstance(stage.op, tensor.ExternOp):
-        yield (
-            f"{name} is an extern operation: its loops are in its statement",
-            "write them as they should run: ib.for_range(..., kind='parallel')",
-        )
+        why = f"{name} is an extern operation: its loops are in its statement"
+        yield why, "write them as they should run: ib.for_range(..., kind='parallel')"
 
 
 def has_body(step: Step, state: State) -> Checks:
@@ -89,10 +87,8 @@ def has_body(step: Step, state: State) -> Checks:
     yield from has_loops(state, step.stage)
     op = state.stage(step.stage).op
     if isinstance(op, tensor.ScanOp):
-        yield (
-            f"{step.stage} is a scan: it has a loop over time, in which its updates are computed",
-            f"{step.verb} of {op.updates[0].op.name}",
-        )
+        why = f"{step.stage} is a scan: it has a loop over time, in which its updates are computed"
+        yield why, f"{step.verb} of {op.updates[0].op.name}"
 
 
 def is_inner(state: State, name: str) -> Checks:

@@ -29,11 +29,8 @@ def known_scope(scope: str) -> str:
     prefix, _, name = str(scope).rpartition(".")
     if name in BUFFERS and prefix in PREFIXES:
         return f"local.{name}"
-    raise ScheduleError(
-        f"scope {scope!r}",
-        "no such memory",
-        f"one of {', '.join(SCOPES)}; of an accelerator: {', '.join(BUFFERS)}",
-    )
+    fix = f"one of {', '.join(SCOPES)}; of an accelerator: {', '.join(BUFFERS)}"
+    raise ScheduleError(f"scope {scope!r}", "no such memory", fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +72,8 @@ class StorageAlign(Step):
         if self.factor < 1:
             yield f"factor {self.factor} is not >= 1", ""
         if not 0 <= self.offset < self.factor:
-            yield (
-                f"offset {self.offset} is not in 0 .. {self.factor - 1}",
-                "strides are offset, offset + factor, offset + 2*factor, ...",
-            )
+            why = f"offset {self.offset} is not in 0 .. {self.factor - 1}"
+            yield why, "strides are offset, offset + factor, offset + 2*factor, ..."
         if self.factor * stage.op.dtypes[0].bytes > tir.ADDRESSABLE:
             yield (
                 f"with factor {self.factor} its rows would lie further apart than the "
@@ -114,10 +109,8 @@ class DoubleBuffer(Step):
     def checks(self, state: State) -> Checks:
         yield from is_inner(state, self.stage)
         if state.stage(self.stage).store is not None:
-            yield (
-                "store_at keeps its elements from one iteration to the next",
-                "use only one of store_at and double_buffer",
-            )
+            why = "store_at keeps its elements from one iteration to the next"
+            yield why, "use only one of store_at and double_buffer"
 
     def apply(self, state: State) -> State:
         return state.with_stage(state.stage(self.stage).change(double_buffer=True))
@@ -156,10 +149,8 @@ class SetStorePredicate(Step):
             yield f"the condition is always {always is tir.TRUE}", "leave it out"
         for a in _variables(conds):
             if isinstance(a, tensor.Axis) and _reduces(a) and stage.note(a).kind != "bind":
-                yield (
-                    f"{a.name!r} is a reduce axis: all its iterations compute the same element",
-                    "use data axes; to skip terms of the sum, te.sum(..., where=...)",
-                )
+                why = f"{a.name!r} is a reduce axis: all its iterations compute the same element"
+                yield why, "use data axes; to skip terms of the sum, te.sum(..., where=...)"
         yield from _one_thread_stores(conds)
 
     def conditions(self, stage: Stage) -> tuple[tir.Expr, ...]:
@@ -206,9 +197,8 @@ def _comparison(source: str, axes: dict[str, tensor.Axis]) -> tir.Expr:
         case ast.Constant(bool() as always):  # a condition that folded to a constant
             return tir.TRUE if always else tir.FALSE
         case _:
-            raise ScheduleError(
-                f"condition {source!r} in a step", "it is not a comparison", "te.all(i < 4, j >= 1)"
-            )
+            why = "it is not a comparison"
+            raise ScheduleError(f"condition {source!r} in a step", why, "te.all(i < 4, j >= 1)")
 
 
 _SIGNS: dict[type[ast.cmpop], Any] = {

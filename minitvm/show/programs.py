@@ -91,11 +91,8 @@ def _read(path: Path, program: Program) -> te.Schedule:
         raise ArgumentError(what, f"{type(e).__name__}: {e}") from e
     s = names.get("s")
     if not isinstance(s, te.Schedule):
-        raise ArgumentError(
-            what,
-            "it defines no schedule s",
-            f"s = te.create_schedule({_named(program.tensors[-1:])}.op)",
-        )
+        why = "it defines no schedule s"
+        raise ArgumentError(what, why, f"s = te.create_schedule({_named(program.tensors[-1:])}.op)")
     return s
 
 

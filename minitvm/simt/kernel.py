@@ -198,8 +198,6 @@ class Kernel(Values):
             if first is not None and frame[first] != 0:
                 return  # the first iteration has counted the whole vector
             batch = self.batch
-            counts.runs += 1
-            counts.lanes += len(batch.lanes())
             key = None
             if parts is not None and batch.active is None:
                 key = number, parts[1](frame) % period
@@ -208,10 +206,7 @@ class Kernel(Values):
                 known_cost = cost(memory.scope, i, batch, element, width)
                 if key:
                     self._costs[key] = known_cost
-            counts.requests += known_cost.requests
-            counts.sectors += known_cost.sectors
-            counts.needed += known_cost.needed
-            counts.wavefronts += known_cost.wavefronts
+            counts.add(len(batch.lanes()), known_cost)
             if self.watch is not None:
                 threads = batch.of(batch.thread)
                 elements = np.broadcast_to(np.asarray(i, np.int64), threads.shape)
@@ -267,15 +262,7 @@ class Kernel(Values):
     # statements
 
     def stmt(self, s: tir.Stmt) -> Run:
-        parts = [self.part(part) for part in tir.in_order(s)]
-        if len(parts) == 1:
-            return parts[0]
-
-        def run(frame: Frame) -> None:
-            for part in parts:
-                part(frame)
-
-        return run
+        return tir.in_sequence([self.part(part) for part in tir.in_order(s)])
 
     def part(self, s: tir.Stmt) -> Run:
         """Compile one statement from `in_order`: an allocation is compiled without its body."""

@@ -10,7 +10,7 @@ from minitvm import tir
 from minitvm.base import TVMError
 
 from .threads import Launch, Numbers, plural
-from .traffic import SECTOR
+from .traffic import SECTOR, Cost
 
 OUT_OF_BOUNDS = "out of bounds"
 UNINITIALISED = "read before it is written"
@@ -91,6 +91,15 @@ class AccessCounts:
     sectors: int = 0
     needed: int = 0
     wavefronts: int = 0
+
+    def add(self, lanes: int, cost: Cost) -> None:
+        """Add one execution by `lanes` threads."""
+        self.runs += 1
+        self.lanes += lanes
+        self.requests += cost.requests
+        self.sectors += cost.sectors
+        self.needed += cost.needed
+        self.wavefronts += cost.wavefronts
 
     @property
     def sectors_per_request(self) -> float:

@@ -167,9 +167,4 @@ class TensorKernel(Kernel):
         batch.active = batch.chosen(chosen)
         spent = cost(memory.scope, index[chosen], batch, memory.buffer.dtype.bytes, width)
         batch.active = active
-        counts.runs += 1
-        counts.lanes += int(chosen.sum())
-        counts.requests += spent.requests
-        counts.sectors += spent.sectors
-        counts.needed += spent.needed
-        counts.wavefronts += spent.wavefronts
+        counts.add(int(chosen.sum()), spent)

@@ -31,17 +31,16 @@ SHUFFLES: dict[str, Callable[[Any, Any], Any]] = {  # (lane, operand) -> the lan
 }
 
 
-class Values:
+class Values(tir.Closures):
     """Compiles the expressions of one kernel.
 
     bound    loop variable -> the hardware index that it is bound to
-    slots    the places of the other variables in a frame
     batch    the threads that run at present; closures read it when they run
     """
 
     def __init__(self, bound: dict[tir.Var, str]) -> None:
+        super().__init__()
         self.bound = bound
-        self.slots: dict[tir.Var, int] = {}
         self.batch: Batch
         self._threads: dict[int, Any] = {}  # the thread parts of indices, for the present batch
 
@@ -49,9 +48,6 @@ class Values:
         """Run on the threads of `batch` from now on."""
         self.batch = batch
         self._threads.clear()
-
-    def slot(self, v: tir.Var) -> int:
-        return self.slots.setdefault(v, len(self.slots))
 
     # indices
 
@@ -66,10 +62,11 @@ class Values:
         uniform = [(a, c) for a, c in terms if not self._of_threads(a)]
         if not all(self.is_uniform(a) for a, _ in uniform):
             return None
-        uniform_sum = _sum([(self.atom(a), c) for a, c in uniform], const)
+        uniform_sum = tir.weighted_sum([(self.atom(a), c) for a, c in uniform], const)
         if not threads:
             return None, uniform_sum
-        key, differ = len(self._threads) + id(e), _sum([(self.atom(a), c) for a, c in threads], 0)
+        key = len(self._threads) + id(e)
+        differ = tir.weighted_sum([(self.atom(a), c) for a, c in threads], 0)
 
         def of_threads(frame: Frame) -> Any:
             known = self._threads.get(key)
@@ -86,7 +83,7 @@ class Values:
         parts = self.parts(e)
         if parts is None:
             terms, const = tir.split_terms(e)
-            return _sum([(self.atom(a), c) for a, c in terms], const)
+            return tir.weighted_sum([(self.atom(a), c) for a, c in terms], const)
         threads, uniform_sum = parts
         if threads is None:
             return uniform_sum
@@ -94,27 +91,13 @@ class Values:
 
     def atom(self, e: tir.Atom) -> Run:
         """Compile an atom of an index."""
-        match e:
-            case tir.Var() if e in self.bound:
-                tag = self.bound[e]
-                return lambda _: self.batch.of(self.batch.index[tag])
-            case tir.Var():
-                slot = self.slot(e)
-                return lambda frame: frame[slot]
-            case tir.Product(a, b):
-                return _apply(tir.BINARY["mul"].meaning, self.index(a), self.index(b))
-            case tir.FloorDiv(a, b):
-                return _apply(tir.BINARY["floordiv"].meaning, self.index(a), self.index(b))
-            case tir.FloorMod(a, b):
-                return _apply(tir.BINARY["floormod"].meaning, self.index(a), self.index(b))
-            case tir.Extremum(op, a, b):
-                return _apply(tir.BINARY[op].meaning, self.index(a), self.index(b))
-            case tir.AsIndex(value):
-                run = self.value(value)
-                return lambda frame: np.asarray(run(frame)).astype(np.int64)[()]
-            case _:
-                what, why = tir.text(e), "vectors are loops of lanes here"
-                raise BuildError(what, why, "leave out the pass `vectorize`")
+        if isinstance(e, tir.Var) and e in self.bound:
+            tag = self.bound[e]
+            return lambda _: self.batch.of(self.batch.index[tag])
+        if isinstance(e, tir.Lane):
+            what, why = tir.text(e), "vectors are loops of lanes here"
+            raise BuildError(what, why, "leave out the pass `vectorize`")
+        return super().index(e)
 
     def is_uniform(self, e: tir.Index) -> bool:
         """Return whether `e` has the same value in all threads of a batch."""
@@ -131,37 +114,12 @@ class Values:
     def value(self, e: tir.Expr) -> Run:
         """Compile a value."""
         match e:
-            case tir.Const(value, dtype):
-                constant = dtype.numpy.type(value)
-                return lambda _: constant
-            case tir.Load():
-                return self.load(e)
-            case tir.Binary(op, a, b):
-                return _apply(tir.BINARY[op].meaning, self.value(a), self.value(b))
-            case tir.Compare(op, a, b):
-                return _apply(tir.COMPARE[op], self.either(a), self.either(b))
-            case tir.Cast(value, dtype):
-                run = self.either(value)
-                return lambda frame: tir.convert(run(frame), dtype)
-            case tir.Not(a):
-                run = self.value(a)
-                return lambda frame: np.logical_not(run(frame))
-            case tir.Select(cond, a, b):
-                c, x, y = self.value(cond), self.value(a), self.value(b)
-                return lambda frame: tir.choose(c(frame), x(frame), y(frame))
-            case tir.IfThenElse():
-                return self.lazy(e)
             case tir.Call(name) if name in SHUFFLES:
                 return self.shuffle(e)
-            case tir.Call(name, args) if name in tir.INTRINSICS:
-                meaning, operands = tir.INTRINSICS[name].meaning, [self.value(a) for a in args]
-                return lambda frame: meaning(*[a(frame) for a in operands])
-            case _:
+            case tir.Call(name) if name not in tir.INTRINSICS:
                 raise BuildError(tir.text(e), "a GPU cannot compute it", "an intrinsic")
-
-    def either(self, e: tir.Index) -> Run:
-        """Compile an operand of Cast or Compare: an index or a value."""
-        return self.value(e) if isinstance(e, tir.Expr) and not tir.is_index(e) else self.index(e)
+            case _:
+                return super().value(e)
 
     def lazy(self, e: tir.IfThenElse) -> Run:
         """Compile a choice in which each thread computes only the arm that it takes."""
@@ -202,11 +160,7 @@ class Values:
 
         return run
 
-    # defined by the kernel, which knows memory and faults
-
-    def load(self, e: tir.Load) -> Run:
-        """Compile a load."""
-        raise NotImplementedError
+    # defined by the kernel, which knows about faults
 
     def inactive(self, e: tir.Call, mask: Any) -> None:
         """Report that the lanes in `mask` read the values of lanes that do not take part."""
@@ -216,20 +170,3 @@ class Values:
 def _leaves(e: tir.Index) -> list[tir.Expr]:
     """Return the variables and loads in `e`."""
     return [n for n in tir.walk(e) if isinstance(n, tir.Var | tir.Load)]
-
-
-def _apply(op: Callable[[Any, Any], Any], a: Run, b: Run) -> Run:
-    return lambda frame: op(a(frame), b(frame))
-
-
-def _sum(parts: list[tuple[Run, int]], const: int) -> Run:
-    if not parts:
-        return lambda _: const
-
-    def run(frame: Frame) -> Any:
-        total: Any = const
-        for part, factor in parts:
-            total = total + part(frame) * factor
-        return total
-
-    return run

@@ -118,11 +118,8 @@ def _parse(line: str) -> _Formula:
         raise ExprError(f"te.define({line[:40]!r}...)", why, "several formulas")
     names = [n.strip() for n in parts[2].split(",")] if parts and parts[2].strip() else []
     if not parts or not all(map(_is_name, names)) or len(set(names)) < len(names):
-        raise ExprError(
-            f"te.define({line!r})",
-            "not of the form name(i, j, ...) = expression, with =, +=!, *=!, max=! or min=!",
-            "C(i, j) +=! A(i, k) * B(k, j)",
-        )
+        why = "not of the form name(i, j, ...) = expression, with =, +=!, *=!, max=! or min=!"
+        raise ExprError(f"te.define({line!r})", why, "C(i, j) +=! A(i, k) * B(k, j)")
     ranges: dict[str, tuple[int, int]] = {}
     for part in (parts[5] or "where").removeprefix("where").split(","):
         if part.strip():
@@ -134,9 +131,8 @@ def _parse(line: str) -> _Formula:
         right = ast.parse(parts[4].strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         why = e.msg if isinstance(e, SyntaxError) else str(e)
-        raise ExprError(
-            f"te.define({line!r})", f"the right side is not an expression: {why}"
-        ) from e
+        why = f"the right side is not an expression: {why}"
+        raise ExprError(f"te.define({line!r})", why) from e
     return _Formula(line, parts[1], names, parts[3], right, ranges)
 
 
@@ -164,9 +160,8 @@ def _ranges(
     todo: list[tuple[tir.Index, tir.Index, tensor.Tensor]] = []
     for t, args in accesses:
         if len(args) != t.ndim:
-            raise ExprError(
-                f"te.define: {t.name}", f"it has {t.ndim} dimensions, {len(args)} indices"
-            )
+            why = f"it has {t.ndim} dimensions, {len(args)} indices"
+            raise ExprError(f"te.define: {t.name}", why)
         for e, size in zip(args, t.shape, strict=True):
             todo.append((_index(f, e, symbols), size, t))
     names = {id(v): n for n, v in symbols.items()}

@@ -83,9 +83,8 @@ class Schedule:
                 return s
         names = ", ".join(s.name for s in self.state.stages)
         name = getattr(key, "name", repr(key))
-        raise ScheduleError(
-            f"s[{name}]", "it is not part of this schedule", f"one of its stages: {names}"
-        )
+        why = "it is not part of this schedule"
+        raise ScheduleError(f"s[{name}]", why, f"one of its stages: {names}")
 
     def _now(self, t: Any) -> tuple[str, int]:
         return self._find(t).name, t.value_index if isinstance(t, Tensor) else 0
@@ -135,11 +134,9 @@ class Schedule:
         outputs = [self._now(t) for t in as_tuple(tensor)]
         names = list(dict.fromkeys(name for name, _ in outputs))
         if len(names) != 1:
-            raise ScheduleError(
-                f"cache_write of {', '.join(names) or 'nothing'}",
-                "it takes one tensor, or several outputs of one operation",
-                "one cache_write for each",
-            )
+            what = f"cache_write of {', '.join(names) or 'nothing'}"
+            why = "it takes one tensor, or several outputs of one operation"
+            raise ScheduleError(what, why, "one cache_write for each")
         op = self._added(schedule.CacheWrite(names[0], scope))
         copies = [tensor_of(op, i) for _, i in outputs]
         return copies if isinstance(tensor, list | tuple) else copies[0]

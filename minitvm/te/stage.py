@@ -105,18 +105,13 @@ class StageView:
         verb   the step that needs the axis, for the message
         """
         if not isinstance(a, Axis):
-            raise ScheduleError(
-                f"{verb} of {a!r} in {self.name}",
-                "not an axis",
-                f"s[{self.name}].op.axis, or what split, fuse and tile return",
-            )
+            fix = f"s[{self.name}].op.axis, or what split, fuse and tile return"
+            raise ScheduleError(f"{verb} of {a!r} in {self.name}", "not an axis", fix)
         if a not in self._stage.names:
             others = [s.name for s in self.schedule.state.stages if a in s.names]
-            raise ScheduleError(
-                f"{verb} of {a.name!r} in {self.name}",
-                f"that axis belongs to {others[0] if others else 'no stage of this schedule'}",
-                f"one of its loops: {', '.join(self._stage.loops) or 'none'}",
-            )
+            why = f"that axis belongs to {others[0] if others else 'no stage of this schedule'}"
+            fix = f"one of its loops: {', '.join(self._stage.loops) or 'none'}"
+            raise ScheduleError(f"{verb} of {a.name!r} in {self.name}", why, fix)
         return self._stage.names[a]
 
     def _size(self, axis: str, n: Any) -> int | str | None:
@@ -203,11 +198,9 @@ class StageView:
         sizes = [*args, *factors.values()]
         n = sum(isinstance(a, Axis) for a in sizes)
         if n not in (2, 3) or len(sizes) != 2 * n:
-            raise ScheduleError(
-                f"tile in {self.name}",
-                f"{n} axes and {len(sizes) - n} factors are given",
-                "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)",
-            )
+            what = f"tile in {self.name}"
+            why = f"{n} axes and {len(sizes) - n} factors are given"
+            raise ScheduleError(what, why, "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)")
         before = len(self.schedule.steps)
         try:
             pairs = [self.split(a, factor=f) for a, f in zip(sizes[:n], sizes[n:], strict=True)]
@@ -270,11 +263,8 @@ class StageView:
         """Bind the loop's iterations to threads: bind(i, te.thread_axis("threadIdx.x"))."""
         name = self.axis_name(axis, "bind")
         if not isinstance(thread, ThreadAxis):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ScheduleError(
-                f"bind of {name!r} in {self.name} to {thread!r}",
-                "not a thread",
-                'te.thread_axis("threadIdx.x")',
-            )
+            what = f"bind of {name!r} in {self.name} to {thread!r}"
+            raise ScheduleError(what, "not a thread", 'te.thread_axis("threadIdx.x")')
         self.schedule.apply(Bind(self.name, name, thread.thread_tag, thread.extent))
 
     def double_buffer(self) -> None:

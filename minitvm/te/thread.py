@@ -72,9 +72,8 @@ def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[
     for v in {id(v): v for c in conds for v in tir.variables(c)}.values():
         a = v if isinstance(v, tensor.Axis) else bound.get(v.name)
         if a is None or a not in names:
-            raise ScheduleError(
-                what, f"{v.name!r} is not one of its axes", f"one of {', '.join(names.values())}"
-            )
+            why = f"{v.name!r} is not one of its axes"
+            raise ScheduleError(what, why, f"one of {', '.join(names.values())}")
         axis_of[v] = a
     plain = {v: tir.Var(names[a].replace(".", "_"), 0) for v, a in axis_of.items()}
     texts = tuple(tir.text(tir.substitute(c, plain)) for c in conds)

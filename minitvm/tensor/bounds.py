@@ -251,8 +251,5 @@ def _refuse(op: ComputeOp, e: tir.Load, d: int, i: tir.Index, size: tir.Index) -
         fix = f"an index from 0 to {last}{negative if i < 0 else ''}"
     wide = lo != hi and abs(lo) + abs(hi) < 2**62
     index = tir.text(i) + (f", from {lo} to {hi}" if wide else "")
-    raise ExprError(
-        f"compute {op.name}: {tir.text(e)} may leave {e.buffer.name}",
-        f"index {d} is {index}, dimension {d} of {e.buffer.name} is 0 .. {last}",
-        fix,
-    )
+    why = f"index {d} is {index}, dimension {d} of {e.buffer.name} is 0 .. {last}"
+    raise ExprError(f"compute {op.name}: {tir.text(e)} may leave {e.buffer.name}", why, fix)

@@ -13,16 +13,7 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import BOOL, ExprError, Reason, as_tuple, dtype, raise_first
 
-from .tensor import (
-    LAYOUT_FREE,
-    Axis,
-    ComputeOp,
-    PlaceholderOp,
-    Reduce,
-    Tensor,
-    parts,
-    variable_reduce_ranges,
-)
+from . import tensor
 
 
 def known_name(what: str, name: Any) -> str:
@@ -110,20 +101,18 @@ def about_attrs(attrs: Any) -> Iterator[Reason]:
     if not isinstance(attrs, Mapping | None):
         yield f"attrs={reprlib.repr(attrs)}: not a mapping", 'attrs={"key": value}'
         return
-    for t in as_tuple(attrs[LAYOUT_FREE]) if attrs and LAYOUT_FREE in attrs else ():
-        fits = isinstance(t, Tensor) and isinstance(t.op, PlaceholderOp)
+    for t in as_tuple(attrs[tensor.LAYOUT_FREE]) if attrs and tensor.LAYOUT_FREE in attrs else ():
+        fits = isinstance(t, tensor.Tensor) and isinstance(t.op, tensor.PlaceholderOp)
         if not fits or not all(isinstance(n, int) for n in t.shape):
-            yield (
-                f"{LAYOUT_FREE}: {reprlib.repr(t)} is not an input with constant sizes",
-                f'attrs={{"{LAYOUT_FREE}": [W]}} with W = te.placeholder((64, 64))',
-            )
+            why = f"{tensor.LAYOUT_FREE}: {reprlib.repr(t)} is not an input with constant sizes"
+            yield why, f'attrs={{"{tensor.LAYOUT_FREE}": [W]}} with W = te.placeholder((64, 64))'
 
 
 def about_results(results: Sequence[Any]) -> Iterator[Reason]:
     """Yield a reason if a formula returns nothing, or results that cannot be computed together."""
     if not results or any(e is None for e in results):
         yield "the formula returns nothing", "return an expression"
-    reductions = [e for e in results if isinstance(e, Reduce)]
+    reductions = [e for e in results if isinstance(e, tensor.Reduce)]
     mixed = reductions and len(reductions) < len(results)
     if mixed or any(e.axes is not reductions[0].axes for e in reductions):
         yield (
@@ -133,21 +122,21 @@ def about_results(results: Sequence[Any]) -> Iterator[Reason]:
         )
 
 
-def about_formula(op: ComputeOp) -> Iterator[Reason]:
+def about_formula(op: tensor.ComputeOp) -> Iterator[Reason]:
     """Yield the faults of a formula: huge indices, nested reductions, axes not in scope."""
     axes = {id(a) for a in (*op.axis, *op.reduce_axis)}
-    for n in (n for e in parts(op) for n in tir.walk(e)):
+    for n in (n for e in tensor.parts(op) for n in tir.walk(e)):
         if tir.overflows(n):
             reach = f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits"
             fix = "x.astype('float64') before multiplying, if it is a value"
             yield f"the index {tir.text(n)}: {reach}", fix
-        if isinstance(n, Reduce):
+        if isinstance(n, tensor.Reduce):
             why = "a reduction is the whole body of a compute"
             yield (
                 f"a reduction inside a larger expression: {why}",
                 "give the reduction a compute of its own and read it in a second one",
             )
-        if isinstance(n, Axis) and id(n) not in axes:
+        if isinstance(n, tensor.Axis) and id(n) not in axes:
             why = f"axis {n.name!r} is not in scope: it "
             if n.kind != "reduce":
                 yield why + "belongs to another compute", "use the arguments of this lambda"
@@ -155,18 +144,18 @@ def about_formula(op: ComputeOp) -> Iterator[Reason]:
             yield why + "is a reduce axis that no reduction here runs over", fix
 
 
-def about_limits(op: ComputeOp) -> Iterator[Reason]:
+def about_limits(op: tensor.ComputeOp) -> Iterator[Reason]:
     """Yield a reason if a reduce range depends on a reduce axis or on a computed tensor."""
     axes = {id(a) for a in op.axis}
-    for n in (n for e in variable_reduce_ranges(op) for n in tir.walk(e)):
-        if isinstance(n, Axis) and id(n) not in axes:
+    for n in (n for e in tensor.variable_reduce_ranges(op) for n in tir.walk(e)):
+        if isinstance(n, tensor.Axis) and id(n) not in axes:
             yield (
                 f"the range of a reduce axis depends on {n.name!r}: it must be known for each "
                 "element before the reduction starts",
                 "use only the arguments of this lambda; or a fixed range, and where=...",
             )
         source = getattr(n.buffer, "op", None) if isinstance(n, tir.Load) else None
-        if isinstance(n, tir.Load) and not isinstance(source, PlaceholderOp):
+        if isinstance(n, tir.Load) and not isinstance(source, tensor.PlaceholderOp):
             yield (
                 f"the range of a reduce axis depends on {tir.text(n)}: {n.buffer.name} is "
                 "computed, and only inputs are known before the loops run",
@@ -184,7 +173,7 @@ def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterato
         yield f"init has {len(starts)} values, but {len(sources)} are reduced", "one for each"
 
 
-def fold_axes(name: str, axis: Any) -> tuple[Axis, ...]:
+def fold_axes(name: str, axis: Any) -> tuple[tensor.Axis, ...]:
     """Return the argument `axis` of te.sum or another reduction as a tuple of reduce axes.
 
     Raises ExprError if it has no axes, or an axis of another kind.
@@ -200,7 +189,7 @@ def _about_axes(name: str, axes: Sequence[Any]) -> Iterator[Reason]:
         fix = f"k = te.reduce_axis((0, K)), then te.{name}(..., axis=k)"
         yield "there is no axis to reduce over", fix
     for a in axes:
-        if not isinstance(a, Axis) or a.kind != "reduce":
+        if not isinstance(a, tensor.Axis) or a.kind != "reduce":
             yield f"{a!r} is not a reduce axis", "te.reduce_axis((0, K))"
     if len({id(a) for a in axes}) < len(axes):
         yield ("the same axis is given twice",)

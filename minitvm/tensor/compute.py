@@ -10,35 +10,21 @@ from minitvm import tir
 from minitvm.base import DType, ExprError, as_tuple, check_flag, raise_first
 from minitvm.base import dtype as dtype_of
 
+from . import checks
 from .bounds import clip_reads
-from .checks import (
-    about_attrs,
-    about_formula,
-    about_limits,
-    about_results,
-    about_sources,
-    argument_names,
-    check_size_var,
-    dimensions,
-    fold_axes,
-    known_function,
-    known_name,
-    one_each,
-    range_of,
-)
 from .reducer import MAX, MIN, PROD, SUM, Reducer, recorded
 from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, Tensor, axis, parts, tensor_of
 
 
 def var(name: str = "n", dtype: str = "int32") -> tir.Var:
     """Make a symbolic size or scalar that may be negative. Each call gives it a value."""
-    check_size_var("var", name, dtype)
+    checks.check_size_var("var", name, dtype)
     return tir.Var(name)
 
 
 def size_var(name: str = "n", dtype: str = "int32") -> tir.Var:
     """Make a symbolic size that the compiler may assume to be >= 0."""
-    check_size_var("size_var", name, dtype)
+    checks.check_size_var("size_var", name, dtype)
     return tir.Var(name, 0)
 
 
@@ -50,8 +36,8 @@ def placeholder(
     constant: whether its contents are the same in every call, such as the weights of a network.
     Stages that depend only on constants are computed once, before the calls: `Function.bind`.
     """
-    kind, what = dtype_of(dtype), f"placeholder {known_name('placeholder', name)}"
-    size = dimensions(shape, what)
+    kind, what = dtype_of(dtype), f"placeholder {checks.known_name('placeholder', name)}"
+    size = checks.dimensions(shape, what)
     if check_flag(f"{what}: constant", constant) and not all(isinstance(n, int) for n in size):
         raise ExprError(what, "a constant cannot have symbolic sizes", "sizes that are integers")
     return tensor_of(PlaceholderOp(name, size, (kind,), constant=constant), 0)
@@ -65,7 +51,7 @@ def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:
 
     names: as in TVM, the name may also be the second argument: reduce_axis((0, K), "k").
     """
-    return axis(*range_of(dom, names, name), "reduce")
+    return axis(*checks.range_of(dom, names, name), "reduce")
 
 
 def compute(
@@ -83,14 +69,14 @@ def compute(
     Raises ExprError if the formula is invalid: wrong number of arguments, a reduction inside a
     larger expression, an axis that is not in scope, a read that may be out of bounds.
     """
-    what = f"compute {known_name('compute', name)}"
-    raise_first(ExprError, what, about_attrs(attrs))
-    dims = dimensions(shape, what)
-    names = argument_names(fcompute, len(dims), name)
+    what = f"compute {checks.known_name('compute', name)}"
+    raise_first(ExprError, what, checks.about_attrs(attrs))
+    dims = checks.dimensions(shape, what)
+    names = checks.argument_names(fcompute, len(dims), name)
     axes = tuple(axis(n, 0, size, "data") for n, size in zip(names, dims, strict=True))
     result = fcompute(*axes)
     results = as_tuple(result)
-    raise_first(ExprError, what, about_results(results))
+    raise_first(ExprError, what, checks.about_results(results))
     body = tuple(map(_body, results))
     first = body[0]
     several = isinstance(result, tuple | list)
@@ -103,8 +89,8 @@ def compute(
     op = ComputeOp(name, axes, reduced, body, tag, attrs=dict(attrs or {}))
     for e in parts(op):
         tir.check_size(e, what)
-    raise_first(ExprError, what, about_formula(op))
-    raise_first(ExprError, what, about_limits(op))
+    raise_first(ExprError, what, checks.about_formula(op))
+    raise_first(ExprError, what, checks.about_limits(op))
     op = clip_reads(op)
     outputs = tuple(tensor_of(op, i) for i in range(len(body)))
     return outputs if several else outputs[0]
@@ -127,10 +113,10 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
     where   a condition; only points at which it is true are reduced
     init    the start value, instead of the identity of the reducer; a tuple for a tuple `expr`
     """
-    axes = fold_axes(reducer.name, axis)
+    axes = checks.fold_axes(reducer.name, axis)
     sources = tuple(tir.value(tir.operand(e)) for e in as_tuple(expr))
     inits = () if init is None else as_tuple(init)
-    raise_first(ExprError, f"te.{reducer.name}", about_sources(sources, inits))
+    raise_first(ExprError, f"te.{reducer.name}", checks.about_sources(sources, inits))
     cond = tir.TRUE if where is None else tir.all_of(where)
     starts = tuple(
         tir.cast_to(tir.value(e, s.dtype), s.dtype) for e, s in zip(inits, sources, strict=False)
@@ -149,17 +135,17 @@ def comm_reducer(
     per component. fcombine must be associative and commutative, because values are combined in any
     order. The result is a function that is used like te.sum: r(expr or tuple, axis, where=, init=).
     """
-    known_name("comm_reducer", name)
+    checks.known_name("comm_reducer", name)
     for f in (fcombine, fidentity):
-        known_function(f"comm_reducer {name}", f, "comm_reducer(fcombine, fidentity)")
+        checks.known_function(f"comm_reducer {name}", f, "comm_reducer(fcombine, fidentity)")
 
     def combine(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
         combined = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
-        values = one_each(combined, len(old), f"{name}: fcombine")
+        values = checks.one_each(combined, len(old), f"{name}: fcombine")
         return tuple(tir.cast_to(tir.value(e), x.dtype) for e, x in zip(values, old, strict=True))
 
     def identity(types: tuple[DType, ...]) -> tuple[tir.Expr, ...]:
-        values = one_each(fidentity(*types), len(types), f"{name}: fidentity")
+        values = checks.one_each(fidentity(*types), len(types), f"{name}: fidentity")
         return tuple(tir.cast_to(tir.value(e), t) for e, t in zip(values, types, strict=True))
 
     reducer = Reducer(name, combine, identity)

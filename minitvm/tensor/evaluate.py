@@ -16,25 +16,14 @@ import numpy as np
 from minitvm import tir
 from minitvm.base import ArgumentError, ExprError, check_unmasked
 
+from . import tensor
 from .reducer import formulas
 from .scan import body_of
-from .tensor import (
-    Axis,
-    ComputeOp,
-    ExternOp,
-    Operation,
-    PlaceholderOp,
-    Reduce,
-    ScanOp,
-    Tensor,
-    producers_first,
-    tensor_of,
-)
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array]:
+def evaluate(tensors: Sequence[tensor.Tensor], inputs: Mapping[Any, Any]) -> list[Array]:
     """Compute the value of each of `tensors`.
 
     inputs   maps each placeholder to an array, and each scalar variable to an int; the symbolic
@@ -46,10 +35,10 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
     arrays: dict[tir.Buffer, Array] = {}
     sizes: dict[tir.Var, Any] = {v: int(n) for v, n in inputs.items() if isinstance(v, tir.Var)}
     for t, array in inputs.items():
-        if isinstance(t, Tensor):
+        if isinstance(t, tensor.Tensor):
             arrays[t] = _fitting(t, np.asarray(check_unmasked(f"input {t.name}", array)), sizes)
     grid = _Points(sizes, arrays, (), np.bool_(True))
-    order = producers_first(t.op for t in tensors)
+    order = tensor.producers_first(t.op for t in tensors)
     inside = _inside(order)
     with np.errstate(all="ignore"):
         for op in order:
@@ -58,7 +47,7 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
     return [arrays[t] for t in tensors]
 
 
-def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
+def _fitting(t: tensor.Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
     """Check the type and shape of `array` for the placeholder `t`, and return the array.
 
     Add the values of symbolic sizes to `sizes`. Raises ArgumentError if something does not match.
@@ -73,9 +62,9 @@ def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
     return array
 
 
-def _inside(ops: Sequence[Operation]) -> set[Operation]:
+def _inside(ops: Sequence[tensor.Operation]) -> set[tensor.Operation]:
     """Return the states of all scans in `ops`, and the operations that scans compute row by row."""
-    scans = [op for op in ops if isinstance(op, ScanOp)]
+    scans = [op for op in ops if isinstance(op, tensor.ScanOp)]
     states = {t.op for scan in scans for t in scan.states}
     return states | {part for scan in scans for part in body_of(scan)}
 
@@ -83,35 +72,33 @@ def _inside(ops: Sequence[Operation]) -> set[Operation]:
 # --- operations ----------------------------------------------------------------------------------
 
 
-def _compute(op: Operation, here: _Points) -> None:
+def _compute(op: tensor.Operation, here: _Points) -> None:
     """Compute the outputs of `op`, and store them in here.arrays."""
-    if isinstance(op, PlaceholderOp):
-        if tensor_of(op, 0) not in here.arrays:
+    if isinstance(op, tensor.PlaceholderOp):
+        if tensor.tensor_of(op, 0) not in here.arrays:
             raise ArgumentError(f"input {op.name}", "no value is given")
         return
-    if isinstance(op, ExternOp):
+    if isinstance(op, tensor.ExternOp):
         _extern(op, here)
         return
-    if isinstance(op, ScanOp):
+    if isinstance(op, tensor.ScanOp):
         _scan(op, here)
         return
     for need in op.needs:
         if int(here.index(need)) < 0:
-            raise ArgumentError(
-                f"compute {op.name}: {tir.text(need + 1)} = {int(here.index(need)) + 1}",
-                "the formula reads elements that do not exist",
-                "larger arrays",
-            )
+            what = f"compute {op.name}: {tir.text(need + 1)} = {int(here.index(need)) + 1}"
+            why = "the formula reads elements that do not exist"
+            raise ArgumentError(what, why, "larger arrays")
     shape = tuple(int(here.index(n)) for n in op.shape)
     try:
         points = [np.arange(n) for n in shape]
     except (MemoryError, ValueError) as e:
         raise ArgumentError(f"compute {op.name} of shape {shape}", str(e), "smaller arrays") from e
     for i, v in enumerate(_values(op, here, points)):
-        here.arrays[tensor_of(op, i)] = v
+        here.arrays[tensor.tensor_of(op, i)] = v
 
 
-def _values(op: ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
+def _values(op: tensor.ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
     """Compute the outputs of `op` on the grid `points`, given as one array per axis."""
     shape = tuple(len(p) for p in points)
     values = dict(here.values)
@@ -127,7 +114,7 @@ def _values(op: ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
     return [np.broadcast_to(v, shape).astype(k) for v, k in zip(outputs, kinds, strict=True)]
 
 
-def _scan(op: ScanOp, here: _Points) -> None:
+def _scan(op: tensor.ScanOp, here: _Points) -> None:
     """Compute the outputs of a scan: copy the first rows, then compute one row after another."""
     body, arrays = body_of(op), dict(here.arrays)
     for part in body:
@@ -145,10 +132,10 @@ def _scan(op: ScanOp, here: _Points) -> None:
             rest: list[Array] = [np.arange(n) for n in whole.shape[1:]]
             whole[t : t + 1] = _values(part, inside, [np.arange(t, t + 1), *rest])[0]
     for i, update in enumerate(op.updates):
-        here.arrays[tensor_of(op, i)] = arrays[update]
+        here.arrays[tensor.tensor_of(op, i)] = arrays[update]
 
 
-def _extern(op: ExternOp, here: _Points) -> None:
+def _extern(op: tensor.ExternOp, here: _Points) -> None:
     """Run the statement of `op` in the interpreter, on contiguous copies of its inputs."""
     ins = [np.ascontiguousarray(here.arrays[t]) for t in op.inputs]
     shapes = [tuple(int(here.index(n)) for n in shape) for shape in op.shapes]
@@ -158,10 +145,10 @@ def _extern(op: ExternOp, here: _Points) -> None:
     func = tir.PrimFunc(op.name, params, op.body, op.out_buffers)
     tir.interpret(func, *ins, *outs, *(here.values[v] for v in sizes))
     for i, a in enumerate(outs):
-        here.arrays[tensor_of(op, i)] = a
+        here.arrays[tensor.tensor_of(op, i)] = a
 
 
-def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[Any]:
+def _fold(r: tensor.Reduce, axes: tuple[tensor.Axis, ...], count: int, grid: _Points) -> list[Any]:
     """Compute the reduction `r` for all data points at once, looping over the points of `axes`.
 
     Return the first `count` components.
@@ -182,7 +169,9 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[
     return totals[:count]
 
 
-def _reduce_points(axes: tuple[Axis, ...], grid: _Points) -> Iterator[tuple[dict[Axis, int], Any]]:
+def _reduce_points(
+    axes: tuple[tensor.Axis, ...], grid: _Points
+) -> Iterator[tuple[dict[tensor.Axis, int], Any]]:
     """Yield (point, exists) for every point of the reduce axes; the last axis varies fastest.
 
     If the range of an axis differs between elements, the axis runs over the union of the ranges,
@@ -296,9 +285,8 @@ class _Points:
             k = self.index(i)
             outside = np.logical_and(self.active, np.logical_or(k < 0, k >= n))
             if np.any(np.broadcast_to(outside, np.broadcast_shapes(np.shape(outside), self.shape))):
-                raise ExprError(
-                    tir.text(e), f"index {d} of {e.buffer.name} is not always in 0 .. {n - 1}"
-                )
+                why = f"index {d} of {e.buffer.name} is not always in 0 .. {n - 1}"
+                raise ExprError(tir.text(e), why)
             at.append(np.clip(k, 0, max(n - 1, 0)))
         if array.size == 0:  # no point is active: any value will do
             return array.dtype.type(0)

@@ -89,11 +89,9 @@ def statement(body: Any, what: str) -> tir.Stmt:
     if isinstance(body, tir.Expr):
         return tir.Evaluate(body)
     if not isinstance(body, tir.Stmt):
-        raise ExprError(
-            f"{what}: fcompute returns {type(body).__name__}",
-            "it must return a statement or a call",
-            "return ib.get(), or tir.call_packed(...)",
-        )
+        why = "it must return a statement or a call"
+        fix = "return ib.get(), or tir.call_packed(...)"
+        raise ExprError(f"{what}: fcompute returns {type(body).__name__}", why, fix)
     return body
 
 
@@ -120,11 +118,9 @@ def check_body(
     """
     tir.check_depth(body, what)
     if sums := [e for e in tir.walk(body) if isinstance(e, Reduce)]:
-        raise ExprError(
-            f"{what}: {sums[0]!r}",
-            "te.sum can be used only in the formula of a te.compute, and this is a statement",
-            "an ib.for_range loop that adds one term per iteration",
-        )
+        why = "te.sum can be used only in the formula of a te.compute, and this is a statement"
+        fix = "an ib.for_range loop that adds one term per iteration"
+        raise ExprError(f"{what}: {sums[0]!r}", why, fix)
     try:
         tir.verify(tir.PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))
     except TVMError as e:

@@ -121,9 +121,8 @@ def _statements(
     """
     parts = [None if p is None else statement(p, what) for p in as_tuple(returned)]
     if not 1 <= len(parts) <= 3:
-        raise ExprError(
-            what, f"fcompute returns {len(parts)} parts", "body, or (body, reset, update)"
-        )
+        why = f"fcompute returns {len(parts)} parts"
+        raise ExprError(what, why, "body, or (body, reset, update)")
     if parts[0] is None:
         why = "fcompute returns None instead of the statement that computes the formula"
         raise ExprError(what, why, "return ib.get(); or return body, reset, update")

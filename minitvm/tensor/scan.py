@@ -103,10 +103,8 @@ def _about_step(init: Any, update: Any, state: Any) -> Iterator[Reason]:
             yield (f"{t.name} is {t.dtype}, and the state is {state.dtype}",)
     for shape, whole in ((init.shape[1:], state.shape[1:]), (update.shape, state.shape)):
         if len(shape) != len(whole) or not all(map(tir.prove_equal, shape, whole)):
-            yield (
-                f"the shapes of {init.name}, {update.name} and {state.name} differ",
-                "(t0, n, ...), (T, n, ...) and (T, n, ...)",
-            )
+            why = f"the shapes of {init.name}, {update.name} and {state.name} differ"
+            yield why, "(t0, n, ...), (T, n, ...) and (T, n, ...)"
 
 
 def rescan(op: ScanOp, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
@@ -128,11 +126,9 @@ def check_past(ops: Sequence[Operation]) -> None:
     states = states_of(ops)
     for op in ops:
         if isinstance(op, PlaceholderOp) and op.is_state and op.output(0) not in states:
-            raise ExprError(
-                f"{op.name} is read outside of a scan",
-                "it stands for the rows that a scan has computed so far",
-                "schedule the result of te.scan",
-            )
+            what = f"{op.name} is read outside of a scan"
+            why = "it stands for the rows that a scan has computed so far"
+            raise ExprError(what, why, "schedule the result of te.scan")
         for e in op.past if isinstance(op, ComputeOp) else ():
             if e.buffer not in states:
                 i, name = tir.text(e.indices[0]), e.buffer.name
@@ -203,10 +199,8 @@ def _about_time(op: ComputeOp, body: list[ComputeOp], scan: ScanOp) -> Iterator[
         if e.buffer in states and not (
             tir.nonneg(tir.sub(tir.sub(time, 1), at)) and tir.lower_bound(at) >= 0
         ):
-            yield (
-                f"it reads {tir.text(e)}, which for t >= {tir.text(start)} is not a row before t",
-                f"init with more rows, or {e.buffer.name}[t - 1, ...]",
-            )
+            why = f"it reads {tir.text(e)}, which for t >= {tir.text(start)} is not a row before t"
+            yield why, f"init with more rows, or {e.buffer.name}[t - 1, ...]"
         if any(e.buffer.op is other for other in body) and not tir.prove_equal(at, time):
             yield (
                 f"it reads {tir.text(e)}: {e.buffer.name} depends on the state, and only its row t "
@@ -222,8 +216,6 @@ def _check_outside(name: str, tensors: Iterable[Tensor], states: tuple[Tensor, .
     tensors_read = {*tensors, *(t for op in producers for t in op.input_tensors)}
     for t in states:
         if t in tensors_read:
-            raise ExprError(
-                f"scan {name}: {t.name} is read outside of the scan",
-                "a state exists only while its scan runs",
-                "read the result of the scan",
-            )
+            what = f"scan {name}: {t.name} is read outside of the scan"
+            why = "a state exists only while its scan runs"
+            raise ExprError(what, why, "read the result of the scan")

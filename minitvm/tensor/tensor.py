@@ -421,10 +421,8 @@ class Slice(NotAnArray):
 def element(t: Tensor, indices: tuple[Any, ...]) -> tir.Load:
     """Return the load t[indices]; raise ExprError unless there is one index per dimension."""
     if len(indices) != t.ndim:
-        raise ExprError(
-            f"{t.name}[{', '.join(map(_show, indices))}]",
-            f"{t.name} has {t.ndim} dimension(s), {len(indices)} index(es) given",
-        )
+        why = f"{t.name} has {t.ndim} dimension(s), {len(indices)} index(es) given"
+        raise ExprError(f"{t.name}[{', '.join(map(_show, indices))}]", why)
     return tir.load(t, *indices)
 
 

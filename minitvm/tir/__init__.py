@@ -31,6 +31,7 @@ from .capacity import (
     overflows,
     symbolic_buffers,
 )
+from .closures import Closures, in_sequence, weighted_sum
 from .evaluate import index_value, is_decided_by
 from .func import PrimFunc
 from .index import (

@@ -46,11 +46,9 @@ class DeclaredBuffer(Buffer):
     def vload(self, begin: Any, dtype: str | None = None) -> Load:
         """Return the load of the element at index `begin`."""
         if dtype is not None and str(dtype) != self.dtype:
-            raise ExprError(
-                f"vload of {dtype} from {self.name}",
-                f"its elements are {self.dtype}, and each load reads one element",
-                "load single elements in a vectorized loop",
-            )
+            what = f"vload of {dtype} from {self.name}"
+            why = f"its elements are {self.dtype}, and each load reads one element"
+            raise ExprError(what, why, "load single elements in a vectorized loop")
         return element(self, begin)
 
     def vstore(self, begin: Any, what: Any) -> Store:

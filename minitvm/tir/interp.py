@@ -8,9 +8,8 @@ arm of an if_then_else accesses memory for the other lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from operator import itemgetter
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Iterator, Mapping
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -26,24 +25,22 @@ from .call import (
     registered,
 )
 from .capacity import check_buffers, check_symbolic_buffers, symbolic_buffers
+from .closures import Closures, Frame, Run, in_sequence
 from .func import PrimFunc
-from .index import is_index, row_strides
+from .index import row_strides
 from .memory import Array, BufferData, borrow, outside, sizes_of, window
-from .numeric import BINARY, COMPARE, INTRINSICS, choose, convert
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
 from .text import text
 from .verify import verify
 from .walk import in_order, lanes
 
-Frame: TypeAlias = list[Any]
-Run: TypeAlias = Callable[[Frame], Any]
 ACTIVE = 0  # the slot that holds the numbers of the active lanes, or None for all
 
 
 # --- compiling to closures -----------------------------------------------------------------------
 
 
-class _Compiler:
+class _Compiler(Closures):
     """Compiles a function's nodes to closures; assigns slots to variables and memory to buffers."""
 
     def __init__(
@@ -53,48 +50,25 @@ class _Compiler:
         rng: np.random.Generator | None,
         memories: Mapping[nodes.Buffer, BufferData],
     ) -> None:
+        super().__init__()
         self.f, self.flat, self.rng = f, flat, rng
-        self.slots: dict[nodes.Var, int] = {}
         self.memories = dict(memories)
         self.loops: tuple[nodes.Var, ...] = ()  # the loops around the node being compiled
-
-    def slot(self, v: nodes.Var) -> int:
-        return self.slots.setdefault(v, len(self.slots) + 1)
 
     def memory(self, b: nodes.Buffer) -> BufferData:
         return self.memories.setdefault(b, BufferData())
 
-    # indices
+    # expressions
 
     def index(self, e: nodes.Index) -> Run:
         """Compile an index to a closure that returns an int, or an array for active lanes."""
-        match e:
-            case int():
-                return lambda _: e
-            case nodes.Var():
-                return itemgetter(self.slot(e))
-            case nodes.Lane(n):
-                return lambda frame: _active(frame, n)
-            case nodes.Linear(terms, const):
-                return _sum([(self.index(a), c) for a, c in terms], const)
-            case nodes.Product(a, b):
-                return _apply(BINARY["mul"].meaning, self.index(a), self.index(b))
-            case nodes.FloorDiv(a, b):
-                return _apply(BINARY["floordiv"].meaning, self.index(a), self.divisor(e, b))
-            case nodes.FloorMod(a, b):
-                return _apply(BINARY["floormod"].meaning, self.index(a), self.divisor(e, b))
-            case nodes.Extremum(op, a, b):
-                pick = _apply(BINARY[op].meaning, self.index(a), self.index(b))
-                return lambda frame: _integer(pick(frame))
-            case nodes.AsIndex(value):
-                v = self.value(value)
-                return lambda frame: _integer(v(frame))
-            case _:
-                raise VerifyError(text(e), "is a value, not an index")
+        if isinstance(e, nodes.Lane):
+            return lambda frame: _active(frame, e.lanes)
+        return super().index(e)
 
-    def divisor(self, e: nodes.FloorDiv | nodes.FloorMod, b: nodes.Index) -> Run:
-        run = self.index(b)
-        if isinstance(b, int):
+    def divisor(self, e: nodes.FloorDiv | nodes.FloorMod) -> Run:
+        run = self.index(e.b)
+        if isinstance(e.b, int):
             return run
 
         def check(frame: Frame) -> Any:
@@ -105,42 +79,9 @@ class _Compiler:
 
         return check
 
-    # values
-
     def value(self, e: nodes.Expr) -> Run:
         """Compile a value to a closure that returns a scalar, or an array for active lanes."""
-        match e:
-            case nodes.Const(value, dtype):
-                constant = dtype.numpy.type(value)
-                return lambda _: constant
-            case nodes.Load():
-                return self.load(e)
-            case nodes.Binary(op, a, b):
-                return _apply(BINARY[op].meaning, self.value(a), self.value(b))
-            case nodes.Compare(op, a, b):
-                return _apply(COMPARE[op], self.either(a), self.either(b))
-            case nodes.Cast(value, dtype):
-                v = self.either(value)
-                return lambda frame: convert(v(frame), dtype)
-            case nodes.Not(a):
-                v = self.value(a)
-                return lambda frame: np.logical_not(v(frame))
-            case nodes.Select(cond, a, b):
-                c, x, y = self.value(cond), self.value(a), self.value(b)
-                return lambda frame: choose(c(frame), x(frame), y(frame))
-            case nodes.IfThenElse():
-                return self.lazy(e)
-            case nodes.Call() if is_opaque(e):
-                return self.opaque(e)
-            case nodes.Call(name, args) if name in INTRINSICS:
-                meaning, operands = INTRINSICS[name].meaning, [self.value(a) for a in args]
-                return lambda frame: meaning(*[a(frame) for a in operands])
-            case _:
-                raise VerifyError(text(e), f"{type(e).__name__} is not part of loop IR")
-
-    def either(self, e: nodes.Index) -> Run:
-        """Compile an operand of Cast or Compare: `e` may be an index or a value."""
-        return self.value(e) if isinstance(e, nodes.Expr) and not is_index(e) else self.index(e)
+        return self.opaque(e) if isinstance(e, nodes.Call) and is_opaque(e) else super().value(e)
 
     def lazy(self, e: nodes.IfThenElse) -> Run:
         cond, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
@@ -252,7 +193,7 @@ class _Compiler:
     # statements
 
     def stmt(self, s: Stmt) -> Run:
-        return _in_sequence([self.part(p) for p in in_order(s)])
+        return in_sequence([self.part(p) for p in in_order(s)])
 
     def part(self, s: Stmt) -> Run:
         """Compile one statement from `in_order`: an allocation is compiled without its body."""
@@ -264,7 +205,7 @@ class _Compiler:
             case If():
                 return self.branch(s)
             case Seq():
-                return _in_sequence([])
+                return in_sequence([])
             case Allocate():
                 return self.allocate(s)
             case Evaluate(value):
@@ -303,7 +244,7 @@ class _Compiler:
 
     def branch(self, s: If) -> Run:
         cond, body = self.value(s.cond), self.stmt(s.body)
-        orelse = _in_sequence([]) if s.orelse is None else self.stmt(s.orelse)
+        orelse = in_sequence([]) if s.orelse is None else self.stmt(s.orelse)
         n = lanes(s.cond)
         if n == 1:
             return lambda frame: body(frame) if cond(frame) else orelse(frame)
@@ -340,36 +281,6 @@ def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[
             frame[ACTIVE] = active[chosen]
             yield arm, chosen
     frame[ACTIVE] = before
-
-
-def _integer(x: Any) -> Any:
-    """Convert integer data to an index: a scalar to an int, an array to an int64 array."""
-    return x.astype(np.int64) if np.ndim(x) else int(x)
-
-
-def _apply(op: Callable[[Any, Any], Any], a: Run, b: Run) -> Run:
-    return lambda frame: op(a(frame), b(frame))
-
-
-def _sum(parts: list[tuple[Run, int]], const: int) -> Run:
-    def run(frame: Frame) -> Any:
-        total: Any = const
-        for a, c in parts:
-            total = total + a(frame) * c
-        return total
-
-    return run
-
-
-def _in_sequence(parts: list[Run]) -> Run:
-    if len(parts) == 1:
-        return parts[0]
-
-    def run(frame: Frame) -> None:
-        for part in parts:
-            part(frame)
-
-    return run
 
 
 # --- running -------------------------------------------------------------------------------------

@@ -65,10 +65,8 @@ def window(row: Array, shape: list[int], strides: list[int]) -> Array:
     """
     reach = _size(tuple(shape), tuple(strides))
     if reach > len(row):
-        raise VerifyError(
-            f"a view of shape {shape} with strides {strides}",
-            f"it spans {reach} elements, but the memory has only {len(row)}",
-        )
+        why = f"it spans {reach} elements, but the memory has only {len(row)}"
+        raise VerifyError(f"a view of shape {shape} with strides {strides}", why)
     steps = [s * row.itemsize for s in strides]
     return np.lib.stride_tricks.as_strided(row, shape, steps)
 
@@ -154,11 +152,8 @@ def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
     slack = substitute(need, values)
     if not isinstance(slack, int) or slack < 0:
         sizes = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
-        raise ArgumentError(
-            f"{f.name}: {sizes}",
-            f"the program needs {text(add(need, 1))} >= 1, which a read or a split assumes",
-            "larger arrays",
-        )
+        why = f"the program needs {text(add(need, 1))} >= 1, which a read or a split assumes"
+        raise ArgumentError(f"{f.name}: {sizes}", why, "larger arrays")
 
 
 def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index, int]]:

@@ -174,10 +174,8 @@ class Printer:
         lane_terms = [(a, c) for a, c in terms if isinstance(a, nodes.Lane)]
         if len(lane_terms) != 1 or lane_terms[0][1] < 1:
             return self.expr(i)
-        (a, stride), base = (
-            lane_terms[0],
-            linear((t for t in terms if t[0] is not lane_terms[0][0]), const),
-        )
+        (a, stride) = lane_terms[0]
+        base = linear((t for t in terms if t[0] is not lane_terms[0][0]), const)
         if not free_of_lane(base):
             return self.expr(i)
         stop = self.expr(base + a.lanes * stride)

@@ -49,9 +49,8 @@ def operator_of(name: str, method: str, options: bool) -> str:
     """
     if method == "reduce":
         fix = f"{FOLDS.get(name, 'te.sum')}(x, axis=k) with k = te.reduce_axis((0, K))"
-        raise ExprError(
-            f"numpy.{name}.reduce of an expression", "an expression has no value yet", fix
-        )
+        why = "an expression has no value yet"
+        raise ExprError(f"numpy.{name}.reduce of an expression", why, fix)
     if method != "__call__" or name not in OPERATORS or options:
         fix = INSTEAD.get(name, "the operators and the functions of te")
         raise ExprError(f"numpy.{name} of an expression", "an expression has no value yet", fix)
@@ -64,11 +63,9 @@ class NotANumber:
     __slots__ = ()
 
     def __bool__(self) -> bool:
-        raise ExprError(
-            "an expression has no truth value while the program is being built",
-            "`if`, `and`, `or`, `not` and chained comparisons need one",
-            "te.if_then_else(cond, a, b), te.all(...), te.any(...) or tir.Not(...)",
-        )
+        what = "an expression has no truth value while the program is being built"
+        fix = "te.if_then_else(cond, a, b), te.all(...), te.any(...) or tir.Not(...)"
+        raise ExprError(what, "`if`, `and`, `or`, `not` and chained comparisons need one", fix)
 
     def __index__(self) -> int:
         raise ExprError(

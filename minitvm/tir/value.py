@@ -78,21 +78,17 @@ def operand(x: Any) -> Expr | int | float:
     try:
         return operator.index(x)
     except TypeError:
-        raise ExprError(
-            f"{type(x).__name__} in a formula",
-            "only expressions, axes, tensor elements and numbers can be combined",
-            "index a tensor, A[i, j], before using it" if hasattr(x, "shape") else "",
-        ) from None
+        why = "only expressions, axes, tensor elements and numbers can be combined"
+        fix = "index a tensor, A[i, j], before using it" if hasattr(x, "shape") else ""
+        raise ExprError(f"{type(x).__name__} in a formula", why, fix) from None
 
 
 def _scalar(a: np.ndarray[Any, Any]) -> Expr | int | float:
     """Return the element of a 0-d array, which numpy makes from a scalar; else raise ExprError."""
     if a.ndim:
-        raise ExprError(
-            "a numpy array in a formula",
-            "data is passed when the compiled function is called",
-            'A = te.placeholder(a.shape, "float32"), and A[i, j] in the formula',
-        )
+        why = "data is passed when the compiled function is called"
+        fix = 'A = te.placeholder(a.shape, "float32"), and A[i, j] in the formula'
+        raise ExprError("a numpy array in a formula", why, fix)
     return operand(a[()])
 
 
@@ -147,11 +143,9 @@ def _type_of_index(e: Expr, like: DType | None) -> DType:
     to = INT32 if like is None else promote(INT32, like)
     if _holds(to, e):
         return to
-    raise ExprError(
-        f"an index in {lower_bound(e)} .. {upper_bound(e)} as a value of type {to}",
-        f"the range of {to} is {to.low} .. {to.high}",
-        f"x.astype('int64'), or x.astype('{to}') if it should wrap",
-    )
+    what = f"an index in {lower_bound(e)} .. {upper_bound(e)} as a value of type {to}"
+    why = f"the range of {to} is {to.low} .. {to.high}"
+    raise ExprError(what, why, f"x.astype('int64'), or x.astype('{to}') if it should wrap")
 
 
 def _holds(kind: DType, e: Index) -> bool:

@@ -323,9 +323,8 @@ def verify(f: PrimFunc, level: Level = "nest") -> None:
     """
     check_kind("program", f, PrimFunc, fix="what tvm.lower returns")
     if check_text("verify: level", level, '"nest"') not in get_args(Level):
-        raise ArgumentError(
-            f"verify: level={level!r}", "no such level", '"nest", "flat" or "vector"'
-        )
+        what = f"verify: level={level!r}"
+        raise ArgumentError(what, "no such level", '"nest", "flat" or "vector"')
     missing = [b.name for b in f.outputs if not any(b is p for p in f.params)]
     if missing:
         raise VerifyError(f"{f.name}: output {missing[0]!r}", "is not a parameter")

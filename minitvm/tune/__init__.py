@@ -7,8 +7,8 @@ search = tune.Search(task, seconds=60).start()               the same in a threa
 To add    write
 a policy  a class with the methods of Policy (policy.py); pass it to `run`
 a model   a class with the methods of Model (model.py); pass it to GuidedPolicy as `model`
-a column  its name in features.py, the number in kernel.py and slowly in oracle.py, which a test
-          compares; raise VERSION in features.py
+a column  its name in features.py, the number in kernel.py and slowly in tests/tune/oracle.py,
+          which a test compares; raise VERSION in features.py
 a failure a kind in ErrorKind (trial.py), where measure.py returns it, and its number in TVM in
           autotvm/measure.py
 """
@@ -77,7 +77,7 @@ from .model import MIN_LABEL, AnalyticModel, Loss, Model, PackSum, Trees, statem
 from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, every_row, spaces_of
 from .pool import Pool, PoolDevice, pool
-from .progress import ProgressLine, counted, shown
+from .progress import BudgetBar, ProgressLine, counted, shown
 from .record import (
     Log,
     Reading,
@@ -102,8 +102,7 @@ from .shared import (
     pretrained,
     save_trees,
 )
-from .simulated_gpu import SimulatedGpu
-from .simulated_vta import SimulatedVta
+from .simulated import SimulatedGpu, SimulatedVta
 from .sketch import Parameter, Sketch, replayed
 from .space import Keys, Mask, Rows, Space, first_of_each
 from .statements import Statement, statements

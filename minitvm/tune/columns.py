@@ -73,10 +73,8 @@ def columns_of(task: Task) -> Columns:
         return statements(task.sketches[n]).table(rows, columns)
 
     def checked(n: int, rows: Rows) -> tuple[Mask, Floats]:
-        mask, features = (
-            np.zeros(len(rows), np.bool_),
-            np.zeros((len(rows), len(names)), np.float32),
-        )
+        mask = np.zeros(len(rows), np.bool_)
+        features = np.zeros((len(rows), len(names)), np.float32)
         for at, batch in statements(task.sketches[n]).batches(rows):
             mask[at], features[at] = legal_in(batch, target), columns(batch)
         return mask, features

@@ -183,11 +183,9 @@ def rate_unit(of: Task | Record) -> str:
 
 def cost_text(of: Task | Record, cost: float) -> str:
     """Format the cost of a call: "0.1234 ms", or "12,345 modelled cycles"."""
-    return (
-        f"{cost:,.0f} modelled cycles"
-        if Target(of.target).unit == "cycles"
-        else f"{cost * 1e3:.4g} ms"
-    )
+    if Target(of.target).unit == "cycles":
+        return f"{cost:,.0f} modelled cycles"
+    return f"{cost * 1e3:.4g} ms"
 
 
 def failures_text(trials: Sequence[Trial]) -> str:

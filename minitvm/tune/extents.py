@@ -6,7 +6,7 @@ symbolic inference with the factors as unknowns was tried. It accepted all 74 sk
 but its extents were equal to those of lowering in only 12 of 24 products and in none of 44
 convolutions, because the factors decide where a region is clipped to the tensor, and what a packed
 region contains. Lowering is the definition: tests/tune/test_features.py compares the features of
-rows with those that oracle.py reads from the loops of lowering.
+rows with those that tests/tune/oracle.py reads from the loops of lowering.
 
 Stages are visited consumers first. A stage that is computed inside a loop computes what its
 readers need in one iteration of that loop, so the readers' tiles determine its extents.
@@ -313,10 +313,8 @@ class _Touched(NamedTuple):
             a, b = p.const + least_, p.const + greatest
             if not p.affine:
                 a, b = _quotient(p, a, b, terms)
-            lo, hi = (
-                lo + p.factor * (a if p.factor > 0 else b),
-                hi + p.factor * (b if p.factor > 0 else a),
-            )
+            lo = lo + p.factor * (a if p.factor > 0 else b)
+            hi = hi + p.factor * (b if p.factor > 0 else a)
             if terms:
                 fixed_parts.append(p._replace(terms=terms, const=0))
         return _Touched(tuple(fixed_parts), lo, hi)

@@ -16,7 +16,7 @@ class LocalBuilder:
     timeout: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRunner:
     """Run programs on this machine, in a separate process.
 
@@ -36,7 +36,7 @@ class LocalRunner:
 
 
 @dataclass(frozen=True, slots=True)
-class RPCRunner:
+class RPCRunner(LocalRunner):
     """Run programs on the devices of a Dask cluster, which takes the place of TVM's tracker.
 
     key          the kind of device: a worker with the Dask resource "device.KEY" has one
@@ -51,21 +51,15 @@ class RPCRunner:
     _: KW_ONLY
     priority: int = 1
     n_parallel: int | None = None
-    timeout: float = 10.0
-    number: int = 40
-    repeat: int = 1
-    min_repeat_ms: float = 20.0
-    enable_cpu_cache_flush: bool = False
-    check_correctness: bool = True
 
 
 def measure_options(
-    builder: LocalBuilder | str = "local", runner: LocalRunner | RPCRunner | str = "local"
+    builder: LocalBuilder | str = "local", runner: LocalRunner | str = "local"
 ) -> MeasureOptions:
     """Return options for measuring; "local" stands for LocalBuilder() and LocalRunner()."""
     b = LocalBuilder() if isinstance(builder, str) and builder == "local" else builder
     r = LocalRunner() if isinstance(runner, str) and runner == "local" else runner
-    if not isinstance(b, LocalBuilder) or not isinstance(r, LocalRunner | RPCRunner):
+    if not isinstance(b, LocalBuilder) or not isinstance(r, LocalRunner):
         why = "programs are built and run on this machine, or on a Dask cluster"
         fix = '"local", or RPCRunner(key, host, port)'
         raise ArgumentError(f"builder={builder!r}, runner={runner!r}", why, fix)

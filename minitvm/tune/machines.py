@@ -12,8 +12,7 @@ from minitvm.base import Target
 from .cluster import ClusterMeasurer, DaskMeasurer, in_use
 from .inputs import Array
 from .measure import MeasureOptions, Measurer, Processes
-from .simulated_gpu import SimulatedGpu
-from .simulated_vta import SimulatedVta
+from .simulated import SimulatedGpu, SimulatedVta
 
 
 def measurer(

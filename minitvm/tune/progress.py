@@ -1,4 +1,4 @@
-"""A line in the terminal that shows the progress of a search."""
+"""Lines in the terminal that show the progress of a search."""
 
 from __future__ import annotations
 
@@ -14,21 +14,42 @@ STEPS = 1000  # steps of the bar
 HASH = re.compile("[0-9a-f]{32}")
 
 
-class ProgressLine:
-    """A listener that draws a progress bar with tqdm: best so far, trials, errors, time left."""
+class BudgetBar:
+    """A progress bar, drawn with tqdm: what is tuned, the used share of the budget, and a text."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file or sys.stderr
         self.bar: Any = None
-        self.task: Task | None = None
-        self.limits: tuple[int | None, float | None] = (None, None)
-        self.earlier = self.errors = 0
+
+    def open(self, title: str) -> None:
+        """Draw an empty bar."""
+        from tqdm import tqdm
+
+        form = "{desc} |{bar:20}| {unit}"
+        self.bar = tqdm(total=STEPS, file=self.file, bar_format=form, unit="", leave=True)
+        self.bar.set_description_str(title)
+
+    def draw(self, text: str, elapsed: float, *used: tuple[float, float | None]) -> None:
+        """Draw `text` and the time left; `used` has pairs (used, limit), None for no limit."""
+        done = min(
+            1.0, max((u / max(1e-9, most) for u, most in used if most is not None), default=0)
+        )
+        left = f", {elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 and elapsed else ""
+        self.bar.n = round(STEPS * done)
+        self.bar.unit = text + left  # a postfix would begin with a comma
+        self.bar.refresh()
+
+
+class ProgressLine(BudgetBar):
+    """A listener that draws a progress bar with tqdm: best so far, trials, errors, time left."""
 
     def __call__(self, event: Event) -> None:
         """Update the line for an event."""
         match event:
             case Started():
-                self._open(event)
+                self.started, self.errors = event, 0
+                self.open(shown(event.task))
+                self._draw(len(event.earlier), fastest(event.earlier), 0.0)
             case Measured():
                 self.errors += bool(event.trial.result.error)
                 self._draw(event.number, event.best, event.elapsed)
@@ -37,41 +58,12 @@ class ProgressLine:
             case _:
                 pass
 
-    def _open(self, event: Started) -> None:
-        from tqdm import tqdm
-
-        self.task = event.task
-        self.limits = event.trials, event.seconds
-        self.earlier = len(event.earlier)
-        self.bar = tqdm(
-            total=STEPS,
-            file=self.file,
-            unit="",
-            bar_format="{desc} |{bar:20}| {unit}",
-            leave=True,
-        )
-        self.bar.set_description_str(shown(event.task), refresh=False)
-        self._draw(self.earlier, fastest(event.earlier), 0.0)
-
     def _draw(self, number: int, best: Trial | None, elapsed: float) -> None:
-        assert self.task is not None
-        speed = "-" if best is None else f"{rate(self.task, best.cost):.1f}"
-        done = self._done(number, elapsed)
-        left = f", {elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 and elapsed else ""
-        text = f"best {speed} {rate_unit(self.task)}, {number} trials, {self.errors} errors{left}"
-        self.bar.n = round(STEPS * done)
-        self.bar.unit = text  # a postfix would begin with a comma
-        self.bar.refresh()
-
-    def _done(self, number: int, elapsed: float) -> float:
-        """Return the share of the budget that is used."""
-        trials, seconds = self.limits
-        shares = [0.0]
-        if trials is not None:
-            shares.append((number - self.earlier) / max(1, trials - self.earlier))
-        if seconds is not None:
-            shares.append(elapsed / seconds)
-        return min(1.0, max(shares))
+        s, earlier = self.started, len(self.started.earlier)
+        speed = "-" if best is None else f"{rate(s.task, best.cost):.1f}"
+        text = f"best {speed} {rate_unit(s.task)}, {number} trials, {self.errors} errors"
+        trials = None if s.trials is None else max(1, s.trials - earlier)
+        self.draw(text, elapsed, (number - earlier, trials), (elapsed, s.seconds))
 
 
 def counted(n: int) -> str:

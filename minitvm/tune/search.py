@@ -18,20 +18,9 @@ import numpy as np
 
 from minitvm.base import ArgumentError, raise_first
 
+from . import events
 from .builder import Program
 from .cluster import DaskMeasurer
-from .events import (
-    End,
-    Event,
-    Finished,
-    Listener,
-    Measured,
-    Outcome,
-    Round,
-    Started,
-    best_trials,
-    fastest,
-)
 from .guided import GuidedPolicy
 from .limits import Limits
 from .machines import measurer as made
@@ -75,12 +64,12 @@ def run(
     log: Log | str | Path | None = None,
     measure: MeasureOptions | None = None,
     measurer: Measures | DaskMeasurer | None = None,
-    on: Listener | None = None,
+    on: events.Listener | None = None,
     rng: np.random.Generator | None = None,
     stop: threading.Event | None = None,
     timer: Callable[[], float] = time.perf_counter,
     clock: Callable[[], float] = time.time,
-) -> Outcome:
+) -> events.Outcome:
     """Search for the fastest schedule of a task until a limit is reached; see Limits.
 
     policy     decides what to measure; by default GuidedPolicy
@@ -118,7 +107,7 @@ def run(
     return search.outcome()
 
 
-def _ignore(event: Event) -> None:
+def _ignore(event: events.Event) -> None:
     """Do nothing."""
 
 
@@ -174,20 +163,20 @@ class Searching:
     limits: Limits
     batch: int = 16
     log: Log | None = None
-    on: Listener = _ignore
+    on: events.Listener = _ignore
     stop: threading.Event = field(default_factory=threading.Event)
     watch: Stopwatch = field(default_factory=Stopwatch)
     clock: Callable[[], float] = time.time
     trials: list[Trial] = field(default_factory=list[Trial])
     started: list[tuple[Candidate, int]] = field(default_factory=list[tuple[Candidate, int]])
-    rounds: list[Round] = field(default_factory=list[Round])
+    rounds: list[events.Round] = field(default_factory=list[events.Round])
     final: list[Trial] = field(default_factory=list[Trial])
     reference: float = math.inf  # the cost of the default; infinity if not known yet
     earlier: int = 0
     batches: int = 0  # how many batches earlier searches in the log had
     learned: int = 0  # how many trials the policy has learned from
     reported: int = 0  # how many rounds were reported to the listener
-    ended: End | None = None
+    ended: events.End | None = None
     failure: Exception | None = None  # raised in `programs`
     best: Trial | None = None
     improved: int = 0  # the number of the best trial, from 1
@@ -201,13 +190,13 @@ class Searching:
             self.reference = min(self.reference, reading.default or math.inf)
             self.final += reading.final
         self.earlier = len(self.trials)
-        self.best = fastest(self.trials)
+        self.best = events.fastest(self.trials)
         self.improved = 0 if self.best is None else self.trials.index(self.best) + 1
         limits = self.limits
         self.watch.ready()
-        self.on(Started(self.task, tuple(self.trials), limits.trials, limits.seconds))
+        self.on(events.Started(self.task, tuple(self.trials), limits.trials, limits.seconds))
 
-    def over(self) -> End | None:
+    def over(self) -> events.End | None:
         """Return which limit has been reached; None while more programs may be started."""
         limits = self.limits
         if self.stop.is_set():
@@ -260,7 +249,7 @@ class Searching:
             left = min(left, self.limits.trials - self.earlier - len(self.started))
         candidates = self.policy.propose(left)
         seconds = self.watch.timer() - begin
-        self.rounds.append(Round(len(self.rounds) + 1, self.learned, accuracy, seconds))
+        self.rounds.append(events.Round(len(self.rounds) + 1, self.learned, accuracy, seconds))
         return candidates
 
     def advance(self, workers: Measures, rounds: int | None = None) -> None:
@@ -283,7 +272,7 @@ class Searching:
         self.trials.append(trial)
         if not result.error and (self.best is None or trial.cost < self.best.cost):
             self.best, self.improved = trial, len(self.trials)
-        self.on(Measured(len(self.trials), trial, self.best, self.watch.counted()))
+        self.on(events.Measured(len(self.trials), trial, self.best, self.watch.counted()))
 
     def _report_rounds(self) -> None:
         """Report the rounds that have begun since the last report."""
@@ -293,7 +282,7 @@ class Searching:
 
     def finalists(self) -> list[Candidate]:
         """Return the candidates before the best one that was measured again, FINALISTS at most."""
-        order = best_trials((*self.trials, *self.final))
+        order = events.best_trials((*self.trials, *self.final))
         ahead = takewhile(lambda trial: not trial.final, order)
         return [trial.candidate for trial in ahead][:FINALISTS]
 
@@ -316,7 +305,7 @@ class Searching:
                     self.log.save(record_of(self.task, trial))
                 self.final.append(trial)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> events.Outcome:
         """Return the result, and report it."""
         reason = self.ended or self.over() or "stopped"
         seconds = self.watch.total()
@@ -324,6 +313,6 @@ class Searching:
         unsaved = ""
         if self.log is not None and self.log.unsaved:
             unsaved = f"{len(self.log.unsaved)} records are not in the log: {self.log.fault}"
-        outcome = Outcome(self.task, trials, self.earlier, reason, seconds, final, unsaved)
-        self.on(Finished(outcome))
+        outcome = events.Outcome(self.task, trials, self.earlier, reason, seconds, final, unsaved)
+        self.on(events.Finished(outcome))
         return outcome

@@ -108,10 +108,8 @@ class SharedModel:
 
     def __init__(self, names: Sequence[str], *, seed: int = 0) -> None:
         if ANALYTIC not in names or not parts_in(names):
-            why, fix = (
-                f"there are no columns {ANALYTIC!r} and {ANALYTIC + '.*'!r}",
-                "tune.columns_of",
-            )
+            why = f"there are no columns {ANALYTIC!r} and {ANALYTIC + '.*'!r}"
+            fix = "tune.columns_of"
             raise ArgumentError("a model of several tasks", why, fix)
         self.names, self.seed, self.given = names, seed, _bases(names)
         self.samples = dict[str, tuple[Floats, Floats]]()

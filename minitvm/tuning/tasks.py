@@ -33,9 +33,8 @@ def task_of(name: str, shape: tuple[int, ...], target: str) -> tune.Task:
     if name != "batch_matmul":
         return autotvm.task_for(name, shape, target)
     if len(shape) != 4 or 0 in shape:
-        raise ArgumentError(
-            f"shape {shape} of {name}", "it must be batch, m, n, k, at least 1 each"
-        )
+        why = "it must be batch, m, n, k, at least 1 each"
+        raise ArgumentError(f"shape {shape} of {name}", why)
     return auto_scheduler.SearchTask("GMM", shape, target=target)
 
 

@@ -21,7 +21,9 @@
     viz.SketchTree(task)              how rules derive the sketches of a computation
     viz.TaskAllocation(scheduler)     which task of several gets the rounds, and what that gains
     viz.GraphStepper(net)             a network before and after each pass, and what it saves
+    viz.SearchPath(graph.search(net))   the substitutions that make a network cheaper, step by step
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
+    viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
 
 To write another widget: a picture is data, and pure functions draw it.
@@ -88,6 +90,7 @@ from .controls import (
 )
 from .evolution_view import EvolutionView
 from .gantt import TokenGantt
+from .graph_maps import Dominators, LayoutCut
 from .graph_stepper import GraphStepper
 from .grid_view import GridView
 from .grids import Grid, grids_of, order_frames
@@ -110,6 +113,7 @@ from .nest import nest_ascii, nest_scene
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
 from .page import page, table
+from .pareto_front import ParetoFront
 from .pass_explorer import PassExplorer
 from .player import NestPlayer
 from .png import png
@@ -134,6 +138,7 @@ from .scene import (
     wrapped,
 )
 from .score_bars import ScoreBars
+from .search_path import SearchPath
 from .shares_scene import shares_scene
 from .sketch_tree import SketchTree
 from .space_map import SpaceMap

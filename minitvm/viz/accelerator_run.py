@@ -66,11 +66,9 @@ class Occupancy:
         n = self.order[step]
         piece_moved = piece(self.program, self.config, n)
         name = accel.mnemonic(self.program.instructions[n])
-        return (
-            f"{piece_moved.area}[{span(piece_moved.elements)}]"
-            if piece_moved.area
-            else f"{name} {n}"
-        )
+        if piece_moved.area:
+            return f"{piece_moved.area}[{span(piece_moved.elements)}]"
+        return f"{name} {n}"
 
     def caption(self, step: int) -> str:
         """Describe a step: its instruction, what it reads and what it writes."""

@@ -71,11 +71,9 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
         blocks = (*before, *maker.blocks(program.body, len(early) + 1))
         return Nest(lines, blocks, {}, program.body)
     if not isinstance(program, te.Schedule | schedule.State):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"nest of {type(program).__name__}",
-            "neither a schedule nor a lowered program",
-            "te.create_schedule(C.op) or tvm.lower(s, args)",
-        )
+        what = f"nest of {type(program).__name__}"
+        why = "neither a schedule nor a lowered program"
+        raise ArgumentError(what, why, "te.create_schedule(C.op) or tvm.lower(s, args)")
     loops = explain.loops_of(program.state if isinstance(program, te.Schedule) else program)
     context = loops.context
     axes: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}  # stage, name in the schedule, axis
@@ -173,9 +171,8 @@ def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
 def check_schedule(who: str, s: Any) -> te.Schedule:
     """Return `s` if it is a schedule; otherwise raise ArgumentError. `who` is the caller's name."""
     if not isinstance(s, te.Schedule):
-        raise ArgumentError(
-            f"{who}({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
-        )
+        why = "not a schedule"
+        raise ArgumentError(f"{who}({type(s).__name__})", why, "te.create_schedule(C.op)")
     return s
 
 

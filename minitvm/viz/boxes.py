@@ -16,25 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from . import scene
 from .chart import BOLD
 from .controls import CodeLine
 from .kinds import ink
-from .scene import (
-    Circle,
-    Group,
-    Line,
-    Polygon,
-    Rect,
-    Scene,
-    Shape,
-    Text,
-    clipped,
-    folded_code,
-    shifted,
-    text_width,
-    walk_shapes,
-    wrapped,
-)
 
 MARGIN, SIZE = 10, 12  # pixels around a picture; usual size of text
 Anchor: TypeAlias = Literal["start", "middle", "end"]
@@ -47,13 +32,13 @@ class Box:
 
     width: float
     height: float
-    draw: Callable[[float, float], Iterator[Shape]]
+    draw: Callable[[float, float], Iterator[scene.Shape]]
 
 
-def picture(box: Box, title: str, about: str = "") -> Scene:
+def picture(box: Box, title: str, about: str = "") -> scene.Scene:
     """Return the scene of a box with a margin around it."""
     size = box.width + 2 * MARGIN, box.height + 2 * MARGIN
-    return Scene(*size, tuple(box.draw(MARGIN, MARGIN)), title, about)
+    return scene.Scene(*size, tuple(box.draw(MARGIN, MARGIN)), title, about)
 
 
 # --- arranging -----------------------------------------------------------------------------------
@@ -62,7 +47,7 @@ def picture(box: Box, title: str, about: str = "") -> Scene:
 def over(*parts: tuple[Box, float, float]) -> Box:
     """Draw boxes over each other, each at its (x, y)."""
 
-    def draw(x: float, y: float) -> Iterator[Shape]:
+    def draw(x: float, y: float) -> Iterator[scene.Shape]:
         for box, dx, dy in parts:
             yield from box.draw(x + dx, y + dy)
 
@@ -152,9 +137,9 @@ def framed(
     """Return a box on a rectangle of `kind` that is at least `width` wide."""
     content = padded(sized(box, width - 2 * inset), inset)
 
-    def draw(x: float, y: float) -> Iterator[Shape]:
-        ground = Rect(x, y, content.width, content.height, kind, radius=radius)
-        yield Group((ground, *content.draw(x, y)), key, tip)
+    def draw(x: float, y: float) -> Iterator[scene.Shape]:
+        ground = scene.Rect(x, y, content.width, content.height, kind, radius=radius)
+        yield scene.Group((ground, *content.draw(x, y)), key, tip)
 
     return replace(content, draw=draw)
 
@@ -176,27 +161,29 @@ def connected(box: Box, edges: Iterable[Edge], bend: float = 0) -> Box:
     """
     edges = tuple(edges)
 
-    def draw(x: float, y: float) -> Iterator[Shape]:
+    def draw(x: float, y: float) -> Iterator[scene.Shape]:
         shapes = tuple(box.draw(x, y))
-        frames = {s.key: s.shapes[0] for s in walk_shapes(shapes) if isinstance(s, Group)}
+        frames = {
+            s.key: s.shapes[0] for s in scene.walk_shapes(shapes) if isinstance(s, scene.Group)
+        }
         for edge in edges:
             a, b = frames[edge.start], frames[edge.end]
-            if isinstance(a, Rect) and isinstance(b, Rect):
+            if isinstance(a, scene.Rect) and isinstance(b, scene.Rect):
                 yield from _arrow(edge, a, b, bend)
         yield from shapes
 
     return replace(box, draw=draw)
 
 
-def _arrow(edge: Edge, a: Rect, b: Rect, bend: float) -> Iterator[Shape]:
+def _arrow(edge: Edge, a: scene.Rect, b: scene.Rect, bend: float) -> Iterator[scene.Shape]:
     left, right = (a.x + a.width, a.y + a.height / 2), (b.x, b.y + b.height / 2)
     turn = left[0] + bend
     corners = ((turn, left[1]), (turn, right[1])) if left[1] != right[1] else ()
-    yield Line((left, *corners, right), "arrow", arrow=True)
+    yield scene.Line((left, *corners, right), "arrow", arrow=True)
     if edge.text:
-        words = clipped(edge.text, right[0] - turn - 6, SIZE)
+        words = scene.clipped(edge.text, right[0] - turn - 6, SIZE)
         middle = (turn + right[0]) / 2, right[1] - 5
-        yield Text(*middle, words, "soft", SIZE, "middle", tip=edge.tip)
+        yield scene.Text(*middle, words, "soft", SIZE, "middle", tip=edge.tip)
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -219,14 +206,14 @@ def text(
              is as wide as the widest usual font needs; except with "start", at least `width`.
     """
     bolder = BOLD if bold and not mono else 1
-    shown = clipped(words, width / bolder, size, mono) if width else words
-    wide = text_width(shown, size, mono) * bolder
+    shown = scene.clipped(words, width / bolder, size, mono) if width else words
+    wide = scene.text_width(shown, size, mono) * bolder
     wide = wide if anchor == "start" else max(width, wide)
     tip = tip or (words.strip() if shown != words else "")
 
-    def draw(x: float, y: float) -> Iterator[Shape]:
+    def draw(x: float, y: float) -> Iterator[scene.Shape]:
         at = x + wide * SHARES[anchor], y + round(size * 0.95)
-        yield Text(*at, shown, kind, size, anchor, bold=bold, mono=mono, tip=tip)
+        yield scene.Text(*at, shown, kind, size, anchor, bold=bold, mono=mono, tip=tip)
 
     return Box(wide, round(size * 1.25), draw)
 
@@ -235,7 +222,7 @@ def paragraph(
     words: str, width: float, kind: str = "text", size: float = SIZE, *, bold: bool = False
 ) -> Box | None:
     """Return text in lines of at most `width` pixels; None for no text."""
-    lines = wrapped(words, width / (BOLD if bold else 1), size)
+    lines = scene.wrapped(words, width / (BOLD if bold else 1), size)
     return column(*(text(line, kind, size, bold=bold) for line in lines), gap=1) if lines else None
 
 
@@ -249,7 +236,7 @@ def code(lines: Iterable[CodeLine], width: float) -> Box:
 
 
 def _code_line(line: CodeLine, width: float) -> Box:
-    parts = folded_code(line.text, width - 8, MAX_PARTS) or [""]
+    parts = scene.folded_code(line.text, width - 8, MAX_PARTS) or [""]
     tip = line.text.strip() if parts[-1].endswith("…") else ""
     ground = GROUNDS.get(line.note)
     kind = ink(ground) if ground else "soft" if line.note == "later" else "text"
@@ -261,18 +248,18 @@ def _code_line(line: CodeLine, width: float) -> Box:
 # --- shapes --------------------------------------------------------------------------------------
 
 
-def drawn(shapes: Iterable[Shape], width: float, height: float) -> Box:
+def drawn(shapes: Iterable[scene.Shape], width: float, height: float) -> Box:
     """Return a box of shapes that were placed by hand, within (0, 0) .. (width, height)."""
     shapes = tuple(shapes)
-    return Box(width, height, lambda x, y: (shifted(s, x, y) for s in shapes))
+    return Box(width, height, lambda x, y: (scene.shifted(s, x, y) for s in shapes))
 
 
 def block(kind: str, width: float, height: float) -> Box:
     """Return a rectangle; without a width, none is drawn."""
 
-    def draw(x: float, y: float) -> Iterator[Shape]:
+    def draw(x: float, y: float) -> Iterator[scene.Shape]:
         if width:
-            yield Rect(x, y, width, height, kind)
+            yield scene.Rect(x, y, width, height, kind)
 
     return Box(width, height, draw)
 
@@ -283,10 +270,10 @@ def cells(
     """Return a grid of cells, each given by its row, column, key and tip, `gap` pixels apart."""
     places = tuple(places)
 
-    def draw(x: float, y: float) -> Iterator[Shape]:
+    def draw(x: float, y: float) -> Iterator[scene.Shape]:
         for n, m, key, tip in places:
             at = x + m * width, y + n * height
-            yield Rect(*at, width - gap, height - gap, "cell", key, tip)
+            yield scene.Rect(*at, width - gap, height - gap, "cell", key, tip)
 
     columns = 1 + max((m for _, m, _, _ in places), default=-1)
     return Box(columns * width, (1 + max((n for n, *_ in places), default=-1)) * height, draw)
@@ -315,29 +302,29 @@ FORMS = {  # the width and height of a sample
 def icon(kind: str, form: str = "box", letters: str = "", key: str = "") -> Box:
     """Return a sample of a kind, of a form in FORMS; a box may contain letters."""
     width, height = FORMS[form]
-    width = max(width, text_width(letters, SIZE) + 6 if letters else 0)
+    width = max(width, scene.text_width(letters, SIZE) + 6 if letters else 0)
 
-    def draw(x: float, y: float) -> Iterator[Shape]:
+    def draw(x: float, y: float) -> Iterator[scene.Shape]:
         if form in ("disc", "dot", "ring"):
-            yield Circle(x + width / 2, y + height / 2, width / 2, kind, key)
+            yield scene.Circle(x + width / 2, y + height / 2, width / 2, kind, key)
         elif form in CORNERS:
             yield outline(form, x + width / 2, y + height / 2, width / 3, kind, key)
         elif form in ("line", "arrow"):
-            yield Line(((x, y), (x + width, y)), kind, key, arrow=form == "arrow")
+            yield scene.Line(((x, y), (x + width, y)), kind, key, arrow=form == "arrow")
         else:
-            yield Rect(x, y, width, height, kind, key)
+            yield scene.Rect(x, y, width, height, kind, key)
         if letters:
-            yield Text(x + width / 2, y + 12, letters, ink(kind), SIZE, "middle")
+            yield scene.Text(x + width / 2, y + 12, letters, ink(kind), SIZE, "middle")
 
     return sized(Box(width, height, draw), 0, 15, down=0.5)
 
 
 def outline(
     form: str, x: float, y: float, radius: float, kind: str, key: str = "", tip: str = ""
-) -> Polygon:
+) -> scene.Polygon:
     """Draw a point of a form in CORNERS, with its centre at (x, y)."""
     corners = tuple((x + radius * a, y + radius * b) for a, b in CORNERS[form])
-    return Polygon(corners, kind, key, tip)
+    return scene.Polygon(corners, kind, key, tip)
 
 
 def legend(entries: Mapping[str, str], width: float) -> Box:

@@ -134,14 +134,10 @@ def recorded(who: str, s: Any, args: Sequence[Any] | None) -> accesses.AccessTra
     """Record a run of the schedule or program `s`; if `s` is a recorded run, return it."""
     if isinstance(s, accesses.AccessTrace):
         if args is not None:
-            raise ArgumentError(
-                f"{who}(trace, args)", "a recorded run has its arguments already", "leave args out"
-            )
+            why = "a recorded run has its arguments already"
+            raise ArgumentError(f"{who}(trace, args)", why, "leave args out")
         return s
     if not isinstance(s, te.Schedule | tir.PrimFunc):
-        raise ArgumentError(
-            f"{who}({type(s).__name__})",
-            "neither a schedule nor a program nor a recorded run",
-            "te.create_schedule(C.op)",
-        )
+        why = "neither a schedule nor a program nor a recorded run"
+        raise ArgumentError(f"{who}({type(s).__name__})", why, "te.create_schedule(C.op)")
     return accesses.record(s, args)

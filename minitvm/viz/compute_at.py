@@ -206,14 +206,12 @@ def places(
     Raises ArgumentError if a stage has no loops to schedule, or the producer is the consumer.
     """
     if producer == consumer:
-        raise ArgumentError(
-            f"ComputeAtSlider(s, {producer}, {consumer})", "both are the same stage", "two stages"
-        )
+        why = "both are the same stage"
+        raise ArgumentError(f"ComputeAtSlider(s, {producer}, {consumer})", why, "two stages")
     for name in (producer, consumer):
         if not isinstance(s[name].op, tensor.ComputeOp):
-            raise ArgumentError(
-                f"ComputeAtSlider: {name}", "the stage has no loops to schedule", "a te.compute"
-            )
+            why = "the stage has no loops to schedule"
+            raise ArgumentError(f"ComputeAtSlider: {name}", why, "a te.compute")
     stage = s.state.stage(consumer)
     names = list(stage.loops)
     legal: list[PlaceCosts] = []
@@ -266,11 +264,8 @@ def _costs(
         return PlaceCosts(name, depth, s, 0, uses, 0.0, misses)
     report = s.explain()[producer]
     if report.recompute is None or report.bytes is None:
-        raise ArgumentError(
-            f"ComputeAtSlider: {producer}",
-            "the number of its computations is not known",
-            "constant sizes",
-        )
+        why = "the number of its computations is not known"
+        raise ArgumentError(f"ComputeAtSlider: {producer}", why, "constant sizes")
     last = cachesim.previous(trace, 1)
     first = _uses(trace, producer) & (last >= 0)  # the loads whose element was stored just before
     first[first] = trace.write[last[first]]

@@ -54,11 +54,8 @@ class Select:
     def accept(self, value: Any) -> str:
         """Return `value` if it is one of the options; otherwise raise ArgumentError."""
         if value not in self.options:
-            raise ArgumentError(
-                f"{self.name} {value!r}",
-                f"no such {self.name}",
-                f"one of {', '.join(self.options)}",
-            )
+            why = f"no such {self.name}"
+            raise ArgumentError(f"{self.name} {value!r}", why, f"one of {', '.join(self.options)}")
         return str(value)
 
 

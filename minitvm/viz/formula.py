@@ -92,9 +92,8 @@ def made_from(
     if isinstance(formula, tensor.Tensor):
         return formula
     if not callable(formula):
-        raise ArgumentError(
-            f"formula {source.strip()!r}", "it is not a function of the indices", "lambda i: A[i]"
-        )
+        why = "it is not a function of the indices"
+        raise ArgumentError(f"formula {source.strip()!r}", why, "lambda i: A[i]")
     outputs = te.compute(tuple(shape) or fitted(formula, like), formula, name=like.name)
     return cast("tensor.Tensor", as_tuple(outputs)[0])
 
@@ -127,10 +126,7 @@ def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index,
     for d, a in enumerate(axes):
         n = extents.get(a, like.shape[d] if d < len(like.shape) else 0)
         if isinstance(n, int) and n < 1:
-            raise ArgumentError(
-                f"the range of {a.name}",
-                "no read bounds it, or every read is out of bounds",
-                "give the shape",
-            )
+            why = "no read bounds it, or every read is out of bounds"
+            raise ArgumentError(f"the range of {a.name}", why, "give the shape")
         shape.append(n)
     return tuple(shape)

@@ -12,6 +12,7 @@ import numpy as np
 from minitvm import accel
 from minitvm.base import ArgumentError, check_kind
 
+from . import gantt_run
 from .accelerator_use import uses
 from .boxes import picture
 from .controls import (
@@ -27,17 +28,6 @@ from .controls import (
     index_in,
 )
 from .gantt_columns import column_frames
-from .gantt_run import (
-    ENDS,
-    FLAGS,
-    ZOOM,
-    SimulatedRun,
-    changed,
-    removed_tokens,
-    simulated,
-    toggled,
-    virtual_threads,
-)
 from .gantt_scene import gantt_box
 from .gantt_shares import columns_of
 from .gantt_view import ProgramWindow, appearance, gantt_frames, names_of, removed_text, title
@@ -74,9 +64,9 @@ class TokenGantt(Visual):
         check_program("TokenGantt", program)
         self.config = check_config(config)
         self._hiding, self._by_thread, self._zoom, self._cut = True, False, 0, 0
-        self._original = self._edited = simulated(program, self.config)
-        self._serial = simulated(accel.serial(program), self.config)
-        self._threads = virtual_threads(uses(program, self.config))
+        self._original = self._edited = gantt_run.simulated(program, self.config)
+        self._serial = gantt_run.simulated(accel.serial(program), self.config)
+        self._threads = gantt_run.virtual_threads(uses(program, self.config))
         super().__init__()
 
     @property
@@ -86,20 +76,20 @@ class TokenGantt(Visual):
 
     @cached_property
     def _serial_threads(self) -> tuple[int, ...]:
-        return virtual_threads(uses(self._serial.program, self.config))
+        return gantt_run.virtual_threads(uses(self._serial.program, self.config))
 
     @property
-    def _simulated(self) -> SimulatedRun:
+    def _simulated(self) -> gantt_run.SimulatedRun:
         return self._edited if self._hiding else self._serial
 
     # --- what is shown ---
 
     def _view(self) -> ProgramWindow:
-        edits = changed(self.program, self._original.program) if self._hiding else {}
-        removed = removed_tokens(self._original, self.program) if edits else ()
+        edits = gantt_run.changed(self.program, self._original.program) if self._hiding else {}
+        removed = gantt_run.removed_tokens(self._original, self.program) if edits else ()
         threads = self._threads if self._hiding else self._serial_threads
         zoom = min(self._zoom, self._simulated.steps)
-        window = self._cut // ZOOM ** (self._simulated.steps - zoom)
+        window = self._cut // gantt_run.ZOOM ** (self._simulated.steps - zoom)
         window = min(window, len(self._simulated.spans(zoom)) - 1)
         shown = self._simulated, zoom, window, threads, edits, self._note()
         return ProgramWindow(*shown, tuple(removed), self._by_thread)
@@ -161,7 +151,7 @@ class TokenGantt(Visual):
             controls.append(Slider("zoom", "zoom", 0, self._simulated.steps, view.zoom))
         if len(view.spans) > 1:
             controls.append(Slider("window", "window", 0, len(view.spans) - 1, view.window))
-        for flag, name in FLAGS.items():
+        for flag, name in gantt_run.FLAGS.items():
             tip = f"drop or add {flag} of the selected instruction"
             controls.append(Button(flag, name, self._hiding, tip))
         is_edited = self.program != self._original.program
@@ -202,7 +192,7 @@ class TokenGantt(Visual):
             case "colour":
                 self._by_thread = value == COLOURS[1]
             case "window":
-                self._cut = value * ZOOM ** (self._simulated.steps - self._view().zoom)
+                self._cut = value * gantt_run.ZOOM ** (self._simulated.steps - self._view().zoom)
             case "zoom":
                 self._zoom = value
             case "restore":
@@ -236,15 +226,15 @@ class TokenGantt(Visual):
 
         removed   only return those that were dropped, of a removed token
         """
-        tokens = removed_tokens(self._original, self.program) if removed else [
+        tokens = gantt_run.removed_tokens(self._original, self.program) if removed else [
             tokens.token(number)
             for tokens in self._edited.tokens.values()
             if number < len(tokens)
         ]  # fmt: skip
-        edits = changed(self.program, self._original.program)
+        edits = gantt_run.changed(self.program, self._original.program)
         for t in tokens:
             if (t.queue.value, t.number) == (queue, number):
-                ends = zip((t.push, t.pop), ENDS[t.queue], strict=True)
+                ends = zip((t.push, t.pop), gantt_run.ENDS[t.queue], strict=True)
                 return [
                     (n, flag) for n, flag in ends
                     if (flag in edits.get(n, ()) if removed else n >= 0)
@@ -258,28 +248,23 @@ class TokenGantt(Visual):
         if view.exact or column >= len(view.columns.started):
             raise ArgumentError(f"column {column}", "the picture has no such column")
         middle = float(view.columns.edges[column : column + 2].mean())
-        self._zoom, self._cut = (
-            self._simulated.steps,
-            bisect_right(self._simulated.cuts, middle) - 1,
-        )
+        self._zoom = self._simulated.steps
+        self._cut = bisect_right(self._simulated.cuts, middle) - 1
         self.selected = ""
         return ""
 
     def _toggle(self, flags: list[tuple[int, str]]) -> str:
         """Toggle flags on a copy of the program, simulate and verify it; describe the result."""
         if not self._hiding:
-            raise ArgumentError(
-                "an edit without latency hiding",
-                "these tokens are generated, to run one unit at a time",
-                "switch latency hiding on",
-            )
+            why = "these tokens are generated, to run one unit at a time"
+            raise ArgumentError("an edit without latency hiding", why, "switch latency hiding on")
         program = self.program
         edits: list[str] = []
         for n, flag in flags:
-            program = toggled(program, n, flag)
+            program = gantt_run.toggled(program, n, flag)
             is_set = getattr(program.instructions[n].flags, flag)
             edits.append(f"{'added' if is_set else 'dropped'} {flag} of {accel.label(program, n)}")
-        self._edited = simulated(program, self.config)
+        self._edited = gantt_run.simulated(program, self.config)
         self.selected = f"i:{flags[0][0]}"
         return "\n".join([*edits, *self._edited.sentences[:3]])
 

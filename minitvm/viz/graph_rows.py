@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
+from typing import TypeAlias
 
 from minitvm import graph
 
@@ -13,14 +14,24 @@ from .diff import Row, rows_of
 
 SHOWN = ("layout", "method")  # the attributes shown beside the name of an operator
 SEVERAL = 4  # most operators of a kernel that are named
+Notes: TypeAlias = Mapping[graph.Node, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A place in a row for a node or, if `passing`, for a line that leads down to the node."""
+    """A place in a row for a node or, if `passing`, for a line that leads down to the node.
+
+    note   a line of text below the node's own; "" for none
+    """
 
     node: graph.Node
     passing: bool = False
+    note: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of text in the node's box."""
+        return words(self.node) + ([self.note] if self.note else [])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,17 +50,23 @@ class Drawn:
     lines: tuple[tuple[Slot, Slot], ...]
 
 
-def drawn(net: graph.Graph) -> Drawn:
-    """Arrange a network in rows."""
-    nodes = tuple(node for node in net.nodes if node.op != "param")
-    row = _numbers(net, nodes)
+def drawn(net: graph.Graph, notes: Notes | None = None) -> Drawn:
+    """Arrange a network in rows; `notes` has a further line of text for some nodes."""
+    shown = {node: node.inputs for node in net.nodes if node.op != "param"}
+    return arranged(shown, notes or {})
+
+
+def arranged(sources: Mapping[graph.Node, Sequence[graph.Node]], notes: Notes) -> Drawn:
+    """Arrange nodes in rows, each below its `sources`; sources that are no nodes do not count."""
+    nodes = tuple(sources)
+    row = _numbers(sources)
     rows: list[list[Slot]] = [[] for _ in range(1 + max(row.values(), default=0))]
     slots: dict[graph.Node, Slot] = {}
     above: dict[Slot, list[Slot]] = {}
     for node in sorted(nodes, key=row.__getitem__):
-        me = slots[node] = Slot(node)
+        me = slots[node] = Slot(node, note=notes.get(node, ""))
         rows[row[node]].append(me)
-        for source in dict.fromkeys(n for n in node.inputs if n in row):
+        for source in dict.fromkeys(n for n in sources[node] if n in row):
             way = [slots[source]]
             for between in range(row[source] + 1, row[node]):
                 way.append(Slot(node, passing=True))
@@ -60,16 +77,20 @@ def drawn(net: graph.Graph) -> Drawn:
     return Drawn(nodes, tuple(_in_order(rows, above)), row, lines)
 
 
-def _numbers(net: graph.Graph, nodes: Sequence[graph.Node]) -> dict[graph.Node, int]:
+def _numbers(sources: Mapping[graph.Node, Sequence[graph.Node]]) -> dict[graph.Node, int]:
     """Return each node's row: below its inputs or, if these are parameters, above its reader."""
     row: dict[graph.Node, int] = {}
-    for node in nodes:
-        row[node] = 1 + max((row[n] for n in node.inputs if n in row), default=-1)
-    readers, free = net.readers(), set[graph.Node]()  # free: calls that read only parameters
-    for node in nodes:
-        if not node.is_leaf and all(n in free or n not in row for n in node.inputs):
+    for node, inputs in sources.items():
+        row[node] = 1 + max((row[n] for n in inputs if n in row), default=-1)
+    readers: dict[graph.Node, list[graph.Node]] = {node: [] for node in sources}
+    free = set[graph.Node]()  # calls that read only parameters
+    for node, inputs in sources.items():
+        if not node.is_leaf and all(n in free or n not in row for n in inputs):
             free.add(node)
-    for node in reversed(nodes):
+        for source in inputs:
+            if source in row:
+                readers[source].append(node)
+    for node in reversed(row):
         if node in free and readers[node]:
             row[node] = min(row[reader] for reader in readers[node]) - 1
     return row

@@ -8,7 +8,7 @@ from minitvm import graph
 
 from .boxes import Box
 from .chart import BOLD
-from .graph_rows import Drawn, Slot, label, words
+from .graph_rows import Drawn, Slot, label
 from .kinds import ink
 from .scene import Group, Line, Polygon, Rect, Shape, Text, clipped
 from .svg import arrow_head
@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 def height_of(slot: Slot) -> float:
     """Return the height of a slot in pixels; 0 if it contains only a line."""
-    return 0 if slot.passing else LINE * len(words(slot.node)) + 2 * EDGE
+    return 0 if slot.passing else LINE * len(slot.lines) + 2 * EDGE
 
 
 def part(net: Drawn, first: int, height: float) -> range:
@@ -44,12 +44,13 @@ def part(net: Drawn, first: int, height: float) -> range:
 
 def network(
     net: Drawn, rows: range, width: float, marks: Mapping[graph.Node, str], side: str,
-    outputs: Set[graph.Node],
+    outputs: Set[graph.Node], cut: Set[tuple[graph.Node, graph.Node]] = frozenset(),
 ) -> Box:  # fmt: skip
     """Draw some rows of a network.
 
     marks     a node that changed -> the kind of its box
     side      the prefix of the keys: net.nodes[3] has the key "before:3" if side is "before"
+    cut       (source, reader) of the lines that are dashed and red
     """
     number = {node: n for n, node in enumerate(net.nodes)}
     tall = [max(map(height_of, net.rows[n]), default=0) for n in rows]
@@ -65,9 +66,9 @@ def network(
                 if not slot.passing:
                     kind = marks.get(slot.node, "memory" if slot.node.is_leaf else "pale_sky")
                     key = f"{side}:{number[slot.node]}"
-                    boxes.append(_box(slot.node, x, y, wide, kind, key, slot.node in outputs))
+                    boxes.append(_box(slot, x, y, wide, kind, key, slot.node in outputs))
             y += high + BETWEEN
-        yield from _lines(net, ends)
+        yield from _lines(net, ends, cut)
         yield from boxes
 
     return Box(width, BETWEEN + sum(tall) + BETWEEN * len(tall), draw)
@@ -89,20 +90,21 @@ def _across(row: Iterable[Slot], left: float, width: float) -> list[tuple[Slot, 
 
 
 def _box(
-    node: graph.Node, x: float, y: float, wide: float, kind: str, key: str, is_output: bool
+    slot: Slot, x: float, y: float, wide: float, kind: str, key: str, is_output: bool
 ) -> Group:
     """Draw the box of an input or a call; the box of a kernel contains a box for each operator."""
-    lines = words(node)
+    node, lines = slot.node, slot.lines
     sign = {"pale_green": "+ ", "pale_red": "- "}.get(kind, "")
     tall = LINE * len(lines) + 2 * EDGE
     several = len(graph.operators_of(node)) > 1
+    heads = len(lines) - 1 - bool(slot.note)  # lines that name an operator or an input
     shapes: list[Shape] = [Rect(x, y, wide, tall, kind, radius=0 if several else 4)]
     for n, text in enumerate(lines):
-        is_inner = several and n < len(lines) - 1
+        is_inner = several and n < heads
         if is_inner:
             area = x + EDGE, y + EDGE + n * LINE + 1, wide - 2 * EDGE, LINE - 2
             shapes.append(Rect(*area, "paper", radius=3))
-        bold = n < len(lines) - 1 and not is_inner
+        bold = n < heads and not is_inner
         free = wide - 2 * EDGE if not bold else (wide - 2 * EDGE) / BOLD
         shown = clipped((sign if n == 0 else "") + text, free, SIZE)
         look = "text" if is_inner else ink(kind)
@@ -115,14 +117,16 @@ def _box(
     return Group(tuple(shapes), key, tip)
 
 
-def _lines(net: Drawn, ends: Mapping[Slot, tuple[Point, Point]]) -> list[Shape]:
+def _lines(
+    net: Drawn, ends: Mapping[Slot, tuple[Point, Point]], cut: Set[tuple[graph.Node, graph.Node]]
+) -> list[Shape]:
     """Draw a line for each tensor; short dashed lines lead to rows that are not shown."""
     lines: list[Shape] = []
     heads: list[Shape] = []  # drawn last, because lines would cover them
     for a, b in net.lines:
         if a in ends and b in ends:
             way = ends[a][1], ends[b][0]
-            lines.append(Line(way, "arrow"))
+            lines.append(Line(way, "removed" if (a.node, b.node) in cut else "arrow"))
             if not b.passing:
                 heads.append(Polygon(arrow_head(way), "start"))
         elif b in ends:

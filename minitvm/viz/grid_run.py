@@ -103,9 +103,8 @@ def default_arrays(func: tir.PrimFunc) -> list[Any]:
         shape = [n for n in sizes if isinstance(n, int)]
         if not isinstance(p, tir.Buffer) or len(shape) < len(sizes):
             what = f"GridView of {func.name}"
-            raise ArgumentError(
-                what, f"the size of {p.name} is not known", "args=[arrays and ints]"
-            )
+            why = f"the size of {p.name} is not known"
+            raise ArgumentError(what, why, "args=[arrays and ints]")
         arrays.append(np.arange(math.prod(shape), dtype=np.int64).astype(p.dtype.numpy))
         arrays[-1].shape = shape
     return arrays

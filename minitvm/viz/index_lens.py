@@ -179,9 +179,8 @@ def _inputs(t: Any, args: Any) -> tuple[tensor.Tensor, ...]:
     if not isinstance(args, list | tuple) or not all(
         isinstance(a, tensor.Tensor) for a in cast("list[Any]", args)
     ):
-        raise ArgumentError(
-            f"IndexLens(..., args={args!r})", "not a list of tensors", f"the inputs of {t.name}"
-        )
+        why = "not a list of tensors"
+        raise ArgumentError(f"IndexLens(..., args={args!r})", why, f"the inputs of {t.name}")
     return tuple(a for a in cast("list[tensor.Tensor]", args) if a != t)
 
 

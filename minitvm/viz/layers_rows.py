@@ -51,9 +51,8 @@ class LayerRow:
         if self.baseline_bytes:
             positive(f"LayerRow({self.name!r}): baseline_bytes", self.baseline_bytes)
         if self.roof > 1:
-            raise ArgumentError(
-                f"LayerRow({self.name!r}): roof={self.roof}", "more than the peak", "0.9 for 90 %"
-            )
+            why = "more than the peak"
+            raise ArgumentError(f"LayerRow({self.name!r}): roof={self.roof}", why, "0.9 for 90 %")
 
     @property
     def intensity(self) -> float:
@@ -156,9 +155,8 @@ def finished(name: str, program: accel.Program, config: accel.Config) -> accel.R
     """Simulate a program and return its run; raise ArgumentError if it deadlocks."""
     run = accel.simulate(program, config)
     if run.blocked:
-        raise ArgumentError(
-            f"program {name!r}", f"deadlock: {run.blocked[0]}", "look at it in viz.TokenGantt"
-        )
+        why = f"deadlock: {run.blocked[0]}"
+        raise ArgumentError(f"program {name!r}", why, "look at it in viz.TokenGantt")
     return run
 
 

@@ -61,10 +61,8 @@ class MemoryPlan(Figure):
     def __init__(self, net: graph.Graph, plan: str = ALL, *, in_place: bool = False) -> None:
         check_kind("MemoryPlan", net, graph.Graph, fix="graph.optimized(net)")
         if len(net.calls) > self.most_calls:
-            what, why = (
-                f"MemoryPlan({len(net.calls)} calls)",
-                f"at most {self.most_calls} are drawn",
-            )
+            what = f"MemoryPlan({len(net.calls)} calls)"
+            why = f"at most {self.most_calls} are drawn"
             raise ArgumentError(what, why)
         self.net = net
         self.plan = Select("plan", "plan", (ALL, *self.names), ALL).accept(plan)

@@ -58,11 +58,9 @@ def order_of(body: tir.Stmt, most: int = MAX_TICKS) -> Order:
     limits: dict[tir.Var, int] = {}
     for f in loops:
         if not isinstance(f.extent, int):
-            raise ArgumentError(
-                f"loop {f.var.name} of {tir.text(f.extent)} iterations",
-                "the number of iterations is not known before the program runs",
-                "constant sizes",
-            )
+            what = f"loop {f.var.name} of {tir.text(f.extent)} iterations"
+            why = "the number of iterations is not known before the program runs"
+            raise ArgumentError(what, why, "constant sizes")
         limits[f.var] = min(f.extent, MAX_LANES) if f.kind == "vectorize" else f.extent
     total, whole = _count(body, limits), dict(limits)
     _shorten(body, loops, limits, most)

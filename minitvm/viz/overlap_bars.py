@@ -39,9 +39,8 @@ class OverlapBars(Figure):
         self.rows = several("OverlapBars", rows, LayerRow, "[viz.layer_row(name, program)]")
         for row in self.rows:
             if not sum(row.overlap.values()):
-                raise ArgumentError(
-                    f"OverlapBars: {row.name!r}", "the row has no overlap", "overlap=run.overlap"
-                )
+                why = "the row has no overlap"
+                raise ArgumentError(f"OverlapBars: {row.name!r}", why, "overlap=run.overlap")
         super().__init__()
 
     def title(self) -> str:

@@ -230,11 +230,8 @@ class NestPlayer(Figure):
         """
         last = len(self._past) - 1
         if self._step < last:
-            raise ScheduleError(
-                f"a change at step {self._step} of {last}",
-                "later steps follow",
-                f"move the slider to step {last}",
-            )
+            what = f"a change at step {self._step} of {last}"
+            raise ScheduleError(what, "later steps follow", f"move the slider to step {last}")
         new = self.schedule.copy()
         axis = act(new)
         if self._now.nest is not None:  # lowering finds some steps illegal
@@ -253,12 +250,10 @@ class NestPlayer(Figure):
         """Return (stage, axis) of a loop's bar, by name; raise ScheduleError for other keys."""
         owners = self._owners()
         if key not in owners:
-            what = key.partition(":")[2]
-            raise ScheduleError(
-                f"loop {what!r}" if what else "no loop is selected",
-                "not a loop of the schedule" if what else "",
-                "click the bar of a loop",
-            )
+            loop = key.partition(":")[2]
+            what = f"loop {loop!r}" if loop else "no loop is selected"
+            why = "not a loop of the schedule" if loop else ""
+            raise ScheduleError(what, why, "click the bar of a loop")
         return owners[key]
 
     def _chosen(self) -> tuple[str, tensor.Axis]:
@@ -269,11 +264,9 @@ class NestPlayer(Figure):
     def _reorder(self, moved: str, to: str, s: te.Schedule) -> tensor.Axis:
         (stage, name), (other_stage, other_loop) = self._owner(moved), self._owner(to)
         if stage != other_stage:
-            raise ScheduleError(
-                f"reorder {name} of {stage} and {other_loop} of {other_stage}",
-                "loops of different stages cannot change places",
-                f"compute_at moves a whole stage: s[{stage}].compute_at(s[{other_stage}], ...)",
-            )
+            what = f"reorder {name} of {stage} and {other_loop} of {other_stage}"
+            fix = f"compute_at moves a whole stage: s[{stage}].compute_at(s[{other_stage}], ...)"
+            raise ScheduleError(what, "loops of different stages cannot change places", fix)
         axes = axes_of(s[stage])
         names = {axis: name for name, axis in axes.items()}
         leaves = [names[axis] for axis in s[stage].leaf_iter_vars]
@@ -283,11 +276,8 @@ class NestPlayer(Figure):
     def _split(self, s: te.Schedule) -> tensor.Axis:
         stage, axis = self._chosen()
         if not self._factor.isdecimal():
-            raise ScheduleError(
-                f"split of {axis.name!r} by {self._factor!r}",
-                "a factor is a whole number, 1 or more",
-                "4",
-            )
+            why = "a factor is a whole number, 1 or more"
+            raise ScheduleError(f"split of {axis.name!r} by {self._factor!r}", why, "4")
         return s[stage].split(axis, factor=int(self._factor))[0]
 
     def _fuse(self, s: te.Schedule) -> tensor.Axis:
@@ -295,11 +285,8 @@ class NestPlayer(Figure):
         leaves = s[stage].leaf_iter_vars
         inner = leaves[next(n for n, a in enumerate(leaves, 1) if a is axis) :]
         if not inner:
-            raise ScheduleError(
-                f"fuse of {axis.name!r}",
-                f"this is the innermost loop of {stage}",
-                "select an outer loop",
-            )
+            why = f"this is the innermost loop of {stage}"
+            raise ScheduleError(f"fuse of {axis.name!r}", why, "select an outer loop")
         return s[stage].fuse(axis, inner[0])
 
     def _annotate(self, kind: str, s: te.Schedule) -> tensor.Axis:

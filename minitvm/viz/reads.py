@@ -50,11 +50,8 @@ def footprint(
     """
     sizes = sizes_of(checked(t))
     if not isinstance(tile, Sequence) or len(tile) != len(sizes):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"tile {tile!r}",
-            f"{t.name} has {len(sizes)} dimensions",
-            "(start, extent) for each",
-        )
+        why = f"{t.name} has {len(sizes)} dimensions"
+        raise ArgumentError(f"tile {tile!r}", why, "(start, extent) for each")
     axes = [_span(part, d, n) for d, (part, n) in enumerate(zip(tile, sizes, strict=True))]
     reads = reads_of(t, points_of(axes), tuple(inputs))
     return {u: places_of(u, distinct(pairs[:, 1])) for u, pairs in reads.pairs.items()}
@@ -73,11 +70,9 @@ def _span(part: Any, d: int, n: int) -> Array:
     whole = len(pair) == 2 and all(isinstance(x, int) and not isinstance(x, bool) for x in pair)
     start, extent = pair if whole else (0, 0)
     if not 0 <= start < start + extent <= n:
-        raise ArgumentError(
-            f"tile: {part!r} in dimension {d}",
-            f"the coordinates are 0 .. {n - 1}",
-            "(start, extent), or one coordinate",
-        )
+        what = f"tile: {part!r} in dimension {d}"
+        why = f"the coordinates are 0 .. {n - 1}"
+        raise ArgumentError(what, why, "(start, extent), or one coordinate")
     return np.arange(start, start + extent)
 
 
@@ -92,11 +87,9 @@ def sizes_of(t: tensor.Tensor) -> tuple[int, ...]:
     """Return the shape of `t`; raise ArgumentError if part of it is symbolic."""
     for n in t.shape:
         if not isinstance(n, int):
-            raise ArgumentError(
-                f"{t.name} with a dimension of {tir.text(n)}",
-                "its elements are not known before the program runs",
-                "constant sizes",
-            )
+            what = f"{t.name} with a dimension of {tir.text(n)}"
+            why = "its elements are not known before the program runs"
+            raise ArgumentError(what, why, "constant sizes")
     return tuple(n for n in t.shape if isinstance(n, int))
 
 
@@ -105,15 +98,11 @@ def checked(t: Any) -> tensor.Tensor:
     if not isinstance(t, tensor.Tensor):
         raise ArgumentError(f"{type(t).__name__} as a formula", "not a tensor", "te.compute(...)")
     if not isinstance(t.op, tensor.ComputeOp):
-        raise ArgumentError(
-            f"the reads of {t.name}", f"no formula computes it: {t.op}", "a tensor of te.compute"
-        )
+        why = f"no formula computes it: {t.op}"
+        raise ArgumentError(f"the reads of {t.name}", why, "a tensor of te.compute")
     for e in tensor.extent_loads(t.op):
-        raise ArgumentError(
-            f"the reads of {t.name}",
-            f"the length of its sum depends on {tir.text(e)}",
-            "constant sizes",
-        )
+        why = f"the length of its sum depends on {tir.text(e)}"
+        raise ArgumentError(f"the reads of {t.name}", why, "constant sizes")
     return t
 
 
@@ -268,8 +257,6 @@ class _Walk:
 def check_effort(name: str, points: int, terms: int) -> None:
     """Raise ArgumentError if there are too many reads: `points` elements of `terms` terms each."""
     if points * terms > MAX_STEPS:
-        raise ArgumentError(
-            f"the reads of {points} elements of {name}",
-            f"each has {terms} terms, and the limit for all together is {MAX_STEPS}",
-            "a smaller shape, for the same pattern",
-        )
+        what = f"the reads of {points} elements of {name}"
+        why = f"each has {terms} terms, and the limit for all together is {MAX_STEPS}"
+        raise ArgumentError(what, why, "a smaller shape, for the same pattern")

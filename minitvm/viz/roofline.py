@@ -211,11 +211,8 @@ def named(s: Any) -> dict[str, Any]:
     elif isinstance(s, Iterable) and not isinstance(s, str):
         programs = [*cast("Iterable[Any]", s)]
     else:
-        raise ArgumentError(
-            f"RooflineDot({type(s).__name__})",
-            "neither a schedule nor a list or mapping of schedules",
-            '{"naive": s1, "tiled": s2}',
-        )
+        why = "neither a schedule nor a list or mapping of schedules"
+        raise ArgumentError(f"RooflineDot({type(s).__name__})", why, '{"naive": s1, "tiled": s2}')
     if not 1 <= len(programs) <= len(LETTERS):
         why = "there is nothing to draw" if not programs else f"more than {len(LETTERS)} dots"
         raise ArgumentError(f"RooflineDot of {len(programs)} schedules", why)
@@ -235,9 +232,8 @@ def speeds(
     elif isinstance(gflops, Sequence) and len(gflops) == len(names):  # pyright: ignore[reportUnnecessaryIsInstance]
         known = dict(zip(names, gflops, strict=True))
     else:
-        raise ArgumentError(
-            f"gflops={gflops!r}", f"one number for each of {', '.join(names)} is needed"
-        )
+        why = f"one number for each of {', '.join(names)} is needed"
+        raise ArgumentError(f"gflops={gflops!r}", why)
     for name, speed in known.items():
         if name not in names:
             raise ArgumentError(f"gflops: {name!r}", "no such schedule", ", ".join(names))
@@ -253,9 +249,8 @@ def dots(
     for name, trace in traces.items():
         intensity = accesses.arithmetic_intensity(trace, cache)
         if not intensity.flops or not intensity.bytes_moved:
-            raise ArgumentError(
-                f"RooflineDot: {name}", "the program has no arithmetic on tensors, or moves no data"
-            )
+            why = "the program has no arithmetic on tensors, or moves no data"
+            raise ArgumentError(f"RooflineDot: {name}", why)
         dot_list.append(Dot(name, intensity, known.get(name)))
     return tuple(dot_list)
 

@@ -120,11 +120,8 @@ class Scene:
                 known = ", ".join(k for k in KINDS if k)
                 raise ArgumentError(f"kind {s.kind!r}", "no such kind of shape", f"one of {known}")
             if isinstance(s, Text) and s.size < SMALLEST:
-                raise ArgumentError(
-                    f"text {s.text!r} of size {s.size}",
-                    f"text must be at least {SMALLEST} pixels high",
-                    f"size={SMALLEST}",
-                )
+                why = f"text must be at least {SMALLEST} pixels high"
+                raise ArgumentError(f"text {s.text!r} of size {s.size}", why, f"size={SMALLEST}")
 
 
 def walk_shapes(shapes: Iterable[Shape]) -> Iterator[Shape]:

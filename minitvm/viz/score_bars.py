@@ -23,9 +23,8 @@ class ScoreBars(Figure):
 
     def __init__(self, scores: Mapping[str, float], unit: str) -> None:
         if not scores or min(scores.values()) < 0:
-            raise ArgumentError(
-                "ScoreBars", f"{dict(scores)}", 'ScoreBars({"yours": 64}, "misses")'
-            )
+            why = f"{dict(scores)}"
+            raise ArgumentError("ScoreBars", why, 'ScoreBars({"yours": 64}, "misses")')
         self.scores, self.unit = dict(scores), unit
         super().__init__()
 
@@ -35,10 +34,8 @@ class ScoreBars(Figure):
     def body(self) -> Box:
         most = max(self.scores.values()) or 1.0
         bars = [m for n, name in enumerate(self.scores) for m in self._bar(n, name)]
-        names, values = (
-            Axis(names=[*self.scores]),
-            Axis(0, most * WIDTH / (WIDTH - SIDE), hidden=True),
-        )
+        names = Axis(names=[*self.scores])
+        values = Axis(0, most * WIDTH / (WIDTH - SIDE), hidden=True)
         height = 26 * len(self.scores) + 6
         return column(text(self.unit, bold=True), plot(values, names, bars, WIDTH, height), gap=4)
 

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, cast
 
 from minitvm import runtime
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_count
 
 from .boxes import Box
 from .live import Live
@@ -52,15 +52,14 @@ class TimingLab(Live):
     ) -> None:
         self._functions = {name: with_own_globals(f) for name, f in _checked(functions).items()}
         if not isinstance(args, list | tuple):
-            raise ArgumentError(
-                f"TimingLab(..., {type(args).__name__})", "args is not a list", "[a, b, c]"
-            )
+            why = "args is not a list"
+            raise ArgumentError(f"TimingLab(..., {type(args).__name__})", why, "[a, b, c]")
         self._args = tuple(cast("Sequence[Any]", args))
         for f in self._functions.values():
             if isinstance(f, runtime.Function):
                 f.check(*self._args)  # here, not at the first click
-        self._repeat, self._warmup = _number("repeat", repeat, 1), _number("warmup", warmup, 0)
-        self._seed = _number("seed", seed, 0)
+        self._repeat, self._warmup = check_count("repeat", repeat), check_count("warmup", warmup, 0)
+        self._seed = check_count("seed", seed, 0)
         self._records: list[TimedRun] = []
         self._halt = threading.Event()
         super().__init__()
@@ -185,23 +184,9 @@ def _checked(functions: Any) -> dict[str, Callable[..., Any]]:
     table = cast("Mapping[Any, Any]", functions)
     for name, f in table.items():
         if not isinstance(name, str) or not name or not callable(f):
-            raise ArgumentError(
-                f"TimingLab: {name!r}: {type(f).__name__}",
-                "not a name and a function",
-                '{"tiled": g}',
-            )
+            why = "not a name and a function"
+            raise ArgumentError(f"TimingLab: {name!r}: {type(f).__name__}", why, '{"tiled": g}')
     if len(table) > len(SERIES):
-        raise ArgumentError(
-            f"TimingLab of {len(table)} functions",
-            f"at most {len(SERIES)} can be told apart",
-            "fewer functions",
-        )
+        why = f"at most {len(SERIES)} can be told apart"
+        raise ArgumentError(f"TimingLab of {len(table)} functions", why, "fewer functions")
     return dict(table)
-
-
-def _number(what: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(
-            f"{what}={value!r}", f"not a whole number of {least} or more", f"{what}={least}"
-        )
-    return value

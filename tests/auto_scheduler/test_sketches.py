@@ -9,8 +9,8 @@ import pytest
 
 from minitvm import auto_scheduler, driver, te, topi, tune
 from minitvm.base import Target
-from minitvm.tune.oracle import oracle
 from tests.auto_scheduler.programs import PROGRAMS, args_of, arrays, matmul
+from tests.tune.oracle import oracle
 
 ONE, TWO = Target("llvm -num-cores=1 -unroll=0"), Target("llvm -num-cores=2 -unroll=0")
 

@@ -45,6 +45,8 @@ WIDGETS = (
     "row = viz.layer_row('C2', program); display(viz.LayerRoofline([row]), viz.OverlapBars([row]))",
     "display(viz.StallWaterfall(program))\n"
     "viz.AmdahlBar([viz.NetworkPart('conv', 3e9, 0.04), viz.NetworkPart('rest', 1e8)])",
+    "from minitvm import vta\nlayers = {'fc': vta.Dense(channels=(64, 64))}\n"
+    "viz.ParetoFront(vta.explore(layers, budget=4))",
     "from minitvm import graph\nnet = graph.networks.squeezenet(size=32)\n"
     "display(viz.GraphStepper(net), viz.MemoryPlan(graph.optimized(net)))",
     f"{ON_GPU}\nviz.GridView(f)",
@@ -56,7 +58,7 @@ WIDGETS = (
     "edu.check('ex00.1', lambda A, B: A.no_such_attribute_of_a_tensor, checks=checks)",
     "A = B = C = D = a = b = c = f = s = program = row = matmul = net = None",
 )
-COUNT = 24
+COUNT = 25
 PLAYER = ".mtvm-player button"
 
 

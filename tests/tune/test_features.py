@@ -5,10 +5,10 @@ import pytest
 
 from minitvm import tune
 from minitvm.base import Target
-from minitvm.tune.oracle import oracle
 from minitvm.tune.packed import all_packed
 
 from . import sketches
+from .oracle import oracle
 
 SKETCHES = {
     **{f"matmul, level {n}": sketches.matmul(48, 96, 64, n) for n in range(3)},

@@ -13,7 +13,7 @@ import minitvm as tvm
 from minitvm import autotvm, simt, te, tir, topi, tune
 from minitvm.base import ArgumentError, MeasureError
 from minitvm.tune.legal_gpu import MAX_STEPS as STEPS
-from minitvm.tune.simulated_gpu import count_steps
+from minitvm.tune.simulated import count_steps
 
 SIM = "cuda -sim"
 N = 48

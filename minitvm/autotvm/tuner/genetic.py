@@ -32,11 +32,9 @@ class GATuner(Tuner):
     ) -> None:
         super().__init__(task, rng)
         if not 0 <= elite_num <= pop_size or pop_size < 1:
-            raise ArgumentError(
-                f"GATuner(pop_size={pop_size}, elite_num={elite_num})",
-                "a population has at least one configuration, and elite_num is at most pop_size",
-                "pop_size=100, elite_num=3",
-            )
+            what = f"GATuner(pop_size={pop_size}, elite_num={elite_num})"
+            why = "a population has at least one configuration, and elite_num is at most pop_size"
+            raise ArgumentError(what, why, "pop_size=100, elite_num=3")
         self.pop_size, self.elite_num, self.mutation_prob = pop_size, elite_num, mutation_prob
         self.knobs = list[Row]()  # of the generation, still to be proposed
         self.generation = 0  # trials when it began

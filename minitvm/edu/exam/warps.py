@@ -14,11 +14,9 @@ WARP = 32
 
 def sectors(rng: Rng) -> Question:
     """Ask how many sectors a warp moves, and how many of their bytes it does not use."""
-    start, step, width = (
-        int(rng.integers(1, 14)),
-        pick(rng, (2, 3, 5, 6, 7)),
-        pick(rng, (4, 8, 16)),
-    )
+    start = int(rng.integers(1, 14))
+    step = pick(rng, (2, 3, 5, 6, 7))
+    width = pick(rng, (4, 8, 16))
     row = pick(rng, (12, 20, 24, 36, 40))
     index = pick(rng, (
         f"{step}*t + {start}",

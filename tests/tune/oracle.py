@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from minitvm import lowering, schedule, tensor, tir
-
-from .features import (
+from minitvm.tune.features import (
     ACCESS,
     ACCESSES,
     CURVE,
@@ -27,9 +26,9 @@ from .features import (
     SLOTS,
     THREADS,
 )
-from .kernel import LINE
-from .operations import operations_of
-from .sketch import Sketch
+from minitvm.tune.kernel import LINE
+from minitvm.tune.operations import operations_of
+from minitvm.tune.sketch import Sketch
 
 Columns = dict[str, float]
 
