@@ -32,7 +32,7 @@ from minitvm import vta
 STORED = Path(__file__).with_suffix(".jsonl")
 LAYERS = {**vta.RESNET18, "FC": vta.Dense(channels=(512, 1000))}
 TIMES = {**vta.TIMES, "FC": 1}
-BUDGET = 200
+BUDGET = 176  # as many as are stored
 
 
 def cpu_seconds() -> float:
