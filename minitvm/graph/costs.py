@@ -61,13 +61,13 @@ class MachineCost:
 
     def seconds(self, body: Graph) -> float:
         """Return the seconds of a kernel."""
-        if all(map(_is_view, body.calls)):
+        if all(map(_lies_in_input, body.calls)):
             return 0.0
         moved = sum(n.type.bytes for n in (*body.inputs, *body.outputs))
         return self.launch + max(operations_of(body) / self.peak, moved / self.bandwidth)
 
 
-def _is_view(node: Node) -> bool:
+def _lies_in_input(node: Node) -> bool:
     """Return whether the result of a node lies in one piece in the memory of its input."""
     if node.op in VIEWS:
         return True

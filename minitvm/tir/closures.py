@@ -7,6 +7,7 @@ defines what a lane is, and how to load and to compute only one arm of a choice.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -24,7 +25,7 @@ Frame: TypeAlias = list[Any]
 Run: TypeAlias = Callable[[Frame], Any]
 
 
-class Closures:
+class Closures(ABC):
     """Compiles expressions to closures, and assigns slots to variables."""
 
     def __init__(self) -> None:
@@ -94,13 +95,13 @@ class Closures:
         """Compile an operand of Cast or Compare: `e` may be an index or a value."""
         return self.value(e) if isinstance(e, nodes.Expr) and not is_index(e) else self.index(e)
 
+    @abstractmethod
     def load(self, e: nodes.Load) -> Run:
         """Compile a load."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lazy(self, e: nodes.IfThenElse) -> Run:
         """Compile a choice in which each lane computes only the arm that it takes."""
-        raise NotImplementedError
 
 
 def weighted_sum(parts: Sequence[tuple[Run, int]], const: int) -> Run:

@@ -15,7 +15,7 @@ from .layout_transform import LAYOUT
 from .window import SHARED
 from .winograd import WINOGRAD_PART
 
-# the stages of a convolution, which counts as a whole
+# the stages that compute a convolution together; the convolution is counted once
 PARTS = (CONV_DOTS, CONV_ROWS, IMAGE_ROWS, WINOGRAD_PART)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -35,7 +36,7 @@ class Run(NamedTuple):
     fault: str = ""
 
 
-class Simulated:
+class Simulated(ABC):
     """Runs programs for one formula on a simulator; the arguments are those of the subclasses."""
 
     def __init__(
@@ -75,7 +76,7 @@ class Simulated:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:  # noqa: B027  there is nothing to close
         pass
 
     def _measured(self, program: Program, *, verify: bool) -> Result:
@@ -104,13 +105,13 @@ class Simulated:
                 return f"{p.name}{difference}"
         return ""
 
+    @abstractmethod
     def _run_reference(self) -> None:
         """Set the cycles of the reference, its outputs, and how much others may differ."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _simulated(self, func: tir.PrimFunc, *, verify: bool) -> Run:
         """Run a program; with `verify`, also look for accesses that nothing orders."""
-        raise NotImplementedError
 
     def _refusal(self, func: tir.PrimFunc) -> str:
         """Return why a program takes too long to simulate; "" if it does not."""
