@@ -15,9 +15,18 @@ NONSENSE = "nonsense"
 BUG = re.compile(r"\b\w*(Error|Exception): ")  # an event may be refused, but not fail
 
 
-def command(page, name: str, **given) -> None:
+def settled(page, promise: str, argument: object = None) -> None:
+    """Wait for a promise, a minute at most: Playwright's own evaluate waits for ever."""
     page.evaluate(
-        "([name, given]) => window.jupyterapp.commands.execute(name, given)", [name, given]
+        f"""(argument) => Promise.race([({promise})(argument), new Promise((_, fail) =>
+        setTimeout(() => fail(new Error('still waiting after a minute')), 60000))])""",
+        argument,
+    )
+
+
+def command(page, name: str, **given) -> None:
+    settled(
+        page, "([name, given]) => window.jupyterapp.commands.execute(name, given)", [name, given]
     )
 
 
@@ -59,12 +68,12 @@ def reveal(page) -> None:
 
 def save(page) -> None:
     """Save the notebook, and wait until it is written."""
-    page.evaluate(f"() => {PANEL}.context.save()")
+    settled(page, f"() => {PANEL}.context.save()")
 
 
 def reopen_without_kernel(page, url: str, pictures: int) -> None:
     """End the kernel, leave the page, and open the saved notebook, until it has its pictures."""
-    page.evaluate(f"() => {PANEL}.sessionContext.shutdown()")
+    settled(page, f"() => {PANEL}.sessionContext.shutdown()")
     page.goto("about:blank")
     page.goto(url)
     page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from .pages import DONE, KERNEL, command, illegible, reopen_without_kernel, save, use_theme
+from .pages import (
+    DONE,
+    KERNEL,
+    command,
+    illegible,
+    reopen_without_kernel,
+    run_all,
+    save,
+    use_theme,
+)
 
 NAME = "predictions.ipynb"
 QUESTIONS = """
@@ -64,7 +73,8 @@ def page(lab: tuple[str, Path], open_page: Callable) -> Iterator:
 
 
 def run(page) -> None:
-    """Start to run all cells, and wait for the prompts."""
+    """Start to run all cells, and wait for the prompts, not those of an earlier run."""
+    command(page, "notebook:clear-all-cell-outputs")
     # in braces: returning the promise would wait for the last cell
     page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
     page.wait_for_function(WAITS)
@@ -161,8 +171,8 @@ def test_a_second_run_remembers_the_guesses(page, lab) -> None:
 
 
 def test_a_saved_notebook_folds_its_answers(page, lab) -> None:
-    command(page, "notebook:run-all-cells")
-    page.wait_for_function(DONE)
+    (lab[1] / "go").touch()
+    run_all(page, seconds=60)
     save(page)
     reopen_without_kernel(page, f"{lab[0]}/lab/tree/{NAME}?reset", 2)
     assert page.locator("details.mtvm-answer").count() == 3
