@@ -23,6 +23,7 @@
     viz.GraphStepper(net)             a network before and after each pass, and what it saves
     viz.SearchPath(graph.search(net))   the substitutions that make a network cheaper, step by step
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
+    viz.TokenQueues(), viz.MemoryOrder()   drawings: queues of tokens, an image in three layouts
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
 
@@ -107,6 +108,7 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
+from .memory_order import MemoryOrder
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
@@ -155,6 +157,7 @@ from .svg import svg
 from .task_allocation import TaskAllocation
 from .timing_lab import TimingLab
 from .timings import Speedup, TimedRun, compare_times
+from .token_queues import TokenQueues
 from .transfer_lab import TransferLab
 from .triple import TripleView
 from .tuning_curve import TuningCurve
