@@ -36,7 +36,7 @@ QUIET = vta.Config(name="ten", issue=0, dma_row=0, token_latency=0, port_bytes=2
 TEN = replace(QUIET, dma_latency=9, fill=19)
 TOKENS = re.compile(r"(\s+(pop|push) (ld|ex|st))*\s*$")
 NEEDLESS = (
-    "some unit waits without need: a pair of loads has to wait for the gemm that read its own"
+    "a unit waits without need: a pair of loads has to wait for the gemm that read its own"
     " places, and for no other"
 )
 OURS = ", with our store in place of yours"
@@ -677,13 +677,13 @@ EXERCISE = Exercise(
                 Part("property", "loads are hidden: at most 1.05 x the best", 2 / 3, few_cycles),
             ),
             (
-                "Write the program of one thread first: who waits for whom? Then let each line"
-                " stand once for each thread.",
+                "Write the program of one thread first: which unit waits for which? Then repeat"
+                " each line for each thread.",
                 "For each thread one `ex  nop   push ld` before the loop and one `ld  nop   pop ex`"
                 " after it. Each gemm pops one token from ld and pushes one to it. Two loads belong"
                 " to it: which of them has to wait for the place, and which one is the last?",
-                "The load of A pops from ex, the load of W pushes to it. One way: in each step"
-                " first the loads of all threads, then the gemms of all threads. The store needs a"
+                "The load of A pops from ex, the load of W pushes to it. One way is to put, in each"
+                " step, the loads of all threads before the gemms of all threads. The store needs a"
                 " push from ex after the last gemm; at the end `ex  nop   pop st` waits for it.",
             ),
             "notebook 09, sections 1 to 3",
