@@ -26,6 +26,7 @@
     viz.TokenQueues(), viz.MemoryOrder()   drawings: queues of tokens, an image in three layouts
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
+    viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -108,6 +109,7 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
+from .ledger_chart import LedgerChart, LedgerRow
 from .memory_order import MemoryOrder
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
