@@ -2,6 +2,7 @@
 
     viz.NestPlayer(s, [A, B, C])      step through a schedule, drag its loops, watch their order
     viz.TripleView(s, [A, B, C])      formula, loops and code side by side, linked
+    viz.ManyPrograms({"a": s, ...})    one formula, and what its schedules make of it
     viz.IndexLens(C)                  which elements of its inputs each element of C reads
     viz.PassExplorer(s, [A, B, C])    the program before and after each lowering pass
     viz.CacheLens(s, [A, B, C])       the program's accesses in a simulated cache, one by one
@@ -107,6 +108,7 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
+from .many_programs import ManyPrograms
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene

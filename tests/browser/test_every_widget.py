@@ -50,6 +50,7 @@ WIDGETS = (
     "from minitvm import graph\nnet = graph.networks.squeezenet(size=32)\n"
     "display(viz.GraphStepper(net), viz.MemoryPlan(graph.optimized(net)))",
     f"{ON_GPU}\nviz.GridView(f)",
+    "viz.ManyPrograms({'plain': matmul(4)[0]})",
     "viz.ScoreBars({'yours': 64, 'best known': 48}, 'cache misses')",
     EVOLUTION,
     MODELS,
