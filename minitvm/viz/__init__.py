@@ -26,6 +26,8 @@
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
+    viz.NetworkTimes({"minitvm": {"conv1": 1e-3, ...}})   a network's time, split by its layers
+    viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -108,10 +110,12 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
+from .ledger_chart import LedgerChart, LedgerRow
 from .many_programs import ManyPrograms
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
+from .network_times import NetworkTimes
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
 from .page import page, table
