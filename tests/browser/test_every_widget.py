@@ -50,6 +50,7 @@ WIDGETS = (
     "from minitvm import graph\nnet = graph.networks.squeezenet(size=32)\n"
     "display(viz.GraphStepper(net), viz.MemoryPlan(graph.optimized(net)))",
     f"{ON_GPU}\nviz.GridView(f)",
+    "viz.NetworkTimes({'minitvm': {'conv1': 1e-3, 'fc': 1e-4}}, ['conv1'], 'the first')",
     "viz.ManyPrograms({'plain': matmul(4)[0]})",
     "viz.ScoreBars({'yours': 64, 'best known': 48}, 'cache misses')",
     EVOLUTION,
