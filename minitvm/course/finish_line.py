@@ -15,18 +15,20 @@ SAME = tuple(f"layer1.{block}.conv{n}" for block in (0, 1) for n in (1, 2))  # i
 
 
 def finish_line(module: runtime.NetworkModule | None = None) -> viz.NetworkTimes:
-    """Show the stored times of ResNet-18 for one image on one core, split by layers.
+    """Show stored times of ResNet-18 for one image on one core, and the time of each layer.
 
-    module   a bar for this machine: graph.compile(graph.networks.resnet18(), "llvm -num-cores=1")
+    module   show its layers, as measured now, not the stored ones:
+             graph.compile(graph.networks.resnet18(), "llvm -num-cores=1")
     """
     stored = json.loads(STORED.read_text(encoding="utf-8"))
-    times: dict[str, dict[str, float]] = {
-        "minitvm": stored["minitvm"],
-        "ONNX Runtime": {"all layers": stored["onnxruntime"]},
-    }
-    if module is not None:
+    whole = {name: {"all layers": stored[name]} for name in ("minitvm", "ONNX Runtime")}
+    if module is None:
+        where, layers = stored["layers_cpu"], stored["layers"]
+    else:
         image = np.random.default_rng(0).random((1, 3, 224, 224), dtype="float32")
         calls = module.profile(image, number=20).calls
-        times["minitvm, this machine"] = {call.name: call.seconds for call in calls}
-    heading = f"ResNet-18, one image, one core; stored: {stored['machine']}"
+        where, layers = "this machine", {call.name: call.seconds for call in calls}
+    times = {f"{name}, {stored['cpu']}": layers for name, layers in whole.items()}
+    times[f"minitvm, {where}"] = layers
+    heading = "ResNet-18, one image, one core (times of named processors are stored)"
     return viz.NetworkTimes(times, SAME, LAYER, heading)

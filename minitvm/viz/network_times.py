@@ -56,18 +56,19 @@ class NetworkTimes(Figure):
         yield Note(end, n + 0.5, self._total(name), bold=not n)
 
     def _total(self, name: str) -> str:
+        """Return the time of a bar; if it is not split, also compare it with the first one."""
         total, first = (sum(layers.values()) for layers in (self.times[name], self._first))
-        gain = "" if self.times[name] is self._first else f", {total / first:.2g} times as long"
-        return seconds_text(total) + gain
+        whole = total != first and len(self.times[name]) == 1
+        return seconds_text(total) + f", {total / first:.2g} times as long" * whole
 
     @property
     def _first(self) -> Mapping[str, float]:
         return next(iter(self.times.values()))
 
     def ascii(self) -> str:
-        lines = [self._title, *(f"  {name}: {self._total(name)}" for name in self.times)]
-        if self.marked:
-            inside = sum(t for layer, t in self._first.items() if layer in self.marked)
-            share = inside / sum(self._first.values())
-            lines.append(f"  {self.label}: {share:.0%} of the time of {next(iter(self.times))}")
+        lines = [self._title]
+        for name, layers in self.times.items():
+            inside = sum(t for layer, t in layers.items() if layer in self.marked)
+            share = f", {inside / sum(layers.values()):.0%} of it {self.label}" * bool(inside)
+            lines.append(f"  {name}: {self._total(name)}{share}")
         return "\n".join(lines)
