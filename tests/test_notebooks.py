@@ -28,6 +28,7 @@ GIVEN = (  # a described machine, recorded or simulated times: always alike
     *("viz.Machine(", "from_records(", "viz.NetworkPart("),
     *("TableMeasurer(", "from_trials(", "run_seconds="),  # frozen tables, a given limit
     *("graph.A100", ".cycles", "times.write", "simulated(rate"),  # a cost, cycles, stored times
+    "finish_line()",  # stored times
 )
 RATE = re.compile(r"\d (?:GFLOP/s|s|ms|us)\b")
 PATH = re.compile(r"(?<![\w.)])/[A-Za-z]\w*/\w|[A-Z]:\\\\|site-packages")  # /a/b or C:\\a

@@ -155,11 +155,11 @@ EXERCISE = Exercise(
                     title="the message of the error",
                     cases=4,
                     wrong="other-message",
-                    why="the whole message is asked for, of this very step: str(error)",
+                    why="return the whole message of this step: str(error)",
                 ),
             ),
             (
-                "Try the step in a cell of its own first, and read what comes.",
+                "Try the step in a separate cell first, and read the message.",
                 "`try: ... except tvm.ScheduleError as error:` catches the error.",
                 "Make a schedule with te.create_schedule(C.op), take the step"
                 " s[C].parallel(C.op.reduce_axis[0]) inside `try`, and return str(error).",

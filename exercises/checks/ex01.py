@@ -291,7 +291,7 @@ EXERCISE = Exercise(
                     weight=0.7,
                     cases=6,
                     largest=300.0,
-                    why="subtract the largest element of the row before exp, in each row its own",
+                    why="before exp, subtract from each row its own largest element",
                 ),
             ),
             (
@@ -320,8 +320,8 @@ EXERCISE = Exercise(
             ),
             (
                 "What does a tile of one element read? reads(C, point) in the notebook tells.",
-                "Join the sets of all points of a tile. Two such sets, one for each tile, and what"
-                " is in the first but not in the second.",
+                "Join the sets of all points of a tile. Make two such sets, one for each tile, and"
+                " take what is in the first but not in the second.",
                 "itertools.product(*(range(start, start + extent) for start, extent in tile)) are"
                 " the points; a set keeps each element once; now - earlier is the difference. Do"
                 " not forget an input of which nothing is new: its number is 0.",

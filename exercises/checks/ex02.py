@@ -38,9 +38,9 @@ from minitvm.testing import difference
 
 TAIL = (
     "where the factor does not divide the number of terms, the last piece is shorter: the outer "
-    "loop needs one more iteration, and a condition keeps the terms out that do not exist"
+    "loop needs one more iteration, and a condition skips the terms that do not exist"
 )
-LINES = "the loops in the text of the exercise are the model, with their names and order"
+LINES = "write the loops as in the text of the exercise, with the same names and order"
 ORDER = (
     "the sum runs from the last term to the first: a term that is large swallows what was added"
     " before it, so another order gives another sum"
@@ -51,7 +51,7 @@ UNSET = (
 )
 EXACT = (
     "x * 0 is not 0 where x is infinite or no number, -0.0 + 0.0 is 0.0, and x - -0.0 is x + 0.0: "
-    "what looks like the same in mathematics may be something else in floating point"
+    "what is equal in mathematics may differ in floating point"
 )
 LEFT = "each rule holds everywhere: on both sides, inside other expressions, in every loop"
 
@@ -546,8 +546,8 @@ EXERCISE = Exercise(
             ),
             (
                 "tir.rewrite(s, stmt=..., expr=...) goes through the whole program, from the inside"
-                " out; each of the two functions looks at one node and returns it, or another one,"
-                " but never nothing: a function without `return` returns None.",
+                " out; each of the two functions gets a node and returns it, or another one. A"
+                " function without `return` returns None, which is not a node.",
                 "tir.Binary has an op ('mul', 'add', 'sub'), a and b; tir.Const has a value; and"
                 " e.dtype.is_float tells floats. With `match` a rule is a line:"
                 " case tir.Binary('mul', x, tir.Const(1)): return x. Which of the two zeros does"

@@ -1,7 +1,7 @@
 # pyright: basic
 # (the source of problems runs in students' processes as it is, so it has no type hints)
 
-"""Exercise 90: a compiler of one's own, from formulas and networks to loops, vectors and tokens."""
+"""Exercise 90: your own compiler, from formulas and networks to loops, vectors and tokens."""
 
 from dataclasses import replace
 
@@ -193,14 +193,14 @@ def lean_loops(answer: Answer, rng: Rng) -> Outcome:
             return wrong
         wanted, given = (sum(executed(f.body)) for f in (our_loops(*drawn.values), made))
         if any(isinstance(n, tir.Allocate) for n in tir.walk(made.body)):
-            why = "the sum can stay in the result: the steps after it change it in place"
+            why = "the result can hold the sum: the steps after it change it in place"
             return failed("array", expected="no array in between", got="one", case=case, why=why)
         if given > wanted:
             why = "store the first term instead of zeros, and all steps after the sum at once"
             expected, got = f"at most {wanted} stores", f"{given}"
             return failed("too-many-stores", expected=expected, got=got, case=case, why=why)
         if not all(row_loop(f) for f in innermost(made.body)):
-            why = "the loop over the sum goes around the loop over the columns"
+            why = "the loop over the terms of the sum is outside the loop over the columns"
             expected = "innermost loops over the last index of the result"
             return failed("wrong-order", expected=expected, got="others", case=case, why=why)
     return PASSED
@@ -648,7 +648,7 @@ def lean_network(answer: Answer, rng: Rng) -> Outcome:
             return wrong
         ours = our_network(nodes, shapes)
         if len(got) > len(ours):
-            why = "kernels() of your own says which operators share one"
+            why = "your kernels() says which operators share a kernel"
             expected, said = f"{len(ours)} kernels", f"{len(got)}"
             return failed("too-many-kernels", expected=expected, got=said, why=why)
         if any(f.extent != 8 for func in got for f in vectorized(func)):
@@ -665,7 +665,7 @@ def lean_network(answer: Answer, rng: Rng) -> Outcome:
             )
             return failed("too-many-stores", expected=expected, got=said, why=why)
         if given[0] < wanted[0]:
-            why = "vectors of 8, as in the text: each kernel needs vectorize() of your own"
+            why = "vectors of 8, as in the text: apply your vectorize() to each kernel"
             expected, said = f"{wanted[0]} stores in vectors", f"{given[0]}"
             return failed("too-few-vectors", expected=expected, got=said, why=why)
     return PASSED

@@ -17,6 +17,7 @@ the answer folded, as does a batch run; outside of a notebook the block just pri
     course.calibration("03")      the reader's guesses beside the answers
 
     course.ledger("03", s, args)  one layer's share of the machine's peak, after each notebook
+    course.finish_line()          a whole network compiled here, beside another library
 
 Guesses are kept in guesses.jsonl beside the notebook, or in the file that MINITVM_GUESSES names;
 MINITVM_GUESSES=off keeps none. The ledger's file is ledger.jsonl, or that of MINITVM_LEDGER.
@@ -26,6 +27,7 @@ MINITVM_GUESSES=off keeps none. The ledger's file is ledger.jsonl, or that of MI
 from . import serving
 from .calibration import Calibration, calibration
 from .chapters import Layer, layer, ledger
+from .finish_line import finish_line
 from .guesses import Guess
 from .prediction import Prediction, predict
 from .question import Question, check_questions

@@ -2,6 +2,7 @@
 
     viz.NestPlayer(s, [A, B, C])      step through a schedule, drag its loops, watch their order
     viz.TripleView(s, [A, B, C])      formula, loops and code side by side, linked
+    viz.ManyPrograms({"a": s, ...})    one formula, and what its schedules make of it
     viz.IndexLens(C)                  which elements of its inputs each element of C reads
     viz.PassExplorer(s, [A, B, C])    the program before and after each lowering pass
     viz.CacheLens(s, [A, B, C])       the program's accesses in a simulated cache, one by one
@@ -26,6 +27,7 @@
     viz.TokenQueues(), viz.MemoryOrder()   drawings: queues of tokens, an image in three layouts
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
+    viz.NetworkTimes({"minitvm": {"conv1": 1e-3, ...}})   a network's time, split by its layers
     viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
@@ -111,9 +113,11 @@ from .layers_rows import (
 )
 from .ledger_chart import LedgerChart, LedgerRow
 from .memory_order import MemoryOrder
+from .many_programs import ManyPrograms
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
+from .network_times import NetworkTimes
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
 from .page import page, table

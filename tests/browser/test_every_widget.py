@@ -51,6 +51,8 @@ WIDGETS = (
     "display(viz.GraphStepper(net), viz.MemoryPlan(graph.optimized(net)))",
     f"{ON_GPU}\nviz.GridView(f)",
     "display(viz.TokenQueues(), viz.MemoryOrder())",
+    "viz.NetworkTimes({'minitvm': {'conv1': 1e-3, 'fc': 1e-4}}, ['conv1'], 'the first')",
+    "viz.ManyPrograms({'plain': matmul(4)[0]})",
     "viz.ScoreBars({'yours': 64, 'best known': 48}, 'cache misses')",
     EVOLUTION,
     MODELS,
