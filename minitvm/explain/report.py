@@ -172,7 +172,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
     The vector length and the number of threads come from `target`. A stage whose attachment is
     pending is reported as if it were at root.
     """
-    pending_note = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
+    pending_note = {p.stage: f"pending: {p}; this report shows it at root" for p in state.pending}
     state = schedule.without_pending(state)
     loops = loops_of(state)
     final = compiled(loops)

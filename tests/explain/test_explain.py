@@ -453,7 +453,7 @@ def test_a_gathered_load_is_told_from_a_strided_one() -> None:
     C = te.compute((64,), lambda i: A[at[i]], name="C")
     s = te.create_schedule(C.op)
     s[C].vectorize(C.op.axis[0])
-    assert warned(s, "loads of A").why == "loads of A are gathered: lanes are at no fixed distance"
+    assert warned(s, "loads of A").why == "loads of A are gathered: their lanes have no constant stride"
 
 
 def test_a_broadcast_load_is_no_reason_to_warn() -> None:
@@ -653,7 +653,7 @@ def test_threads_that_share_memory_are_said_to_widen_what_is_computed() -> None:
     ]
 
 
-def test_a_remark_that_no_pass_knows_is_told() -> None:
+def test_a_pragma_that_no_pass_knows_is_reported() -> None:
     C, s = matmul(8)
     s[C].pragma(C.op.axis[0], "auto_unrol_max_step", 16)
     found = warned(s, "no pass knows it")

@@ -218,7 +218,7 @@ class _Planner:
 
     def refuse_divergent(self, x: Access, y: Access) -> None:
         if self.divergent:
-            why = f"it would be inside `{self.divergent}`, which not all threads of a block take"
+            why = f"it would be inside `{self.divergent}`, which not all threads of a block enter"
             fix = "compute_at a loop outside the condition, or sizes that the tiles divide"
             raise LoweringError(f"barrier between {x.text} and {y.text}", why, fix)
 
