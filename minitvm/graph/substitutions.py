@@ -123,7 +123,7 @@ class Rule:
 
 
 def _enlarge(view: View) -> Iterator[Match]:
-    """Yield convolutions beside another of the same input whose kernel is larger."""
+    """Yield convolutions whose input another convolution reads with a larger kernel."""
     for small, large in permutations(view.convolutions, 2):
         (weights, others), images = (n.inputs[1] for n in (small, large)), small.inputs[0]
         extra = [b - a for a, b in zip(weights.type.shape[2:], others.type.shape[2:], strict=True)]

@@ -59,7 +59,7 @@ def shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def schedule_of(program: Program, choice: str, target: Target) -> te.Schedule:
-    """Return topi's schedule for "default", the plain loops for "none", else that of a file."""
+    """Return topi's schedule for "default", plain loops for "none", else the schedule in a file."""
     match choice:
         case "default":
             return topi.schedule(program.output, target=target)

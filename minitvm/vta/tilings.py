@@ -104,7 +104,7 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
 
 
 def _data(layer: Layer, at: Tiling, config: accel.Config) -> Counter[int]:
-    """Map each number of cycles to how many tiles of the image take so long to load their data."""
+    """Map each load time in cycles to the number of image tiles that have it."""
     return _loads(layer, Tiling(h=at.h, w=at.w, ic=at.ic), config)
 
 

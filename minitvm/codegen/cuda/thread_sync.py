@@ -160,7 +160,7 @@ class _Planner:
     # accesses and conflicts
 
     def accesses(self, s: tir.Stmt) -> list[Access]:
-        """Return the accesses of a statement, without those of statements inside it."""
+        """Return the accesses of a statement, without the accesses of nested statements."""
         parts = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
         loads = [pair for e in parts for pair in _loads(e, self.guards)]
         accesses = [self.access(n, guards) for n, guards in loads if n.buffer in self.watched]

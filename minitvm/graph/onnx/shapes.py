@@ -11,7 +11,7 @@ from .place import Place, Value, dtype_of, shape_of
 
 
 def reshape(at: Place, x: Value, shape: Value) -> Value:
-    """Reshape; a size of 0 is that of the input, and -1 is what is left."""
+    """Reshape: a size of 0 is copied from the input, and -1 is inferred."""
     sizes, old = list(at.ints(shape, "shape")), shape_of(x)
     if not at.flag("allowzero"):
         if any(n == 0 and k >= len(old) for k, n in enumerate(sizes)):
