@@ -1,6 +1,6 @@
 """RULES: graph substitutions, from a pattern in a network to another that computes the same.
 
-A rule need not make a network cheaper. Some make it dearer, such as a larger kernel, so that
+A rule need not make a network cheaper. Some increase its cost, such as a larger kernel, so that
 another rule applies afterwards; graph.search looks for sequences that pay. Most of the rules are
 from "Optimizing DNN Computation with Relaxed Graph Substitutions" (Jia et al. 2019).
 

@@ -251,7 +251,8 @@ def test_only_graphs_are_compiled(what) -> None:
     [
         (
             graph.PASSES[:-1],
-            "passes of net: after them, identity is not in a kernel, and only kernels are compiled\n"
+            "passes of net: after them, identity is not in a kernel, "
+            "and only kernels are compiled\n"
             '  try: end with the pass "fuse": graph.PASSES[-1]',
         ),
         (
