@@ -39,7 +39,7 @@ NOT_QUANTISED = "its input is not quantised, with one scale, to bytes"
 
 
 def integers(graph: Graph, accelerated: bool = False) -> Graph:
-    """Compute the operators between a dequantise and a quantise in integers.
+    """Compute what lies between a dequantise and a quantise in integers.
 
     before   quantise(relu(conv2d(dequantise(q, scale=.1, zero=128), dequantise(w, v))), scale=.2)
     after    requantise(conv2d(q, w, out_dtype="int32"), bias, factors)
