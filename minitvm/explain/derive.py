@@ -300,9 +300,7 @@ def _adjusted(
     if stage.store is not None and not isinstance(size, int):
         yield Derivation("what earlier iterations computed is kept: only what is new is computed")
     elif tir.prove_equal(lo, 0) and tir.prove_equal(size, a.extent):
-        yield Derivation(
-            "all of it is computed: the part that is read is not smaller, or not known"
-        )
+        yield Derivation("all of it: the part that is read is not smaller, or not known")
     elif isinstance(touched[0], int) and isinstance(touched[1], int):
         yield Derivation("clipped to the tensor")
     else:

@@ -40,9 +40,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--report", metavar="FILE", help="write a page, FILE.html")
     top.add_argument("--no-winograd", action="store_true", help="compute convolutions directly")
     top.add_argument("--tune", type=float, metavar="SECONDS", help="search for faster kernels")
-    top.add_argument(
-        "--log", metavar="FILE", help="the log of the search; the same command resumes it"
-    )
+    top.add_argument("--log", metavar="FILE", help="log of the search; the same call resumes it")
     top.add_argument("--time", action="store_true", help="also print the time of each kernel")
     return top
 

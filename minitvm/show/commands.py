@@ -46,11 +46,9 @@ def parser() -> argparse.ArgumentParser:
         help='instead of WHAT: a module of torch such as "nn.RMSNorm(2048)", or FILE.py:NAME; the'
         " expression and the file are run",
     )
-    shapes = "shapes: of a formula's inputs A=256x256,B=256x256; of an operator 256,256,256; of the"
+    shapes = "shapes: of a formula's inputs A=256x256,B=256x256; of an operator 256,256,256; of"
     modules = 'of --torch 1,32,2048, or "8,16 8,16" for two inputs'
-    top.add_argument(
-        "--shape", default="", help=f"{shapes} inputs of FILE.onnx data=1,3,224,224; {modules}"
-    )
+    top.add_argument("--shape", default="", help=f"{shapes} FILE.onnx data=1,3,224,224; {modules}")
     top.add_argument("--dtype", default="float32", help="element type of the inputs (float32)")
     names = ", ".join(STAGES)
     top.add_argument("--stage", default=USUAL, help=f"some of {names}, or all ({USUAL})")

@@ -397,11 +397,7 @@ class Log:
             (final if record.final else trials).append(trial)
             batches += [] if record.final else [record.batch]
         return Reading(
-            tuple(trials),
-            tuple(final),
-            dict(skipped),
-            tuple(batches),
-            min(defaults, default=None),
+            tuple(trials), tuple(final), dict(skipped), tuple(batches), min(defaults, default=None)
         )
 
 

@@ -57,13 +57,9 @@ def parser() -> argparse.ArgumentParser:
         "action", choices=VERBS, help="; ".join(f"{v}: {w}" for v, w in VERBS.items())
     )
     logs.add_argument("log")
-    logs.add_argument(
-        "--keep", type=int, default=10, help="how many candidates of a task prune keeps (10)"
-    )
+    logs.add_argument("--keep", type=int, default=10, help="candidates that prune keeps (10)")
     pool = verbs.add_parser("pool", help="the devices of a Dask cluster: busy, waiting, failed")
-    pool.add_argument(
-        "scheduler", metavar="ADDRESS", help="the address of its scheduler: tcp://HOST:8786"
-    )
+    pool.add_argument("scheduler", metavar="ADDRESS", help="its scheduler: tcp://HOST:8786")
     return top
 
 

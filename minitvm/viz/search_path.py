@@ -22,8 +22,6 @@ HEIGHT = 420  # pixels: greatest height of the drawn part of a network
 class SearchPath(Figure):
     """Show the cost after each step of a graph.search, and the kernels before and after.
 
-    Steps that increase the cost stand out.
-
     searched   what graph.search returned
     """
 

@@ -95,7 +95,7 @@ def test_a_bound_at_root_sweeps_every_loop() -> None:
         "      i_inner in 0..3 (loop of split(i, factor=4), step 1)\n"
         "    B[i] is 0 .. 11\n"
         "    B[i + 2] is 2 .. 13\n"
-        "  all of it is computed: the part that is read is not smaller, or not known"
+        "  all of it: the part that is read is not smaller, or not known"
     )
 
 

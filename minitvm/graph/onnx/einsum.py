@@ -74,11 +74,7 @@ def _summed(at: Place, x: Value, letters: str, needed: set[str]) -> tuple[Value,
 
 
 def _product(
-    at: Place,
-    a: tuple[Value, str],
-    b: tuple[Value, str],
-    needed: set[str],
-    sizes: dict[str, int],
+    at: Place, a: tuple[Value, str], b: tuple[Value, str], needed: set[str], sizes: dict[str, int]
 ) -> tuple[Value, str]:
     """Multiply two operands as a batch of products; sum the dimensions that nothing else needs."""
     (x, left), (y, right) = (

@@ -50,10 +50,7 @@ def parallel_chains(
 
 
 def _extended(
-    chains: list[list[Node]],
-    graph: Graph,
-    readers: Mapping[Node, list[Node]],
-    constants: Constants,
+    chains: list[list[Node]], graph: Graph, readers: Mapping[Node, list[Node]], constants: Constants
 ) -> Sequence[Chain]:
     """Return the chains with the elementwise operators that follow in each of them."""
     while True:
