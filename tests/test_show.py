@@ -174,7 +174,7 @@ def test_nonsense_about_modules_is_refused_with_a_reason(words, told: str, capsy
     ("code", "told"),
     [
         ("s = 1", "it defines no schedule s"),
-        ("s = (", "it is no Python"),
+        ("s = (", "it is not Python"),
         ("1 / 0", "ZeroDivisionError"),
         ("te.create_schedule(C.op)[C].split(3, 4)", "split"),
     ],
