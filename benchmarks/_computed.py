@@ -124,7 +124,7 @@ def scheduler(seeds: int) -> Drawn:
     here = ", ".join(f"{name} {row['excess']:.2f}" for name, row in rows.items())
     claim = Claim(
         "the task scheduler accelerates the search",
-        f"mean excess over the best latency, relative to turns: {here} (bar: .85)",
+        f"mean excess over the best latency, relative to round robin: {here} (bar: .85)",
         all(row["excess"] <= 0.85 for row in rows.values()),
     )
     unit = f"mean over the trials, relative to round robin; {seeds} seeds"

@@ -72,10 +72,10 @@ def relinked(text: str, places: dict[str, str]) -> str:
     """
 
     def link(match: re.Match[str]) -> str:
-        words, name = match[1], match[2].rpartition("/")[2]
-        return f"[{words}](../{places[name]}/{name})" if name in places else words
+        words, name, anchor = match[1], match[2].rpartition("/")[2], match[3] or ""
+        return f"[{words}](../{places[name]}/{name}{anchor})" if name in places else words
 
-    return re.sub(r"\[([^\[\]]+)\]\(([\w./]+\.(?:ipynb|md))\)", link, text)
+    return re.sub(r"\[([^\[\]]+)\]\(([\w./]+\.(?:ipynb|md))(#[^()\s]+)?\)", link, text)
 
 
 def places_of(weeks: tuple[Week, ...]) -> dict[str, str]:

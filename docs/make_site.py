@@ -61,9 +61,9 @@ def contents() -> str:
 
 
 def slides_page(notebooks: list[Path]) -> str:
-    """Return the page that links to the slides, which are no pages of Sphinx."""
+    """Return the page that links to the slides, which Sphinx does not build."""
     links = [f'<li><a href="slides/{path.stem}.html">{path.stem}</a></li>' for path in notebooks]
-    return "# Slides\n\nArrow keys turn them.\n\n<ul>\n" + "\n".join(links) + "\n</ul>\n"
+    return "# Slides\n\nThe arrow keys change slides.\n\n<ul>\n" + "\n".join(links) + "\n</ul>\n"
 
 
 def source_linked(text: str, up: str) -> tuple[str, set[str]]:

@@ -93,6 +93,8 @@ def bullets(text: str, most: int) -> str:
 def prose(cell: Cell) -> list[str]:
     """Return the paragraphs of a text cell, without folded answers, with formulas as plain text."""
     text = re.sub(r"<details>.*?</details>", "", "".join(cell["source"]), flags=re.S)
+    # slides have no files beside them, so links to files become plain text
+    text = re.sub(r"\[([^\[\]]+)\]\((?!http)[^()]+\)", r"\1", text)
 
     def plain(formula: re.Match[str]) -> str:
         shown = formula[1]

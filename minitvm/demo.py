@@ -158,7 +158,7 @@ STORY = (
     Chapter("vectorize", "One instruction works on 16 neighbours of a row.", vectorized),
     Chapter(
         "register tile",
-        "A few rows of C stay in vector registers while all of k streams by.",
+        "A few rows of C stay in vector registers while the loop over k runs.",
         register_tiled,
     ),
     Chapter(
@@ -166,7 +166,7 @@ STORY = (
         "Rows of B lie a page apart and crowd into a few cache sets: copy what is read together.",
         packed,
     ),
-    Chapter("parallel", "Panels of C go to all cores.", threaded, parallel=True),
+    Chapter("parallel", "All cores share the panels of C.", threaded, parallel=True),
     Chapter("topi.schedule", "What minitvm does by itself.", chosen, parallel=True),
 )
 

@@ -31,7 +31,9 @@ def test_every_link_leads_to_a_file(course: Path) -> None:
     missing: list[str] = []
     assert "](capstone/ex90" in (course / "README.md").read_text(encoding="utf-8")
     for path in (course / "README.md", *course.glob("*/*.ipynb")):
-        links = re.findall(r"\]\(([\w./]+\.(?:ipynb|md|html))\)", path.read_text(encoding="utf-8"))
+        links = re.findall(
+            r"\]\(([\w./]+\.(?:ipynb|md|html))(?:#[^()\s]+)?\)", path.read_text(encoding="utf-8")
+        )
         missing += [f"{path.name}: {link}" for link in links if not (path.parent / link).exists()]
     assert missing == []
 

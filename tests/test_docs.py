@@ -16,8 +16,10 @@ GLOSSARY = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", FROM_TVM, re.M | re.S)
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FROM_TVM)))
 FILES = sorted(set(re.findall(r"`((?:minitvm|tests|docs)/[\w./]+)[`:]", FROM_TVM + GLOSSARY)))
-ENTRY = re.compile(r"^\*\*(.+?)\.?\*\* (.+?)(?=\n\n|\Z)", re.M | re.S)
-ENTRIES = [(found[1], found[2]) for found in ENTRY.finditer(GLOSSARY)]
+ENTRIES = re.findall(r"^## ([^\n]+)\n\n(.+?)\n(?=\n## |\Z)", GLOSSARY, re.M | re.S)
+LINKED = re.compile(r"glossary\.md#([^)\\\"]+)\)")  # also in the JSON of a notebook
+ANCHORS = {term.replace(" ", "-") for term, _ in ENTRIES}
+LESSONS = sorted(ROOT.glob("notebooks/*.ipynb"))
 SPELLED = FROM_TVM[FROM_TVM.index("## Spelled") : FROM_TVM.index("Your own pass")]
 ROWS = re.findall(r"^\| (.+?) \| (.+?) \|$", SPELLED, re.M)
 PACKAGES: dict[str, Any] = {
@@ -93,14 +95,28 @@ def test_links_lead_to_files() -> None:
 
 
 def test_the_glossary_is_alphabetical() -> None:
-    terms = [term.lower() for term, _ in ENTRIES]
-    assert len(terms) > 40
-    assert terms == sorted(terms)
+    terms = [term for term, _ in ENTRIES]
+    assert len(terms) > 200
+    assert terms == sorted(set(terms))
+    assert len(terms) == GLOSSARY.count("\n#")
+
+
+@pytest.mark.parametrize("term", [term for term, _ in ENTRIES])
+def test_a_term_has_the_same_anchor_in_jupyterlab_and_on_the_site(term: str) -> None:
+    """JupyterLab only replaces spaces; GitHub and MyST also drop capitals and punctuation."""
+    assert re.fullmatch(r"[a-z0-9]+([ -][a-z0-9]+)*", term)
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=[path.stem for path in LESSONS])
+def test_a_notebook_links_each_term_once_and_to_its_entry(path: Path) -> None:
+    linked = LINKED.findall(path.read_text(encoding="utf-8"))
+    assert [a for a in linked if a not in ANCHORS] == []
+    assert [a for a in linked if linked.count(a) > 1] == []
 
 
 @pytest.mark.parametrize(("term", "says"), ENTRIES, ids=[term for term, _ in ENTRIES])
 def test_a_term_says_where_it_lives(term: str, says: str) -> None:
-    assert re.search(r"`minitvm/[\w/]+\.py`", says)
+    assert re.search(r"`minitvm/[\w/]+\.py`|\]\(\.\./notebooks/", says)
 
 
 def test_threads_that_share_a_ragged_sum_store_existing_rows_only() -> None:

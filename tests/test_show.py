@@ -106,7 +106,7 @@ def test_sums_of_products_are_computed_by_einsum() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("foo", "--shape", "3"), "it is no formula, no operator and no file of a network"),
+        (("foo", "--shape", "3"), "it is not a formula, an operator or the file of a network"),
         (("C(i) = A(i)",), "the shapes of its inputs are missing"),
         (("C(i) = A(i)", "--shape", "A=3y"), "it is not a list of different names with sizes"),
         (("C(i) = A(i)", "--shape", "A=3,A=4"), "it is not a list of different names"),
@@ -174,7 +174,7 @@ def test_nonsense_about_modules_is_refused_with_a_reason(words, told: str, capsy
     ("code", "told"),
     [
         ("s = 1", "it defines no schedule s"),
-        ("s = (", "it is no Python"),
+        ("s = (", "it is not Python"),
         ("1 / 0", "ZeroDivisionError"),
         ("te.create_schedule(C.op)[C].split(3, 4)", "split"),
     ],

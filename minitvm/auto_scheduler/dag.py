@@ -103,7 +103,7 @@ def _tensors(compute: str | Sequence[te.Tensor] | te.Schedule) -> tuple[te.Tenso
         return (*inputs, *outputs)
     tensors = as_tuple(compute)
     if not tensors or not all(isinstance(t, te.Tensor) for t in tensors):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"ComputeDAG({compute!r})", "these are no tensors", "[A, B, C]")
+        raise ArgumentError(f"ComputeDAG({compute!r})", "these are not tensors", "[A, B, C]")
     return tensors
 
 

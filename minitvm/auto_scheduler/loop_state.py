@@ -119,7 +119,7 @@ class LoopState:
     def follow_split(
         self, stage_id: StageKey, iterator: tensor.Axis, src_step_id: int, n_split: int
     ) -> list[tensor.Axis]:
-        """Split a loop like an earlier split, into n_split + 1 parts; the last part is the rest."""
+        """Split a loop into n_split + 1 parts, with the sizes of an earlier split."""
         steps = self.transform_steps
         known = src_step_id in range(-len(steps), len(steps))
         if not known or n_split not in range(1, len(steps[src_step_id].lengths) + 1):

@@ -13,7 +13,7 @@ FLOAT32 = "float32"  # the only type of templates that have no argument for it
 
 
 def recognised(outs: Sequence[te.Tensor]) -> Workload | None:
-    """Return the workload of `outs` if it is that of a template in operators.py, otherwise None.
+    """Return the workload of `outs` if a template in operators.py computes it, otherwise None.
 
     It is a product, a convolution with constant weights (NHWC, NCHWc or depthwise NHWC), a sum of
     rows or a softmax. Only elementwise stages of its shape may read its result.

@@ -71,7 +71,7 @@ class ApplyGraphBest(DispatchContext):
             return self.given.get((str(target), json.dumps(workload)))
         key, config = measured[0].task.key, measured[0].config
         if key != json.dumps(workload):
-            why = f"the next record is of {key}, but the next workload is {json.dumps(workload)}"
+            why = f"the next record is for {key}, but the next workload is {json.dumps(workload)}"
             raise ArgumentError("ApplyGraphBest", why, "the records in the order of the workloads")
         self.update(target, workload, config)
         return config

@@ -157,7 +157,7 @@ class Config:
     def __getitem__(self, name: str) -> Any:
         if name not in self.chosen:
             known = ", ".join(self.chosen) or "none"
-            why = f"it has no knob of this name, but {known}"
+            why = f"it has no knob of this name; its knobs are {known}"
             raise ArgumentError(f"cfg[{name!r}]", why, "a configuration of this template's space")
         return self.chosen[name]
 

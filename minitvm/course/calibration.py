@@ -1,4 +1,4 @@
-"""calibration(): the reader's guesses beside the answers."""
+"""Compare the reader's guesses with the answers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _html_row(cells: tuple[str, ...]) -> str:
 
 
 def calibration(notebook: str) -> Calibration:
-    """Return the reader's guesses in a notebook, calibration("03"), beside the answers."""
+    """Return a table of the reader's guesses and the answers: calibration("03")."""
     guesses, questions = stored(), questions_of(notebook)
     rows: list[Row] = []
     for key, question in questions.items():

@@ -19,7 +19,7 @@ HAZARD = (
     " other accumulators in between: put no reduce loop directly around the instruction"
 )
 NO_QUEUE = (
-    "no queue joins load and store. Where a load directly follows a store, put compute between"
+    "no queue connects load and store. Where a load directly follows a store, put compute between"
     " them: s[C].pragma(axis, env.coproc_sync) on the loop with the dma_copy of C (notebook 08,"
     " section 6). A loop over steps of the sum does so by itself"
 )

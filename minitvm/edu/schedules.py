@@ -58,7 +58,7 @@ def schedule_of(
     """
     result = answer(*arguments)
     if not isinstance(result, te.Schedule):
-        what = f"a {type(result).__name__} was returned, and a schedule is asked for"
+        what = f"it returned a {type(result).__name__}, not a schedule"
         raise AnswerError("wrong-type", what)
     return result, tensors_of(arguments)
 
@@ -201,7 +201,7 @@ def facts(
         if not broken:
             return PASSED
         first, share = broken[0], 1 - len(broken) / len(required)
-        summary = f"not so ({len(broken)} of {len(required)} facts do not hold)"
+        summary = f"this does not hold ({len(broken)} of {len(required)} facts fail)"
         return failed(f"fact:{first.id}", first.expected, summary, why=first.why, score=share)
 
     return Part("property", title, weight, check)

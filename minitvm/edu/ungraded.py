@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 
 
 def puzzle_faults(root: Path, exercise: Exercise) -> list[str]:
-    """Return the faults of an exercise's puzzles, which stand in the notebooks of its number.
+    """Return the faults of an exercise's puzzles, which are in the notebooks of its number.
 
     The stub in the notebook must be "your turn", the function in solutions/puzzles "solved", and
     each wrong answer beside it, called answer__what_is_wrong, "not yet".

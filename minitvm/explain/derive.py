@@ -253,7 +253,7 @@ def _reader(
                 reasons.append(Derivation(head, tuple(moving_loops)))
     for text, (i, (lo, hi)) in loads.items():
         data = any(isinstance(n, tir.AsIndex) for n in tir.walk(i))
-        why = ": its index comes from data, so it may be any" if data else ""
+        why = ": its index comes from data, so it may be any element" if data else ""
         reach = (
             loops.show(lo) if tir.prove_equal(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
         )
@@ -300,8 +300,8 @@ def _adjusted(
     if stage.store is not None and not isinstance(size, int):
         yield Derivation("what earlier iterations computed is kept: only what is new is computed")
     elif tir.prove_equal(lo, 0) and tir.prove_equal(size, a.extent):
-        yield Derivation("so all of it: the part that is read is not smaller, or not known")
+        yield Derivation("all of it: the part that is read is not smaller, or not known")
     elif isinstance(touched[0], int) and isinstance(touched[1], int):
-        yield Derivation("cut to the tensor")
+        yield Derivation("clipped to the tensor")
     else:
         yield Derivation("as large as the largest iteration needs: its memory has one size")

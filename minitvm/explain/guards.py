@@ -88,7 +88,7 @@ def _none(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> str:
             size = loops.show(domain.extents[r.inner])
             whole = loops.show(domain.extents[r.parent])
             step = origin(loops.state, stage, r)
-            return f"because {step} cuts {whole} in whole parts of {size}, and stays in the tensor"
+            return f"because {step} cuts {whole} into whole parts of {size}, and stays in bounds"
     return "because it takes only values that are computed"
 
 

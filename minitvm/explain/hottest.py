@@ -138,7 +138,7 @@ def _scalar(b: InnermostLoop, target: Target) -> Iterator[PerformanceWarning]:
     if full > 1 and max(map(lowering.width, b.stores)) == 1:
         yield b.warning(
             full,
-            f"no loop is vectorized, so one of {full} lanes works",
+            f"no loop is vectorized, so only one of {full} lanes works",
             "vectorize the loop that runs along the last dimension of the output: split it by "
             f"{full}, and reorder the inner part to the end",
         )

@@ -172,7 +172,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
     The vector length and the number of threads come from `target`. A stage whose attachment is
     pending is reported as if it were at root.
     """
-    pending_note = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
+    pending_note = {p.stage: f"pending: {p}; this report shows it at root" for p in state.pending}
     state = schedule.without_pending(state)
     loops = loops_of(state)
     final = compiled(loops)
@@ -204,7 +204,7 @@ def explain(state: schedule.State, target: str | Target | None = None) -> Explan
 def _given(loops: PrintedLoops, stage: schedule.Stage) -> str:
     """Describe how an extern operation or a scan, which have no formula, is computed."""
     if isinstance(stage.op, tensor.ExternOp):
-        return "its loops are given, not scheduled"
+        return "its loops are written by hand, not scheduled"
     names = ", ".join(loops.loop(stage, a) for a in stage.leaves)
     return f"its first rows are copied, the others computed in its loop {names}"
 
@@ -243,7 +243,7 @@ def _place(loops: PrintedLoops, stage: schedule.Stage) -> str:
     if not isinstance(stage.attach, schedule.At) and stage.name in loops.prepacked:
         return f"before the calls, once: it depends on constants alone (read by {readers})"
     if not isinstance(stage.attach, schedule.At):
-        return f"at root: as a whole, before what reads it ({readers or 'nothing'})"
+        return f"at root: as a whole, before its readers ({readers or 'nothing'})"
     target = loops.stage(stage.attach.stage)
     loop = loops.loop(target, stage.attach.axis)
     where = f"in loop {loop} of {target.name}, around all that reads it ({readers})"

@@ -262,7 +262,7 @@ def _strides(loop: tir.For) -> Iterator[tuple[str, str]]:
         step = step_of(n.indices[0], loop.var)
         verb = "loads" if isinstance(n, tir.Load) else "stores"
         if step is None:
-            why = f"{verb} of {n.buffer.name} are gathered: lanes are at no fixed distance"
+            why = f"{verb} of {n.buffer.name} are gathered: their lanes have no constant stride"
         elif step not in (0, 1):
             why = f"{verb} of {n.buffer.name} have stride {step}: each lane is fetched by itself"
         else:

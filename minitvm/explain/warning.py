@@ -33,7 +33,7 @@ class PerformanceWarnings(tuple[PerformanceWarning, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self)) or "nothing is likely slow"
+        return "\n".join(map(str, self)) or "nothing looks slow"
 
     __repr__ = __str__
 

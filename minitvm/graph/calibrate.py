@@ -1,4 +1,4 @@
-"""The ranges of the tensors of a network: what a byte has to be able to stand for."""
+"""Find the ranges of a network's tensors, which bytes have to represent."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from minitvm.base import GraphError, Target
 from .counts import operations_of
 from .kernels import Pick, compiled
 from .kernels import Watch as KernelWatch
-from .node import INPUT, PARAM, Array, Graph, Node, as_array, check_graph
-from .pipeline import PASSES, Pass, Watch, optimized
+from .node import INPUT, KERNEL, PARAM, Array, Graph, Node, as_array, check_graph
+from .pipeline import PASSES, Pass, Watch, optimized, separate_outputs
 from .plan import is_view, offset_plan, rounded
 
 
@@ -42,7 +42,7 @@ def compile(
     watch      is called with (name, graph) before and after each pass
     progress   is called with (name, number, number of kernels) after each kernel is compiled
 
-    Raises GraphError if a parameter has no value or does not fit.
+    Raises GraphError if a parameter has no value or does not fit, or a necessary pass is missing.
     """
     plan, lib, values = build(
         graph,
@@ -78,6 +78,7 @@ def build(
     to = Target(target)
     whole = with_values(graph, params or {})
     fused = optimized(whole, to, winograd=winograd, passes=passes, watch=watch)
+    _check_passes(fused)
     kernels = compiled([node.body for node in fused.calls], to, pick, progress)
     lib = runtime.Library(tuple(dict.fromkeys(kernels)))
     return _planned(fused, kernels, index_limits(whole)), lib, dict(fused.params)
@@ -103,6 +104,17 @@ def with_values(graph: Graph, params: Mapping[str, Any]) -> Graph:
         fix = "graph.compile(g, target, {name: array, ...})"
         raise GraphError(what, f"{', '.join(missing[:5])} without a value", fix)
     return whole
+
+
+def _check_passes(fused: Graph) -> None:
+    """Raise GraphError if an operator is in no kernel, or no kernel writes an output."""
+    what = f"passes of {fused.name}"
+    if alone := [node.op for node in fused.calls if node.op != KERNEL]:
+        why = f"after them, {alone[0]} is not in a kernel, and only kernels are compiled"
+        raise GraphError(what, why, 'end with the pass "fuse": graph.PASSES[-1]')
+    if separate_outputs(fused) is not fused:
+        why = "after them, an output is an input, a parameter or another output"
+        raise GraphError(what, why, 'the pass "separate_outputs" before "fuse": graph.PASSES[-2:]')
 
 
 # --- the plan ---

@@ -26,7 +26,7 @@ Cost: TypeAlias = Callable[[Graph], float]
 
 
 def kernels_of(fused: Graph) -> Iterator[Node]:
-    """Yield the kernels that a call of a network runs: not those of parameters alone."""
+    """Yield the kernels that a call of a network runs; kernels of parameters alone run earlier."""
     return (n for n in fused.calls if any(source.op != PARAM for source in n.inputs))
 
 
@@ -68,7 +68,7 @@ class MachineCost:
 
 
 def _lies_in_input(node: Node) -> bool:
-    """Return whether the result of a node lies in one piece in the memory of its input."""
+    """Return whether the result of a node is a contiguous part of its input's memory."""
     if node.op in VIEWS:
         return True
     if node.op != "strided_slice" or node.attrs.get("strides"):

@@ -127,7 +127,7 @@ def _rounded_weights(w: Node, axis: int, params: dict[str, Array], power_of_two:
 
 @dataclass(frozen=True, slots=True)
 class TensorError:
-    """How much quantisation changes a tensor: 10 log10 of its energy and that of the change."""
+    """The signal-to-noise ratio of a quantised tensor, in decibels."""
 
     name: str
     decibels: float
@@ -149,7 +149,7 @@ class QuantisationError:
 
 
 def quantisation_error(graph: Graph, quantised: Graph, calls: Calibration) -> QuantisationError:
-    """Compare the tensors of a network with those of quantise(graph, ...), computed by numpy.
+    """Compare the tensors of a network with the tensors of quantise(graph, ...), in numpy.
 
     calls   inputs: for each call of the network an array, or a tuple of arrays
 

@@ -1,4 +1,4 @@
-"""Search for a cheaper network by graph substitutions, some of which make it dearer at first.
+"""Search for a cheaper network by substitutions, some of which first increase the cost.
 
 searched = graph.search(net, cost=graph.A100)
 print(searched)                                each substitution, and the cost after it
@@ -69,7 +69,7 @@ class Searched:
 
     @property
     def worse(self) -> tuple[Step, ...]:
-        """The steps that made the network dearer."""
+        """The steps that increased the cost of the network."""
         costs = [self.costs[0], *(step.cost for step in self.steps)]
         return tuple(step for step, old in zip(self.steps, costs, strict=False) if step.cost > old)
 
@@ -208,7 +208,7 @@ def _matches(graph: Graph, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Match]
 
 
 def _key(graph: Graph) -> tuple[Any, ...]:
-    """Return what equal networks have in common, whatever their parameters are called."""
+    """Return a key that is the same for equal networks, whatever their parameters are called."""
     number = {node: k for k, node in enumerate(graph.nodes)}
     return (
         *((n.op, n.type, *map(number.get, n.inputs), *sorted(n.attrs.items())) for n in number),

@@ -94,12 +94,7 @@ def _is_sum(node: Node, varying: set[Node] | frozenset[Node]) -> bool:
 
 
 def _reads_bytes(
-    graph: Graph,
-    reader: Node,
-    node: Node,
-    varying: set[Node],
-    bytes_: set[Node],
-    ends: set[Node],
+    graph: Graph, reader: Node, node: Node, varying: set[Node], bytes_: set[Node], ends: set[Node]
 ) -> bool:
     """Return whether an operator reads `node` as bytes; its result may become bytes, too."""
     if reader.op in passes.MOVES:

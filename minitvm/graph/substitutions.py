@@ -1,6 +1,6 @@
 """RULES: graph substitutions, from a pattern in a network to another that computes the same.
 
-A rule need not make a network cheaper. Some make it dearer, such as a larger kernel, so that
+A rule need not make a network cheaper. Some increase its cost, such as a larger kernel, so that
 another rule applies afterwards; graph.search looks for sequences that pay. Most of the rules are
 from "Optimizing DNN Computation with Relaxed Graph Substitutions" (Jia et al. 2019).
 
@@ -123,7 +123,7 @@ class Rule:
 
 
 def _enlarge(view: View) -> Iterator[Match]:
-    """Yield convolutions beside another of the same input whose kernel is larger."""
+    """Yield convolutions whose input another convolution reads with a larger kernel."""
     for small, large in permutations(view.convolutions, 2):
         (weights, others), images = (n.inputs[1] for n in (small, large)), small.inputs[0]
         extra = [b - a for a, b in zip(weights.type.shape[2:], others.type.shape[2:], strict=True)]

@@ -193,7 +193,7 @@ class _Recorder:
         return [self._append(len(self.sites) - 1, indices[0])]
 
     def _append(self, event: int, value: tir.Index) -> tir.Stmt:
-        """Return code that stores one event if the buffers have room, and counts it in any case."""
+        """Return code that counts one event, and stores it if the buffers have space."""
         at = tir.as_index(tir.Load(self.counts, (0,), INT64), 0, tir.INF)
         number = tir.Const(value, INT64) if isinstance(value, int) else tir.Cast(value, INT64)
         write = tir.seq(

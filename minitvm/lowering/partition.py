@@ -1,4 +1,4 @@
-"""A pass that splits off the iterations of a loop that need a guard, so that the rest need none."""
+"""A pass that splits off the iterations of a loop that need a guard; the others then need none."""
 
 from __future__ import annotations
 

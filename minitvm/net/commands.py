@@ -34,13 +34,13 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=1x3x224x224",
-        help="of an input that FILE.onnx leaves open; may be repeated",
+        help="the shape of an input that FILE.onnx leaves open; may be repeated",
     )
     top.add_argument("--threads", type=int, default=1, help="threads of each kernel (1)")
     top.add_argument("--report", metavar="FILE", help="write a page, FILE.html")
     top.add_argument("--no-winograd", action="store_true", help="compute convolutions directly")
     top.add_argument("--tune", type=float, metavar="SECONDS", help="search for faster kernels")
-    top.add_argument("--log", metavar="FILE", help="of the search: the same command resumes")
+    top.add_argument("--log", metavar="FILE", help="log of the search; the same call resumes it")
     top.add_argument("--time", action="store_true", help="also print the time of each kernel")
     return top
 

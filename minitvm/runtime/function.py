@@ -174,7 +174,7 @@ class Function:
         return Times(tuple(results))
 
     def _stopwatch(self, ready: list[Any], timer: Callable[[], float]) -> Callable[[int], float]:
-        """Return a function that makes as many calls in a row as it is told, and times them."""
+        """Return a function that makes and times a given number of calls in a row."""
 
         def seconds_of(calls: int) -> float:
             start = timer()

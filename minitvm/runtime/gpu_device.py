@@ -57,7 +57,7 @@ class DeviceProgram:
         self._copy_back(copies, args)
 
     def stopwatch(self, args: Sequence[Any]) -> Callable[[int], float]:
-        """Return a function that runs the program as often as it is told; it returns the seconds.
+        """Return a function that runs the program a given number of times and returns the seconds.
 
         Two events on the device measure them. Copies of arrays are not included.
         """

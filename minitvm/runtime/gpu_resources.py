@@ -48,7 +48,7 @@ class KernelResources:
 
     @property
     def limit(self) -> str:
-        """What allows no more blocks: "registers", "shared memory", "warps" or "blocks"."""
+        """What limits the number of blocks: "registers", "shared memory", "warps" or "blocks"."""
         limits = simt.block_limits(self.threads, self.registers, self.shared)
         return min(limits, key=limits.__getitem__)
 

@@ -243,7 +243,7 @@ def _check_float16(image: bytes) -> None:
 def _engine(image: bytes) -> Any:
     """Link the object file `image` into this process and return its LLVM execution engine."""
     if b"amx.config" in image and not amx_permitted():
-        why = "the code uses tile registers, which this CPU does not have or this system not permit"
+        why = "the code uses tile registers, which this CPU lacks or this system does not permit"
         what = "code for a matrix unit (AMX)"
         raise BuildError(what, why, "another schedule, or target='python'")
     linkable = llvm.ObjectFileRef.from_data(image)

@@ -46,10 +46,10 @@ def parser() -> argparse.ArgumentParser:
         help='instead of WHAT: a module of torch such as "nn.RMSNorm(2048)", or FILE.py:NAME; the'
         " expression and the file are run",
     )
-    shapes = "of the inputs: A=256x256,B=256x256; of an operator: 256,256,256; of an input of"
-    modules = 'of --torch: 1,32,2048, or "8,16 8,16" for two inputs'
-    top.add_argument("--shape", default="", help=f"{shapes} FILE.onnx: data=1,3,224,224; {modules}")
-    top.add_argument("--dtype", default="float32", help="of the inputs (float32)")
+    shapes = "shapes: of a formula's inputs A=256x256,B=256x256; of an operator 256,256,256; of"
+    modules = 'of --torch 1,32,2048, or "8,16 8,16" for two inputs'
+    top.add_argument("--shape", default="", help=f"{shapes} FILE.onnx data=1,3,224,224; {modules}")
+    top.add_argument("--dtype", default="float32", help="element type of the inputs (float32)")
     names = ", ".join(STAGES)
     top.add_argument("--stage", default=USUAL, help=f"some of {names}, or all ({USUAL})")
     top.add_argument(
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="default|none|FILE",
         help="topi's schedule, the plain loops, or a file such as --stage schedule prints",
     )
-    top.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1" (llvm)')
+    top.add_argument("--target", default="llvm", help='a target such as "llvm -num-cores=1" (llvm)')
     top.add_argument("--bench", action="store_true", help="also time it beside numpy, or torch")
     top.add_argument("--html", metavar="FILE", help="also write a page with its loops as pictures")
     return top

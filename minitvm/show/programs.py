@@ -42,7 +42,7 @@ def program_of(what: str, shape: str, dtype: str, target: Target) -> Program:
         return Program(what, (*inputs.values(), output))
     if what not in tuning.operators():
         known = ", ".join(tuning.operators())
-        why = "it is no formula, no operator and no file of a network"
+        why = "it is not a formula, an operator or the file of a network"
         raise ArgumentError(f"show {what!r}", why, f'"C(i) = A(i) + 1"; {known}; or FILE.onnx')
     task = tuning.task_of(what, tuning.sizes(shape), str(target))
     return Program(f"{what} {shape}", tuple(task.args))
@@ -59,7 +59,7 @@ def shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def schedule_of(program: Program, choice: str, target: Target) -> te.Schedule:
-    """Return topi's schedule for "default", the plain loops for "none", else that of a file."""
+    """Return topi's schedule for "default", plain loops for "none", else the schedule in a file."""
     match choice:
         case "default":
             return topi.schedule(program.output, target=target)
@@ -81,7 +81,7 @@ def _read(path: Path, program: Program) -> te.Schedule:
         fix = "default, none, or a file with what --stage schedule prints"
         raise ArgumentError(what, str(e.strerror or e), fix) from e
     except (SyntaxError, ValueError) as e:
-        raise ArgumentError(what, f"it is no Python: {e}") from e
+        raise ArgumentError(what, f"it is not Python: {e}") from e
     names: dict[str, Any] = {"te": te, **{t.op.name: t for t in program.tensors}}
     try:
         exec(code, names)

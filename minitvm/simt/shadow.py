@@ -105,7 +105,7 @@ class Shadow:
     def _unordered(
         self, at: Positions, writer: Positions, block: Positions, epoch: Any, batch: Batch
     ) -> Mask:
-        """Return where no barrier lies between an earlier write and the present."""
+        """Return where no barrier separates an earlier write from the current access."""
         this_epoch = self.write_epoch[at] == epoch
         return (writer // batch.launch.threads != block) | this_epoch if self.blocks else this_epoch
 

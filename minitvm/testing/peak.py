@@ -87,7 +87,7 @@ def fma_peak(threads: int = 1, repeat: int = 7) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PeakShare:
-    """A program beside the peak of multiply-adds at its own clock: medians of several turns.
+    """The speed of a program and the peak at the same clock: medians of several rounds.
 
     rate    the program's GFLOP/s
     peak    the GFLOP/s of multiply-adds from registers, right after the program

@@ -1,4 +1,4 @@
-"""Depthwise convolutions: each channel has kernels of its own, and channels are never added.
+"""Depthwise convolutions: each channel has its own kernels, and channels are not summed.
 
 In NHWC, bytes are multiplied by dot products of four rows if the CPU has an instruction for them,
 such as vpdpbusd. Each of its lanes is a channel, and the rows of the kernel are filled up with

@@ -111,7 +111,7 @@ def schedule_elements(
 
 
 def schedule_sums_of_rows(stage: te.StageView, op: te.ComputeOp) -> None:
-    """Let the threads of a warp reduce a row together; those of a block if there are few rows."""
+    """Let the threads of a warp, or of a block if there are few rows, reduce a row together."""
     has_few_rows = _length(op) >= THREADS * 8 and _results(op) <= MANY // schedule.WARP
     threads = THREADS if has_few_rows else schedule.WARP
     inner = stage.split(stage.fuse(*reduce_axes_of(stage)), threads)[1]

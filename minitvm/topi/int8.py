@@ -110,7 +110,7 @@ def int8_matmul(
 
 
 def shift_of(dtype: DType, to: DType) -> int:
-    """Return what is added to bytes of type `dtype` so that their range is that of `to`."""
+    """Return the shift that maps the range of bytes of type `dtype` to the range of `to`."""
     return 0 if dtype is to else 128 if dtype is INT8 else -128
 
 

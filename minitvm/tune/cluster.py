@@ -279,7 +279,7 @@ class ClusterMeasurer:
                 if self._cluster.devices():
                     alone_since = math.inf
                 elif time.monotonic() - alone_since > DEVICE_SECONDS:
-                    why = f"no device has been there for {DEVICE_SECONDS:.0f} s"
+                    why = f"no device has been available for {DEVICE_SECONDS:.0f} s"
                     raise MeasureError(f"measuring on {self._where}", why, "start workers")
         except dask.KilledWorker as e:
             raise LostError(f"measuring on {self._where}", DIED) from e

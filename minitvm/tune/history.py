@@ -200,7 +200,7 @@ class Gain:
 
 
 def gain_of(m: Measurement | None) -> Gain | None:
-    """Return the gain of a final measurement; None if there was none, or no default beside it."""
+    """Return the gain of a final measurement; None if it or the default was not measured."""
     if m is None or not m.final or m.default is None or m.result.error:
         return None
     gains = sorted(m.default / cost for cost in m.result.costs)

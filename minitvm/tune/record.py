@@ -120,7 +120,7 @@ def candidate_of(record: Record, task: Task) -> Candidate:
     """Find the candidate of a record in the spaces of a task; ArgumentError if it has none."""
     what = f"record of {record.sketch}"
     if record.task != task.key:
-        raise ArgumentError(what, f"it is of task {record.task}, not {task.key}")
+        raise ArgumentError(what, f"it belongs to task {record.task}, not {task.key}")
     names = [sketch.name for sketch in task.sketches]
     if record.sketch not in names:
         raise ArgumentError(what, "the task has no such sketch", f"one of {', '.join(names)}")
@@ -153,7 +153,7 @@ def replay(record: Record, task: Task) -> te.Schedule:
     """
     if record.task != task.key:
         what = f"record of {record.sketch}"
-        raise ArgumentError(what, f"it is of task {record.task}, not {task.key}")
+        raise ArgumentError(what, f"it belongs to task {record.task}, not {task.key}")
     start = te.create_schedule([t.op for t in task.outputs]).state
     for sketch in task.sketches:
         if sketch.name == record.sketch:
@@ -317,7 +317,7 @@ class Log:
         except OSError as e:
             if not self.fault:
                 message = f"log {str(self.path)!r} cannot be written: {e.strerror}"
-                warnings.warn(f"{message}; the search goes on without it", stacklevel=2)
+                warnings.warn(f"{message}; the search continues without it", stacklevel=2)
             self.fault = str(e.strerror)
 
     def _opened(self) -> int:
@@ -397,11 +397,7 @@ class Log:
             (final if record.final else trials).append(trial)
             batches += [] if record.final else [record.batch]
         return Reading(
-            tuple(trials),
-            tuple(final),
-            dict(skipped),
-            tuple(batches),
-            min(defaults, default=None),
+            tuple(trials), tuple(final), dict(skipped), tuple(batches), min(defaults, default=None)
         )
 
 

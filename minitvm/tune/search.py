@@ -32,7 +32,7 @@ from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
 FINALISTS, FINALS = 5, 8  # candidates in a final measurement; final measurements of a search
-STOPPING = "stopping: the programs under way are being finished; Ctrl-C again ends at once"
+STOPPING = "stopping after the running programs; press Ctrl-C again to stop at once"
 
 
 class Measures(Protocol):

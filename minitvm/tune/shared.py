@@ -187,7 +187,7 @@ def load_trees(path: str | Path) -> Trees:
     content = Path(path).read_bytes()
     data, fix = content[CHECKSUM:], "a file that save_trees or XGBModel.save has written"
     if hashlib.sha256(data).digest() != content[:CHECKSUM]:  # xgboost may end the process then
-        raise ArgumentError(f"model {str(path)!r}", "it is damaged, or no file of trees", fix)
+        raise ArgumentError(f"model {str(path)!r}", "it is damaged, or is not a file of trees", fix)
     booster = xgboost.Booster(model_file=bytearray(data))
     about = json.loads(booster.attr("about") or "{}")
     if (about["version"], about["prior"]) != (VERSION, COLUMNS.index(ANALYTIC)):

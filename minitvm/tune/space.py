@@ -91,7 +91,7 @@ class Space:
         return np.concatenate(parts)
 
     def _drawn(self, rng: np.random.Generator, count: int, like: Rows | None = None) -> Rows:
-        """Draw rows, allowed or not, with the shapes of the rows `like` in turns."""
+        """Draw rows, allowed or not, which cycle through the shapes of the rows `like`."""
         sizes = np.array([len(g) for g in self.knobs])
         rows = rng.integers(0, sizes, (count, len(sizes)), dtype=np.int32)
         if like is not None and self.shaping:
@@ -108,7 +108,7 @@ class Space:
         return np.where(self.legal(new)[:, None], new, rows)
 
     def reshape(self, rng: np.random.Generator, rows: Rows, shapes: int) -> Rows:
-        """Return `rows` with other shapes, each like that of one of `rows` but for one knob.
+        """Return `rows` with other shapes; each differs from one of theirs in one knob.
 
         shapes   the number of these shapes; neighbouring rows get the same shape
         A row stays as it is if its change is not allowed.
@@ -143,7 +143,7 @@ class Space:
         return rows[self.legal(rows)]
 
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
-        """Mix each row of `a` with a row of `b`, knob by knob; keep that of `a` if not allowed.
+        """Mix each row of `a` with a row of `b`, knob by knob; keep rows of `a` if not allowed.
 
         Each row has the shape of one of its parents.
         """

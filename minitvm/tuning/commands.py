@@ -57,9 +57,9 @@ def parser() -> argparse.ArgumentParser:
         "action", choices=VERBS, help="; ".join(f"{v}: {w}" for v, w in VERBS.items())
     )
     logs.add_argument("log")
-    logs.add_argument("--keep", type=int, default=10, help="candidates of a task, for prune (10)")
+    logs.add_argument("--keep", type=int, default=10, help="candidates that prune keeps (10)")
     pool = verbs.add_parser("pool", help="the devices of a Dask cluster: busy, waiting, failed")
-    pool.add_argument("scheduler", metavar="ADDRESS", help="of its scheduler: tcp://HOST:8786")
+    pool.add_argument("scheduler", metavar="ADDRESS", help="its scheduler: tcp://HOST:8786")
     return top
 
 
@@ -79,7 +79,7 @@ def _add_budget(p: argparse.ArgumentParser) -> None:
     budget.add_argument("--trials", type=int, help="measured candidates, those in the log included")
     about = "end after so many trials in a row without a faster one, those in the log included"
     budget.add_argument("--early-stopping", type=int, metavar="TRIALS", help=about)
-    budget.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    budget.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
 
 
 def main(words: Sequence[str], say: Say = print) -> None:

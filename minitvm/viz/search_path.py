@@ -20,8 +20,7 @@ HEIGHT = 420  # pixels: greatest height of the drawn part of a network
 
 
 class SearchPath(Figure):
-    """Show the path of a graph.search: the cost after each step, where steps that are worse stand
-    out, and the kernels of the network before and after.
+    """Show the cost after each step of a graph.search, and the kernels before and after.
 
     searched   what graph.search returned
     """

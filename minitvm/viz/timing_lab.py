@@ -1,4 +1,4 @@
-"""TimingLab: measure functions in turns, watch the runs, and see which function is faster."""
+"""TimingLab: measure functions alternately, watch the runs, and see which function is faster."""
 
 from __future__ import annotations
 

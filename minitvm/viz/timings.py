@@ -1,4 +1,4 @@
-"""Measure functions in turns, and compare their times with a confidence interval.
+"""Measure functions alternately, and compare their times with a confidence interval.
 
 The speed of a machine drifts, with its clock, its caches and other programs. So each round runs
 every function once, in random order, and slow drift cancels in the ratios within a round. The

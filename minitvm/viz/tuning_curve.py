@@ -111,7 +111,7 @@ class TuningCurve(Live):
         self.show_soon(at_once=not isinstance(event, tune.Measured))
 
     def _judge(self, best: tune.Trial | None) -> None:
-        """Draw the speeds of the best candidate and of the default beside it as levels."""
+        """Draw the speeds of the best candidate and of the default as levels."""
         if best is not None and best.final:
             self._levels["best, measured again"] = tune.rate(self._task, best.cost)
             if best.default is not None:

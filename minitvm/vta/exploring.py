@@ -344,7 +344,7 @@ def _resumed(log: str | Path, header: Json) -> dict[Changes, Json]:
             f"log={path}", "not a log of explore(), or damaged", "another file"
         ) from e
     if first != json.loads(json.dumps(header)):
-        why = "it is of other layers, times, base or most"
+        why = "it was written for other layers, times, base or most"
         raise ArgumentError(f"log={path}", why, "another file")
     return known
 

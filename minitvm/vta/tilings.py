@@ -104,7 +104,7 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
 
 
 def _data(layer: Layer, at: Tiling, config: accel.Config) -> Counter[int]:
-    """Map each number of cycles to how many tiles of the image take so long to load their data."""
+    """Map each load time in cycles to the number of image tiles that have it."""
     return _loads(layer, Tiling(h=at.h, w=at.w, ic=at.ic), config)
 
 
@@ -367,7 +367,7 @@ def _cycles_of(layer: Layer, tiling: Tiling, config: accel.Config) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _resized(config: accel.Config, elements: tuple[int | None, ...]) -> accel.Config:
-    """Return the machine with room for so many elements in MEMORIES; None leaves a size as it is.
+    """Return the machine with space for so many elements in MEMORIES; None leaves a size as it is.
 
     It has no name and clock of its own, so that machines that differ in nothing else are equal.
     """

@@ -144,7 +144,7 @@ def _only(number: int, steps: Sequence[Step]) -> list[Step]:
 
 @cache
 def can_refuse_system_calls() -> bool:
-    """Return whether a process of its own can be put under the filter."""
+    """Return whether the filter works in a new process."""
     code = "import runpy, sys; sys.exit(not runpy.run_path(sys.argv[1])['refuse_system_calls']())"
     process = subprocess.run([sys.executable, "-I", "-c", code, __file__], check=False)
     return process.returncode == 0

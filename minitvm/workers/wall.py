@@ -110,7 +110,7 @@ def _parents(paths: Sequence[str]) -> set[str]:
 
 @cache
 def _python() -> tuple[str, ...]:
-    """Return the folders that a fresh interpreter imports from, and those of the interpreter."""
+    """Return the folders that a fresh interpreter imports from, and its own folders."""
     code = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, *sys.path]))"
     run = [sys.executable, "-P", "-s", "-c", code]
     places: list[str] = json.loads(subprocess.check_output(run, text=True))

@@ -157,7 +157,7 @@ def test_a_producer_may_be_attached_before_its_reader() -> None:
 
 def test_warnings_print_as_lines() -> None:
     s = scheduled()
-    assert str(s.warnings()) == "nothing is likely slow"
+    assert str(s.warnings()) == "nothing looks slow"
     s[Y].parallel(s[Y].op.axis[0])
     assert ": 64 stores in all: waking the threads takes longer" in repr(s.warnings())
     assert s.warnings()._repr_markdown_().startswith("- parallel loop i")

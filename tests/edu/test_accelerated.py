@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_reported_with_memory_need_and_capacity() -> None:
 def test_a_load_right_after_a_store_is_explained_by_the_missing_queue() -> None:
     told = outcome(RUNS, fetched_after_a_store)
     assert told.message == "refused"
-    assert told.why.startswith("no queue joins load and store")
+    assert told.why.startswith("no queue connects load and store")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_a_bound_at_root_sweeps_every_loop() -> None:
         "      i_inner in 0..3 (loop of split(i, factor=4), step 1)\n"
         "    B[i] is 0 .. 11\n"
         "    B[i + 2] is 2 .. 13\n"
-        "  so all of it: the part that is read is not smaller, or not known"
+        "  all of it: the part that is read is not smaller, or not known"
     )
 
 
@@ -146,7 +146,9 @@ def test_an_index_from_data_may_be_any() -> None:
     C = te.compute((4,), lambda i: B[at[i]], name="C")
     s = te.create_schedule(C.op)
     s[B].compute_at(s[C], C.op.axis[0])
-    assert ": its index comes from data, so it may be any" in str(explain_bound(s.state, "B", "i"))
+    assert ": its index comes from data, so it may be any element" in str(
+        explain_bound(s.state, "B", "i")
+    )
 
 
 def copied() -> te.Schedule:
@@ -165,7 +167,7 @@ def test_an_extern_operation_reads_all_of_its_inputs() -> None:
 
 def test_the_loops_of_an_extern_operation_are_its_own() -> None:
     assert explain(copied().state)["H"].place == (
-        "at root: an output is stored as a whole; its loops are given, not scheduled"
+        "at root: an output is stored as a whole; its loops are written by hand, not scheduled"
     )
 
 
@@ -216,7 +218,7 @@ def test_a_loop_without_a_guard_says_why() -> None:
     _, _, s = pair(12)
     assert str(explain_guard(s.state, "C", "i.inner")) == (
         "i_inner of C: 0 guards\n"
-        "  because split(i, factor=4), step 1 cuts 12 in whole parts of 4, and stays in the tensor"
+        "  because split(i, factor=4), step 1 cuts 12 into whole parts of 4, and stays in bounds"
     )
 
 
@@ -453,7 +455,10 @@ def test_a_gathered_load_is_told_from_a_strided_one() -> None:
     C = te.compute((64,), lambda i: A[at[i]], name="C")
     s = te.create_schedule(C.op)
     s[C].vectorize(C.op.axis[0])
-    assert warned(s, "loads of A").why == "loads of A are gathered: lanes are at no fixed distance"
+    assert (
+        warned(s, "loads of A").why
+        == "loads of A are gathered: their lanes have no constant stride"
+    )
 
 
 def test_a_broadcast_load_is_no_reason_to_warn() -> None:
@@ -653,7 +658,7 @@ def test_threads_that_share_memory_are_said_to_widen_what_is_computed() -> None:
     ]
 
 
-def test_a_remark_that_no_pass_knows_is_told() -> None:
+def test_a_pragma_that_no_pass_knows_is_reported() -> None:
     C, s = matmul(8)
     s[C].pragma(C.op.axis[0], "auto_unrol_max_step", 16)
     found = warned(s, "no pass knows it")

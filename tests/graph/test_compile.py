@@ -246,6 +246,30 @@ def test_only_graphs_are_compiled(what) -> None:
         graph.evaluate(what)
 
 
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        (
+            graph.PASSES[:-1],
+            "passes of net: after them, identity is not in a kernel, "
+            "and only kernels are compiled\n"
+            '  try: end with the pass "fuse": graph.PASSES[-1]',
+        ),
+        (
+            graph.PASSES[-1:],
+            "passes of net: after them, an output is an input, a parameter or another output\n"
+            '  try: the pass "separate_outputs" before "fuse": graph.PASSES[-2:]',
+        ),
+    ],
+)
+def test_passes_without_a_necessary_one_are_refused(passes, message: str) -> None:
+    b = graph.Builder("net")
+    x = b.input("x", (2, 3))
+    with pytest.raises(GraphError) as caught:
+        graph.compile(b.graph(x, b.relu(x)), passes=passes)
+    assert str(caught.value) == message
+
+
 def test_inputs_that_do_not_fit_are_refused(rng) -> None:
     module = graph.compile(dense(), params={"w": rng.random((4, 8), np.float32)})
     for given, words in (

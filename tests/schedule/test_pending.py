@@ -101,7 +101,7 @@ def test_a_schedule_prints_what_is_pending() -> None:
 
 def test_explain_says_what_is_pending() -> None:
     s = take(chain(), ComputeAt("B", "D", "i"))
-    assert s.explain()["B"].place == ("pending: B in D.i waits for C; this report has it at root")
+    assert s.explain()["B"].place == ("pending: B in D.i waits for C; this report shows it at root")
     assert s.explain()["D"].place == "at root: an output is stored as a whole"
 
 

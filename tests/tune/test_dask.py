@@ -245,5 +245,5 @@ def test_a_search_without_devices_ends(pool: Any, monkeypatch: pytest.MonkeyPatc
     with tune.DaskMeasurer(pool) as m, m.of(failing.doubled(), ONE, options=SHORT) as there:
         assert there.reference_cost > 0
         monkeypatch.setattr(m, "resource", "device.lost")
-        with pytest.raises(MeasureError, match="no device has been there"):
+        with pytest.raises(MeasureError, match="no device has been available"):
             list(there.measure([failing.doubled]))

@@ -75,7 +75,7 @@ def test_a_replay_is_the_same_program(path) -> None:
         for again in (found, formula):
             lowered = driver.lower(tune.replay(record, again), again.args, target=again.target)
             assert str(lowered) == str(found.lowered(trial.candidate))
-    with pytest.raises(ArgumentError, match="it is of task"):
+    with pytest.raises(ArgumentError, match="it belongs to task"):
         tune.replay(log.records()[0], task())
 
 
@@ -200,7 +200,7 @@ def test_a_candidate_of_another_space_is_refused(path) -> None:
         tune.candidate_of(record, task(other))
     with pytest.raises(ArgumentError, match="no such sketch"):
         tune.candidate_of(record, task(sketch("renamed")))
-    with pytest.raises(ArgumentError, match="it is of task"):
+    with pytest.raises(ArgumentError, match="it belongs to task"):
         tune.candidate_of(record, task(sketch(n=64)))
 
 

@@ -291,7 +291,7 @@ def test_the_first_interrupt_finishes_what_it_began(tmp_path, capsys) -> None:
     outcome = search(machine.task, machine=machine, trials=1000, log=log, on=on)
     assert signal.getsignal(signal.SIGINT) is before
     assert outcome.ended == "stopped"
-    assert "the programs under way are being finished" in capsys.readouterr().err
+    assert "stopping after the running programs" in capsys.readouterr().err
     assert len(outcome.trials) == 23
     assert len(tune.Log(log).read(machine.task).trials) == 23
 

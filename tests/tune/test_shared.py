@@ -135,7 +135,7 @@ def test_other_files_are_no_trees(tmp_path) -> None:
     changed = bytes([*good[:5000], good[5000] ^ 1, *good[5001:]])
     for data in (b"", b"{", good[32:], good[: len(good) // 2], good[:-1], changed):
         file.write_bytes(data)
-        with pytest.raises(ArgumentError, match="it is damaged, or no file of trees"):
+        with pytest.raises(ArgumentError, match="it is damaged, or is not a file of trees"):
             tune.load_trees(file)
 
 

@@ -284,7 +284,7 @@ def test_a_transfer_for_each_element_is_likely_slow() -> None:
     A_buf = te.compute(A.shape, A, name="A_buf")
     s = te.create_schedule(te.compute(A.shape, A_buf, name="C").op)
     s[A_buf].set_scope(ENV.acc_scope)
-    assert str(s.warnings()) == "nothing is likely slow"
+    assert str(s.warnings()) == "nothing looks slow"
     s[A_buf].pragma(A_buf.op.axis[2], ENV.dma_copy)
     assert str(s.warnings()) == (
         f"pragma dma_copy on loop {A_buf.op.axis[2].name} of A_buf: 64 transfers of 16 numbers: "

@@ -204,7 +204,7 @@ def test_an_abridged_log_gives_the_same_front(tmp_path: Path, whole: vta.Explora
 def test_a_log_of_another_search_is_refused(tmp_path: Path) -> None:
     log = tmp_path / "designs.jsonl"
     explored(log=log, budget=1)
-    with pytest.raises(ArgumentError, match="of other layers, times, base or most"):
+    with pytest.raises(ArgumentError, match="for other layers, times, base or most"):
         explored(log=log, most=3)
     log.write_text("not JSON\n")
     with pytest.raises(ArgumentError, match="damaged"):

@@ -80,7 +80,7 @@ class _Lowering:
             case tir.Pragma(key, value, body):
                 return tir.Pragma(key, value, self.visit(body, guards))
             case _:
-                why = "threads that take the other way would not take part"
+                why = "threads for which it is false would not take part"
                 fix = "compute_at a loop outside the condition"
                 raise LoweringError(f"reduction over threads inside `{tir.text(s)}`", why, fix)
 

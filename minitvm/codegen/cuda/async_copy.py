@@ -101,6 +101,6 @@ def _check(body: tir.Stmt) -> None:
                 why = f"it is in {s.buffer.scope} memory"
                 raise LoweringError(f"async_copy of {name}", why, 'scope "shared"')
             if copy is None or copy[0].buffer.scope != "global":
-                why = f"{tir.text(s.value)} is no element of global memory"
+                why = f"{tir.text(s.value)} is not an element of global memory"
                 fix = "cache_read, which copies; or leave out the pragma"
                 raise LoweringError(f"async_copy of {name}", why, fix)

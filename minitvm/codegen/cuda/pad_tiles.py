@@ -324,7 +324,7 @@ def _same(a: tir.Expr, b: tir.Expr, x: _Write, y: _Write) -> bool:
 
 
 def _renamed(x: tir.Index, y: tir.Index) -> dict[tir.Var, tir.Var] | None:
-    """Return the variables of `y` in place of those of `x` that make the indices equal, or None.
+    """Return which variables of `y` replace those of `x` to make the indices equal, or None.
 
     i*4 + j, y*4 + x   ->   {i: y, j: x}
     """

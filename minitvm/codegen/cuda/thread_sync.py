@@ -160,7 +160,7 @@ class _Planner:
     # accesses and conflicts
 
     def accesses(self, s: tir.Stmt) -> list[Access]:
-        """Return the accesses of a statement, without those of statements inside it."""
+        """Return the accesses of a statement, without the accesses of nested statements."""
         parts = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
         loads = [pair for e in parts for pair in _loads(e, self.guards)]
         accesses = [self.access(n, guards) for n, guards in loads if n.buffer in self.watched]
@@ -218,7 +218,7 @@ class _Planner:
 
     def refuse_divergent(self, x: Access, y: Access) -> None:
         if self.divergent:
-            why = f"it would be inside `{self.divergent}`, which not all threads of a block take"
+            why = f"it would be inside `{self.divergent}`, which not all threads of a block enter"
             fix = "compute_at a loop outside the condition, or sizes that the tiles divide"
             raise LoweringError(f"barrier between {x.text} and {y.text}", why, fix)
 

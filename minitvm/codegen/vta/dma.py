@@ -73,7 +73,7 @@ def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
 
 
 def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
-    """Return `e` without the conversion that a transfer to the buffer `to` does by itself."""
+    """Return `e` without the type conversion that a transfer to the buffer `to` performs."""
     if not isinstance(e, tir.Cast) or not isinstance(e.value, tir.Expr) or tir.is_index(e.value):
         return e
     memory = lowering.memory_of(to)

@@ -138,7 +138,7 @@ def corrections(rng: Rng) -> Question:
         " measured. The local model knows one knob: for each of its options, it adds the mean"
         " error of the trials with this option. A, B and C are candidates that have no trial.",
         "\n".join([head, *tried, "", *candidates]),
-        ("Which of both knobs leaves the smaller sum of squared errors among the trials?",
+        ("Which of the two knobs leaves the smaller sum of squared errors among the trials?",
          "What is f = f_global + f_local of A, B and C with this knob?",
          "Which of the three is measured next?"),
         (name, ", ".join(f"{n} {v:.2f}" for n, v in zip("ABC", scores, strict=True)),

@@ -80,7 +80,7 @@ s[C].reorder({", ".join(loops)})"""
          "How many stores to C are executed in all?"),
         (str(sum(isinstance(node, tir.For) for node in tir.walk(nest.body))),
          str(first_load), str(stores)),
-        f"The init stands before the loop over k, with loops of its own for the data loops inside"
+        f"The init comes before the loop over k, with loops of its own for the data loops inside"
         f" it ({inner_text}). It stores {rows} x {columns} times, and the update"
         f" {joined((rows, columns, terms))} times.",
         "notebook 02, section 2",

@@ -144,5 +144,5 @@ def _question(number: int, question: Question, *, key: bool) -> str:
 
 
 def _marked(text: str) -> str:
-    """Return `text` as HTML, with what stands between backquotes as code."""
+    """Return `text` as HTML; text in backquotes becomes code."""
     return re.sub("`(.+?)`", r"<code>\1</code>", escape(text))

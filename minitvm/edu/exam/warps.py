@@ -61,8 +61,8 @@ def banks(rng: Rng) -> Question:
         ("How many wavefronts does the access take without padding?",
          "How many wavefronts does it take with padding?"),
         (str(before), str(after)),
-        f"Of t = 0, 1, 2, ... the banks are {_banks(narrow)} before, {_banks(wide)} after; the bank"
-        " with the most different numbers decides.",
+        f"For t = 0, 1, 2, ... the banks are {_banks(narrow)} before, {_banks(wide)} after; the"
+        " bank with the most different numbers decides.",
         "notebook 07, section 6",
         4,
     )  # fmt: skip

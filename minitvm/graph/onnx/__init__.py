@@ -1,4 +1,4 @@
-"""Read networks from ONNX models; the conversions of operators are those of Keras's layers, too."""
+"""Read networks from ONNX models. Keras layers are converted by the same functions."""
 
 # pyright: reportUnusedImport=false
 from . import elements, linear, normal, padding, shapes, table, windows

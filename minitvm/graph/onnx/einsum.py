@@ -74,13 +74,9 @@ def _summed(at: Place, x: Value, letters: str, needed: set[str]) -> tuple[Value,
 
 
 def _product(
-    at: Place,
-    a: tuple[Value, str],
-    b: tuple[Value, str],
-    needed: set[str],
-    sizes: dict[str, int],
+    at: Place, a: tuple[Value, str], b: tuple[Value, str], needed: set[str], sizes: dict[str, int]
 ) -> tuple[Value, str]:
-    """Multiply two operands, and sum what both have and nothing else needs: a batch of products."""
+    """Multiply two operands as a batch of products; sum the dimensions that nothing else needs."""
     (x, left), (y, right) = (
         _summed(at, *operand, needed | set(other))
         for operand, (_, other) in zip((a, b), (b, a), strict=True)

@@ -276,7 +276,7 @@ def _type_proto(onnx: Any, given: tuple[str, tuple[int, ...]] | None) -> bytes:
 
 
 def _bind(nodes: Any, actual: Mapping[str, Any]) -> None:
-    """Replace the attributes that stand for one of the defined operator by its `actual` ones."""
+    """Replace references to the attributes of a function by the `actual` attributes of its call."""
     for node in nodes:
         attributes = list(node.attribute)
         del node.attribute[:]

@@ -86,7 +86,7 @@ def _all_equal(lengths: Value | None, steps: int) -> bool:
 
 
 def _first(at: Place, state: Value | None, zeros: Array, batch_first: bool) -> Value:
-    """Return a first state [directions, batch, units]: `zeros` if it is left out."""
+    """Return an initial state [directions, batch, units]: `zeros` if the model gives none."""
     if state is None:
         return zeros
     return at.make("transpose", state, axes=(1, 0, 2)) if batch_first else state

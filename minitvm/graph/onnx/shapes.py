@@ -11,7 +11,7 @@ from .place import Place, Value, dtype_of, shape_of
 
 
 def reshape(at: Place, x: Value, shape: Value) -> Value:
-    """Reshape; a size of 0 is that of the input, and -1 is what is left."""
+    """Reshape: a size of 0 is copied from the input, and -1 is inferred."""
     sizes, old = list(at.ints(shape, "shape")), shape_of(x)
     if not at.flag("allowzero"):
         if any(n == 0 and k >= len(old) for k, n in enumerate(sizes)):
@@ -85,7 +85,7 @@ def cut(at: Place, x: Value, cuts: dict[int, tuple[int, int, int]]) -> Value:
     if 0 in left:
         if isinstance(x, np.ndarray):  # the empty part of a shape
             return np.empty(left, x.dtype)
-        raise at.refusal(f"it leaves nothing of {list(shape)}")
+        raise at.refusal(f"it leaves no elements of {list(shape)}")
     begin, end, strides = zip(*whole, strict=True)
     end = tuple(-n - 1 if e < 0 else e for e, n in zip(end, shape, strict=True))
     return at.make("strided_slice", x, begin=begin, end=end, strides=strides)

@@ -221,5 +221,5 @@ def settled(node: Node) -> Mapping[str, Any]:
 
 
 def _tuple(axis: Any) -> tuple[int, ...]:
-    """Return an attribute `axis` as a tuple; None stands for all dimensions."""
+    """Return an attribute `axis` as a tuple; None means all dimensions."""
     return tuple(range(4)) if axis is None else as_tuple(axis)

@@ -50,10 +50,7 @@ def parallel_chains(
 
 
 def _extended(
-    chains: list[list[Node]],
-    graph: Graph,
-    readers: Mapping[Node, list[Node]],
-    constants: Constants,
+    chains: list[list[Node]], graph: Graph, readers: Mapping[Node, list[Node]], constants: Constants
 ) -> Sequence[Chain]:
     """Return the chains with the elementwise operators that follow in each of them."""
     while True:
@@ -70,7 +67,7 @@ def _extended(
 
 
 def _follows(node: Node, first: Node, chain: Chain, constants: Constants) -> bool:
-    """Return whether `node` does to its branch what `first` does, with a parameter of its own."""
+    """Return whether `node` applies the operator of `first`, with its own parameter."""
     kind = OPERATORS[node.op].fusion if node.op in OPERATORS else Fusion.OPAQUE
     others = node.inputs[1:]
     channels, from_end = node.type.shape[-CHANNEL[chain[0].op]], CHANNEL[chain[0].op]

@@ -1,4 +1,4 @@
-"""Move transposes of images behind the operators that read them, where they meet and cancel.
+"""Move transposes of images past the operators that read them, so that pairs cancel.
 
 Models with channels last transpose each image before a convolution of ONNX, and back after it.
 """

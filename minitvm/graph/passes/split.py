@@ -37,7 +37,7 @@ def split_concatenate(graph: Graph) -> Graph:
 
 
 def _split(node: Node, joined: set[Node]) -> Node:
-    """Return what takes the place of a node: itself unless it reads a concatenate of channels."""
+    """Return the replacement of a node: itself unless it reads a concatenate of channels."""
     if not node.inputs or node.inputs[0] not in joined:
         return node
     whole, layout = node.inputs[0], str(node.attrs.get("layout", "NCHW"))
@@ -52,7 +52,7 @@ def _split(node: Node, joined: set[Node]) -> Node:
 
 
 def sum_of_convolutions(node: Node, whole: Node, layout: str) -> Node:
-    """Return a convolution as a sum of those of the parts, or `node` if they write more."""
+    """Return a sum of convolutions of the parts, or `node` if these would write more."""
     at, ins = CHANNELS[layout]
     kernel = node.inputs[1]
     shape = kernel.type.shape

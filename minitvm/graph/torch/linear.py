@@ -131,11 +131,7 @@ def instance_norm(
 
 
 def rms_norm(
-    at: Place,
-    x: Value,
-    shape: Sequence[int],
-    w: Value | None = None,
-    epsilon: float | None = None,
+    at: Place, x: Value, shape: Sequence[int], w: Value | None = None, epsilon: float | None = None
 ) -> Value:
     """Divide x by the root of its mean square over the last dimensions, those of `shape`."""
     axes = tuple(range(-len(shape), 0))

@@ -12,7 +12,7 @@ from ..onnx import Place, Value, shape_of
 
 
 def view(at: Place, x: Value, sizes: Sequence[int]) -> Value:
-    """Return x with another shape; a size of -1 is what is left."""
+    """Return x with another shape; a size of -1 is inferred."""
     return onnx.shapes.reshape(at.having(allowzero=1), x, np.asarray(sizes, np.int64))
 
 

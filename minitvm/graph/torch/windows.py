@@ -16,7 +16,7 @@ Sizes = int | Sequence[int]
 
 
 def _sizes(value: Sizes, rank: int) -> tuple[int, ...]:
-    """Return a size for each of `rank` dimensions; one size is that of all."""
+    """Return a size for each of `rank` dimensions; a single size is repeated."""
     values = (value,) if isinstance(value, int) else tuple(value)
     return values * rank if len(values) == 1 else values
 

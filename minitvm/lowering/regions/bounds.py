@@ -1,4 +1,4 @@
-"""Bound inference: which part of each stage must be computed where it is attached.
+"""Infer bounds: which region of each stage must be computed at its attach point.
 
 Stages are visited consumers first. The loops around a stage's attach point are fixed. All other
 loops of its consumers run over their whole range; the stage's region is what they then read:
@@ -46,7 +46,7 @@ def infer(state: schedule.State) -> dict[str, Domain]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inference:
-    """The domains of a state's stages, as far as they are known: those of the consumers.
+    """The domains that are known so far; consumers come first.
 
     times   the time axis of each stage inside a scan, and the name of the scan
     """

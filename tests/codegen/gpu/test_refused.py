@@ -96,7 +96,7 @@ def test_a_late_copy_of_what_is_computed() -> None:
     bind(s, B, tx=B.op.axis[0])
     s[B].set_scope("shared")
     assert "async_copy of B: A[" in (message := refusal(s, [A, C]))
-    assert "is no element of global memory\n  try: cache_read, which copies" in message
+    assert "is not an element of global memory\n  try: cache_read, which copies" in message
     s, args = copy(64, 32)
     s[args[1]].pragma(s[args[1]].leaf_iter_vars[0], "async_copy")
     assert "async_copy of B: it is in global memory" in refusal(s, args)
