@@ -28,6 +28,7 @@
     viz.Dependences(3, 5, (1, -1))    two loops before and after a swap: arrows that turn red
     viz.CacheSets(cache, {"rows of 128": 512}, 32)   how a stride fills the sets of a cache
     viz.RowLives({"root": s}, A, C)   when the rows of a stage are computed, kept, computed again
+    viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -112,6 +113,7 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
+from .ledger_chart import LedgerChart, LedgerRow
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
