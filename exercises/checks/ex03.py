@@ -336,7 +336,7 @@ EXERCISE = Exercise(
             "swaps",
             (reasons(),),
             (
-                "Ask of two turns of the loops: does one of them need what the other one writes?",
+                "Take two iterations of the loops: does one of them need what the other writes?",
                 "If one does, it must come later in the new order as well. Draw a small grid, and"
                 " an arrow from each element to the one it reads.",
                 "In case 4 the element read lies one row up and one column to the right, in case 5"

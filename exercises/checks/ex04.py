@@ -255,7 +255,7 @@ EXERCISE = Exercise(
                 "In the small cache keep a block of B: about 48 lines of the 64, nearly square in"
                 " numbers, with tj a multiple of 16, and many rows of A for it. In the large one"
                 " keep a block of C instead.",
-                "4 KiB: 32 is a good tj, 24 a good tk, and ti wants to be large. 32 KiB: if half"
+                "4 KiB: 32 is a good tj, 24 a good tk, and ti should be large. 32 KiB: if half"
                 " of C stays (ti = 48, tj = 96), A and C are fetched once and B twice. What passes"
                 " by must be small, tk = 4 or less: larger blocks of B, and the lines of A beside"
                 " them, push lines of C out of their sets. Try the neighbours with cost().",

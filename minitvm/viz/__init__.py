@@ -28,6 +28,9 @@
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
     viz.NetworkTimes({"minitvm": {"conv1": 1e-3, ...}})   a network's time, split by its layers
+    viz.Dependences(3, 5, (1, -1))    two loops before and after a swap: arrows that turn red
+    viz.CacheSets(cache, {"rows of 128": 512}, 32)   how a stride fills the sets of a cache
+    viz.RowLives({"root": s}, A, C)   when the rows of a stage are computed, kept, computed again
     viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
@@ -79,6 +82,7 @@ from .amdahl_bar import AmdahlBar
 from .blocks import Block, Nest, nest_of
 from .cache_lens import CacheLens
 from .cache_run import CacheRun, cache_run, cached_lines, totals
+from .cache_sets import CacheSets
 from .compute_at import ComputeAtSlider
 from .controls import (
     Button,
@@ -92,6 +96,7 @@ from .controls import (
     TextInput,
     Toggle,
 )
+from .dependences import Dependences
 from .evolution_view import EvolutionView
 from .gantt import TokenGantt
 from .graph_maps import Dominators, LayoutCut
@@ -128,6 +133,7 @@ from .png import png
 from .reads import Reads, footprint, reads_of
 from .roofline import Dot, Machine, RooflineDot
 from .roofline_scene import Point, roofline_scene
+from .row_lives import RowLives
 from .scene import (
     Circle,
     Group,
