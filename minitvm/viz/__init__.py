@@ -25,6 +25,7 @@
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
+    viz.PackedBlocks()                a matrix and its memory, before and after packing
     viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
@@ -114,6 +115,7 @@ from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
+from .packed_blocks import PackedBlocks
 from .page import page, table
 from .pareto_front import ParetoFront
 from .pass_explorer import PassExplorer
