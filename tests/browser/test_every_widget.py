@@ -50,6 +50,7 @@ WIDGETS = (
     "from minitvm import graph\nnet = graph.networks.squeezenet(size=32)\n"
     "display(viz.GraphStepper(net), viz.MemoryPlan(graph.optimized(net)))",
     f"{ON_GPU}\nviz.GridView(f)",
+    "viz.PackedBlocks()",
     "viz.ScoreBars({'yours': 64, 'best known': 48}, 'cache misses')",
     EVOLUTION,
     MODELS,
@@ -58,7 +59,7 @@ WIDGETS = (
     "edu.check('ex00.1', lambda A, B: A.no_such_attribute_of_a_tensor, checks=checks)",
     "A = B = C = D = a = b = c = f = s = program = row = matmul = net = None",
 )
-COUNT = 25
+COUNT = 26
 PLAYER = ".mtvm-player button"
 
 
