@@ -1,7 +1,7 @@
 # pyright: basic
 # (the source of problems runs in students' processes as it is, so it has no type hints)
 
-"""Exercise 06: is it really faster, a packed product on the clock, and vectors in LLVM's text."""
+"""Exercise 06: is it really faster, a packed product on the clock, and vectors in LLVM IR."""
 
 import json
 import re
@@ -101,8 +101,8 @@ def verdicts(answer, rng):
                 expected="at least 80 % of gains between 8 and 30 % are found",
                 got=f"{found:.0%}",
                 case=name,
-                why="where other programs disturb, the middle of the times says more about them"
-                " than about yours; which runs were disturbed least?",
+                why="the median and the mean depend on other programs more than on yours; which"
+                " runs were disturbed least?",
                 score=max(0.0, (found - 0.2) / 0.6),
             )
     return PASSED
@@ -263,14 +263,14 @@ def half_of_the_registers(registers, lanes):
         f" {lanes} lanes",
         sums_in_registers(count),
         's[C].set_scope("local") and compute_at make the sums a tile of their own; its size follows'
-        " from the machine that your function is told of, which is not this one",
+        " from the registers and lanes that your function gets, not from this machine",
     )
     title = f"sums in half of the registers: {registers} registers of {lanes} lanes"
     drawn = products(*KINDS, machine=(registers, lanes))
     return required(facts(drawn, (fact,), of="loops", until="nest", title=title, weight=0.1))
 
 
-# --- vectors in LLVM's text ----------------------------------------------------------------------
+# --- vectors in LLVM IR --------------------------------------------------------------------------
 
 LANES = 4
 
@@ -501,7 +501,7 @@ EXERCISE = Exercise(
             6,
             "faster",
             (
-                Part("correctness", "right where it is plain to see", 0.1, clear_cases),
+                Part("correctness", "right where the difference is obvious", 0.1, clear_cases),
                 Part("property", "gains, and no false alarms, in three recordings", 0.9, verdicts),
             ),
             (
@@ -542,8 +542,8 @@ EXERCISE = Exercise(
                 "It is steps 3 and 4 of notebook 00, and the same packing for A. Here D comes after"
                 " the sums: which stage is tiled, and which one lives in a tile?",
                 "Four rows; as many columns as fit into half of the registers: registers // 2 // 4"
-                " * lanes. One function of your own can pack either factor, if it is told which"
-                " index runs along the tile and how many numbers of it belong together.",
+                " * lanes. One function of your own can pack either factor, if it gets as arguments"
+                " which index runs along the tile, and how many of its numbers belong together.",
                 's[C].set_scope("local"), computed at io of D. A copy of A is computed at io, in'
                 " pieces of 4 along i; one of B at jo, in pieces of `columns` along j:"
                 " transform_layout(lambda y, x: ((y, x)[d] // size, (x, y)[d], (y, x)[d] % size)),"
@@ -568,7 +568,7 @@ EXERCISE = Exercise(
                                 f" {LANES} iterations",
                                 four_partial_sums,
                                 "a loop over a reduce axis cannot be vectorized before rfactor;"
-                                f" {LANES} partial sums are asked for, whatever a machine likes",
+                                f" there must be {LANES} partial sums, whatever suits a machine",
                             ),
                         ),
                         of="loops",
@@ -582,7 +582,7 @@ EXERCISE = Exercise(
                     (
                         Fact(
                             "multiplies",
-                            "LLVM's text multiplies vectors, and no single numbers",
+                            "the LLVM IR multiplies vectors, and no single numbers",
                             multiplies_vectors,
                             "the vectorized loop must be around all products",
                         ),
@@ -594,14 +594,14 @@ EXERCISE = Exercise(
                         ),
                     ),
                     of="loops",
-                    title="vectors in the text that LLVM gets",
+                    title="vectors in LLVM IR",
                     weight=0.7,
                 ),
             ),
             (
                 "Which index of M has its neighbours in memory? It is summed over.",
                 "Notebook 05, section 5: rfactor makes a data axis of a piece of the sum. Which of"
-                " the two reduce axes is to be cut?",
+                " the two reduce axes is to be split?",
                 f"Split k, the second reduce axis, by {LANES}, rfactor the inner part with"
                 " factor_axis=1, and in the new stage reorder its two reduce axes outside and"
                 " vectorize its axis 1.",

@@ -357,8 +357,8 @@ EXERCISE = Exercise(
                         in_global,
                         0.4,
                         "the sectors in global memory",
-                        "a sector has 8 numbers of 4 bytes, and comes once for all lanes that want"
-                        " something in it; lanes that are None want nothing",
+                        "a sector has 8 numbers of 4 bytes, and moves once for all lanes that want"
+                        " a number in it; lanes that are None want nothing",
                     ),
                     (
                         in_shared,
@@ -395,8 +395,8 @@ EXERCISE = Exercise(
             ),
             (
                 "For each step, look at the earlier steps, back to the last barrier.",
-                "Two reads do not race, nor do two accesses of one thread. Of several earlier"
-                " steps that race with the same step, the first one is asked for.",
+                "Two reads do not race, nor do two accesses of one thread. If several earlier"
+                " steps race with the same step, return the first of them.",
                 "for n, late: for m, early in the steps before it: skip barriers, and skip m if"
                 " ('barrier',) is in steps[m:n]; return (m, n) if the threads differ, the elements"
                 " are equal, and one of the two is a write. At the end return None.",

@@ -573,10 +573,10 @@ EXERCISE = Exercise(
                 "Begin with the formula: 8 x 8 sums over k. Both factors are int8: convert each of"
                 " them with .astype('int32') before they are multiplied.",
                 "One function of your own can write the loops of all three statements, with two"
-                " questions: does it store 0 first? does it add the products?",
-                "for i, for j: z[i, j] = 0 if asked to; then if asked to, for k: z[i, j] = z[i, j]"
-                " + w[i, k].astype('int32') * x[j, k].astype('int32'). compute asks for both,"
-                " reset for the first, update for the second.",
+                " flags: whether to store 0 first, and whether to add the products.",
+                "for i, for j: z[i, j] = 0 with the first flag; with the second, for k: z[i, j] ="
+                " z[i, j] + w[i, k].astype('int32') * x[j, k].astype('int32'). compute needs both"
+                " flags, reset the first, update the second.",
             ),
             "notebook 08, section 4",
         ),
@@ -606,7 +606,7 @@ EXERCISE = Exercise(
                 " and `with_bias` for what comes after it. All steps and the bias live in ACC.",
                 "In the small one the sums do not fit. Split both axes of C by factors that divide"
                 " them, reorder, and compute the product, the steps and the bias at the inner loop"
-                " over tiles. The bias takes a place in ACC, too: 256 sums do not fit beside it.",
+                " over tiles. The bias needs elements of ACC, too: 256 sums do not fit beside it.",
                 "A tile of 16 rows and 8 columns has 128 sums and 8 numbers of the bias. For each"
                 " step: set_scope(env.acc_scope), compute_at(s[C], xo), pragma(its first axis,"
                 " env.alu); the bias is copied instead, with env.dma_copy. The product is reordered"
@@ -622,7 +622,7 @@ EXERCISE = Exercise(
             (*on_both("the small machine", 0.5, SMALL), *on_both("the other machine", 0.5, OTHER)),
             (
                 "With tiles of 64 rows and 4 blocks of columns, A is fetched twice and B twice."
-                " Which of the two could come only once?",
+                " Which of the two could be fetched only once?",
                 "A copy at the outer one of the loops over tiles stays there for all tiles inside."
                 " Half of the columns of B are 32 matrices, half of the rows of A are 512 elements:"
                 " which of them fits?",

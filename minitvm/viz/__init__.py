@@ -31,6 +31,7 @@
     viz.Dependences(3, 5, (1, -1))    two loops before and after a swap: arrows that turn red
     viz.CacheSets(cache, {"rows of 128": 512}, 32)   how a stride fills the sets of a cache
     viz.RowLives({"root": s}, A, C)   when the rows of a stage are computed, kept, computed again
+    viz.PackedBlocks()                a matrix and its memory, before and after packing
     viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
@@ -125,6 +126,7 @@ from .nest import nest_ascii, nest_scene
 from .network_times import NetworkTimes
 from .order import Order, Tick, order_of
 from .overlap_bars import OverlapBars
+from .packed_blocks import PackedBlocks
 from .page import page, table
 from .pareto_front import ParetoFront
 from .pass_explorer import PassExplorer

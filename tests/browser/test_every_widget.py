@@ -53,6 +53,7 @@ WIDGETS = (
     "display(viz.TokenQueues(), viz.MemoryOrder())",
     "viz.NetworkTimes({'minitvm': {'conv1': 1e-3, 'fc': 1e-4}}, ['conv1'], 'the first')",
     "viz.ManyPrograms({'plain': matmul(4)[0]})",
+    "viz.PackedBlocks()",
     "viz.ScoreBars({'yours': 64, 'best known': 48}, 'cache misses')",
     EVOLUTION,
     MODELS,
@@ -62,6 +63,7 @@ WIDGETS = (
     "A = B = C = D = a = b = c = f = s = program = row = matmul = net = None",
 )
 COUNT = 27
+COUNT = 26
 PLAYER = ".mtvm-player button"
 
 
