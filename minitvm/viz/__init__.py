@@ -25,6 +25,7 @@
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
+    viz.Diagram(title, parts, flows, kinds)   the parts of a system, and what flows between them
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -88,6 +89,7 @@ from .controls import (
     TextInput,
     Toggle,
 )
+from .diagram import Diagram
 from .evolution_view import EvolutionView
 from .gantt import TokenGantt
 from .graph_maps import Dominators, LayoutCut
