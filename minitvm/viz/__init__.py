@@ -25,7 +25,11 @@
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
+<<<<<<< HEAD
     viz.Diagram(title, parts, flows, kinds)   the parts of a system, and what flows between them
+=======
+    viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
+>>>>>>> main
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -109,6 +113,7 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
+from .ledger_chart import LedgerChart, LedgerRow
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
