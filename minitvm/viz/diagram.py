@@ -37,9 +37,8 @@ class Diagram(Figure):
             (1 + max(part[n] for part in self._parts.values())) * (size + gap) - gap
             for n, (size, gap) in enumerate(((WIDE, ACROSS), (HIGH, DOWN)))
         )
-        heading = text(self._title, size=13, bold=True)
-        grid = drawn(self._shapes(), width, height)
-        return column(heading, grid, legend(self._kinds, width), gap=14)
+        system = drawn(self._shapes(), width, height), legend(self._kinds, width)
+        return column(text(self._title, size=13, bold=True), *system, gap=14)
 
     def _shapes(self) -> Iterator[Shape]:
         for start, end, label in self._flows:
