@@ -1,11 +1,14 @@
 """Diagram: the parts of a system in a grid, and what flows between them along arrows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from .boxes import Box, column, drawn, legend, text
 from .figure import Figure
 from .kinds import ink
 from .scene import Line, Rect, Shape, Text
+
+Part: TypeAlias = tuple[int, int, str, str]
 
 WIDE, HIGH, ACROSS, DOWN = 126, 60, 92, 56  # pixels: a part, and the gaps between parts
 LINE = 16  # pixels: the height of a line of text
@@ -22,7 +25,7 @@ class Diagram(Figure):
     def __init__(
         self,
         title: str,
-        parts: Mapping[str, tuple[int, int, str, str]],
+        parts: Mapping[str, Part],
         flows: Sequence[tuple[str, str, str]],
         kinds: Mapping[str, str],
     ) -> None:
@@ -33,10 +36,9 @@ class Diagram(Figure):
         return self._title
 
     def body(self) -> Box:
-        width, height = (
-            (1 + max(part[n] for part in self._parts.values())) * (size + gap) - gap
-            for n, (size, gap) in enumerate(((WIDE, ACROSS), (HIGH, DOWN)))
-        )
+        parts = self._parts.values()
+        width = (1 + max(part[0] for part in parts)) * (WIDE + ACROSS) - ACROSS
+        height = (1 + max(part[1] for part in parts)) * (HIGH + DOWN) - DOWN
         system = drawn(self._shapes(), width, height), legend(self._kinds, width)
         return column(text(self._title, size=13, bold=True), *system, gap=14)
 
@@ -51,18 +53,13 @@ class Diagram(Figure):
                 base = y + HIGH / 2 + (n - len(lines) / 2) * LINE + 12
                 yield Text(x + WIDE / 2, base, line, ink(kind), 12, "middle", bold=not n)
 
-    def _flow(
-        self, a: tuple[int, int, str, str], b: tuple[int, int, str, str], lines: Sequence[str]
-    ) -> Iterator[Shape]:
+    def _flow(self, a: Part, b: Part, lines: Sequence[str]) -> Iterator[Shape]:
         """Draw an arrow from part `a` to part `b`: its label is above or beside it."""
-        right, down = ((b[n] > a[n]) - (b[n] < a[n]) for n in (0, 1))
-        (x, y), (x2, y2) = (
-            (
-                p[0] * (WIDE + ACROSS) + WIDE / 2 * (1 + side * right),
-                p[1] * (HIGH + DOWN) + HIGH / 2 * (1 + side * down),
-            )
-            for p, side in ((a, 1), (b, -1))
-        )
+        right, down = (b[0] > a[0]) - (b[0] < a[0]), (b[1] > a[1]) - (b[1] < a[1])
+        x = a[0] * (WIDE + ACROSS) + WIDE / 2 * (1 + right)
+        y = a[1] * (HIGH + DOWN) + HIGH / 2 * (1 + down)
+        x2 = b[0] * (WIDE + ACROSS) + WIDE / 2 * (1 - right)
+        y2 = b[1] * (HIGH + DOWN) + HIGH / 2 * (1 - down)
         yield Line(((x, y), (x2, y2)), "arrow", arrow=True)
         for n, line in enumerate(lines):
             if right:
