@@ -50,7 +50,7 @@ def broken_rule(y, x, lanes, registers):
     """Return why a configuration is forbidden; "" if it is allowed."""
     vectors = x[-1] // lanes
     if x[-1] % lanes:
-        return f"{x[-1]} columns of a tile are no multiple of {lanes} lanes"
+        return f"{x[-1]} columns of a tile are not a multiple of {lanes} lanes"
     if x[-2] * x[-1] > BLOCK:
         return f"a block has {x[-2] * x[-1]} columns"
     if y[-1] * vectors + vectors + 1 > registers:
@@ -176,17 +176,17 @@ def drawn_space(rng, hills):
 def wrong_rows(rows, count, sizes, tried):
     """Describe what is wrong about proposed rows; "" if nothing is."""
     if not isinstance(rows, list):
-        return f"{type(rows).__name__} is no list of rows"
+        return f"{type(rows).__name__} is not a list of rows"
     if len(rows) != count:
         return f"{len(rows)} rows, not {count}"
     for row in rows:
         if not isinstance(row, list | tuple) or len(row) != len(sizes):
-            return f"{row!r:.60} is no row of {len(sizes)} numbers"
+            return f"{row!r:.60} is not a row of {len(sizes)} numbers"
         if any(type(n) is not int or not 0 <= n < most for n, most in zip(row, sizes, strict=True)):
             return f"{row!r:.60}: an option is a number from 0, and there are {sizes} of them"
     found = [tuple(row) for row in rows]
     if again := [row for row in found if found.count(row) > 1 or row in tried]:
-        return f"{again[0]} is there twice, or has been measured before"
+        return f"{again[0]} is proposed twice, or has been measured before"
     return ""
 
 
@@ -593,7 +593,7 @@ EXERCISE = Exercise(
                 Part("property", "exactly the allowed configurations", 0.75, exactly),
             ),
             (
-                "A condition about one knob belongs into its define_split; one about two knobs"
+                "A condition about one knob belongs in its define_split; one about two knobs"
                 " needs both of them. Which conditions are of which kind?",
                 "filter=lambda e: ... of define_split sees e.size, outermost loop first."
                 " cfg.multi_filter(lambda c: ...) sees c['tile_y'].size and c['tile_x'].size.",
@@ -672,7 +672,7 @@ EXERCISE = Exercise(
             (
                 "First make a list of the records that count: json.loads of each line, in a try.",
                 "The time of a record is min(record['seconds']). For each knob, group the"
-                " logarithms of the times by json.dumps(option), as a list is no key of a dict.",
+                " logarithms of the times by json.dumps(option): a list cannot be a key of a dict.",
                 "spread(knob) = the largest minus the smallest mean of the groups with five"
                 " members or more; the knob is max(knobs, key=spread).",
             ),

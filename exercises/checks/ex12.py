@@ -153,7 +153,7 @@ def drawn_batch(rng):
 def wrong_batch(chosen, rows, count):
     """Describe what is wrong about a batch; "" if nothing is."""
     if not isinstance(chosen, list | tuple) or any(type(n) is not int for n in chosen):
-        return f"{chosen!r:.60} is no list of the numbers of candidates"
+        return f"{chosen!r:.60} is not a list of the numbers of candidates"
     if len(chosen) != count or len({*chosen}) != count:
         return f"{len({*chosen})} different candidates, not {count}"
     bad = [n for n in chosen if not 0 <= n < len(rows)]
@@ -347,8 +347,8 @@ EXERCISE = Exercise(
                 "The slope for d is -w / (1 + exp(d)). d grows with the score of the faster one and"
                 " falls with that of the slower one.",
                 "1 / (1 + exp(d)) is np.exp(-np.logaddexp(0, d)), without overflow. The weights are"
-                " np.maximum(speeds[:, None] - speeds[None, :], 0), which is 0 for all that are no"
-                " pairs. Sum over both axes, with opposite signs.",
+                " np.maximum(speeds[:, None] - speeds[None, :], 0), which is 0 unless the first is"
+                " faster. Sum over both axes, with opposite signs.",
             ),
             "notebook 11, section 5",
         ),

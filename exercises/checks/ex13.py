@@ -562,8 +562,8 @@ EXERCISE = Exercise(
                     135,
                     0.3,
                     "unrelated histories are dropped after few trials, too",
-                    "how far above one half chance may take a history depends on the number of"
-                    " trials: with few, it is far",
+                    "the fewer trials there are, the further above one half chance may take the"
+                    " share of a useless history",
                 ),
             ),
             (
@@ -631,7 +631,7 @@ EXERCISE = Exercise(
         hints=(
             "The tables are good for the first rows. What do your own trials say about them?",
             "Equation 4: the effects of options in the tables, plus a correction that is fitted to"
-            " what your own trials differ from it, the stronger the more trials there are.",
+            " the difference of your own trials from it, and stronger with more trials.",
         ),
         section="notebook 13, sections 3 and 4",
     ),

@@ -32,7 +32,11 @@
     viz.CacheSets(cache, {"rows of 128": 512}, 32)   how a stride fills the sets of a cache
     viz.RowLives({"root": s}, A, C)   when the rows of a stage are computed, kept, computed again
     viz.PackedBlocks()                a matrix and its memory, before and after packing
+<<<<<<< HEAD
+    viz.Diagram(title, parts, flows, kinds)   the parts of a system, and what flows between them
+=======
     viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
+>>>>>>> main
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -98,6 +102,7 @@ from .controls import (
     Toggle,
 )
 from .dependences import Dependences
+from .diagram import Diagram
 from .evolution_view import EvolutionView
 from .gantt import TokenGantt
 from .graph_maps import Dominators, LayoutCut

@@ -65,7 +65,7 @@ def test_one_slip_costs_one_part(item: str, old: str, new: str, title: str) -> N
         ("ex11.1", " <= registers and y * vectors >= 8", " <= registers",
          "why: it has 1 vectors of sums"),
         ("ex11.1", "e.size[2] % lanes == 0 and ", "",
-         "columns of a tile are no multiple of 8 lanes"),
+         "columns of a tile are not a multiple of 8 lanes"),
         ("ex11.3", "0.5 * (d == 0)", "(d == 0)", "why: equal scores count half"),
         ("ex11.3", "np.logaddexp(0, -d)", "np.log(1 + np.exp(-np.minimum(d, -30)))",
          "for: judged([2.0, 1.0], [0.001, 0.002])"),
