@@ -16,13 +16,16 @@ the answer folded, as does a batch run; outside of a notebook the block just pri
 
     course.calibration("03")      the reader's guesses beside the answers
 
+    course.ledger("03", s, args)  one layer's share of the machine's peak, after each notebook
+
 Guesses are kept in guesses.jsonl beside the notebook, or in the file that MINITVM_GUESSES names;
-MINITVM_GUESSES=off keeps none.
+MINITVM_GUESSES=off keeps none. The ledger's file is ledger.jsonl, or that of MINITVM_LEDGER.
 """
 # pyright: reportUnusedImport=false
 
 from . import serving
 from .calibration import Calibration, calibration
+from .chapters import Layer, layer, ledger
 from .guesses import Guess
 from .prediction import Prediction, predict
 from .question import Question, check_questions

@@ -25,6 +25,7 @@
     viz.MemoryPlan(net)               the tensors of a network in time and memory: three plans
     viz.LayoutCut(net), viz.Dominators(net)   why images have their layouts, and kernels their parts
     viz.ScoreBars({"yours": 64, ...}, unit)   one number of several answers
+    viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -107,6 +108,7 @@ from .layers_rows import (
     cycle_parts,
     layer_row,
 )
+from .ledger_chart import LedgerChart, LedgerRow
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene

@@ -1,0 +1,93 @@
+"""LedgerChart: one layer's share of its machine's peak after each chapter of the course."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from minitvm.base import ArgumentError
+
+from .boxes import Box, column, legend, text
+from .figure import WIDTH, Figure
+from .marks import Bar, Mark, Note, Rule
+from .plot import Axis, plot
+
+ROW, SIDE = 22, 190  # pixels: the height of a row; for the numbers beside the bars
+SHADES = {True: ("blue", "serial"), False: ("orange", "reduce")}  # this CPU or not: own, stored
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """A chapter of the ledger.
+
+    notebook, idea   such as "03" and "tiled and reordered"
+    share            the measured share of the peak, 1 for all of it; None if nothing is known
+    peak             whose peak it is, if not the CPU's: "accelerator"
+    is_stored        whether the authors measured it, not the reader
+    """
+
+    notebook: str
+    idea: str
+    share: float | None
+    peak: str = ""
+    is_stored: bool = False
+
+    def text(self) -> str:
+        """Return the share in words: "4.2 % (stored)"."""
+        if self.share is None:
+            return "not measured yet"
+        notes = [f"of the {self.peak}'s peak"] * bool(self.peak) + ["stored"] * self.is_stored
+        percent = f"{100 * self.share:.{1 if self.share < 0.1 else 0}f} %"
+        return f"{percent} ({', '.join(notes)})" if notes else percent
+
+
+class LedgerChart(Figure):
+    """Show what each chapter gains for one layer, as bars: shares of the peak of a machine.
+
+    rows    one for each chapter;  layer: what they compute;  stored_on: the authors' machine
+    now     the notebook whose row is bold
+    """
+
+    def __init__(
+        self, rows: Sequence[LedgerRow], layer: str, stored_on: str, now: str = ""
+    ) -> None:
+        if not rows:
+            raise ArgumentError("LedgerChart(rows)", "there are no rows", "course.ledger()")
+        self.rows, self.layer, self.stored_on, self.now = (*rows,), layer, stored_on, now
+        super().__init__()
+
+    def title(self) -> str:
+        return f"The ledger: {self.layer}, as a share of the peak of its machine"
+
+    def body(self) -> Box:
+        most = max(1.0, *(row.share or 0.0 for row in self.rows))
+        marks = [Rule(x=1, text="peak"), *(m for n in range(len(self.rows)) for m in self._row(n))]
+        x = Axis(0, most * WIDTH / (WIDTH - SIDE), hidden=True)
+        y = Axis(names=[f"{row.notebook}  {row.idea}" for row in self.rows])
+        kinds = {(not row.peak, row.is_stored) for row in self.rows if row.share is not None}
+        words = {
+            SHADES[here][stored]: f"{'one core of a CPU' if here else 'a simulated machine'}, "
+            + (f"stored: {self.stored_on}" if stored and here else "stored" if stored else "yours")
+            for here, stored in sorted(kinds, reverse=True)
+        }
+        return column(
+            text(self.title(), size=13, bold=True),
+            plot(x, y, marks, WIDTH, ROW * len(self.rows) + 6),
+            legend(words, WIDTH) if words else None,
+        )
+
+    def _row(self, n: int) -> Iterator[Mark]:
+        row = self.rows[n]
+        if row.share is not None:
+            kind = SHADES[not row.peak][row.is_stored]
+            yield Bar(0, n, row.share, n + 1, kind, f"row:{row.notebook}", row.text(), inset=4)
+        yield Note(row.share or 0, n + 0.5, row.text(), bold=row.notebook == self.now)
+
+    def ascii(self) -> str:
+        wide = max(len(row.idea) for row in self.rows)
+        bars = ["#" * round(30 * min(1.0, row.share or 0)) for row in self.rows]
+        lines = [
+            f"{row.notebook:4}{row.idea:{wide}}  {bar:30}  {row.text()}"
+            for row, bar in zip(self.rows, bars, strict=True)
+        ]
+        return "\n".join([self.title(), *lines, f"stored: {self.stored_on}"])
