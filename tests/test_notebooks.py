@@ -21,7 +21,7 @@ TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 # other at every run
 MEASURES = (
     *("measure(", "interleaved(", "fma_peak(", "share_of_peak(", "time_evaluator(", ".profile("),
-    *("tune.run(", "graph.tune(", "searched(", "rounds("),
+    *("tune.run(", "graph.tune(", "searched(", "rounds(", "course.ledger("),
 )
 MACHINE = ("Target()", 'source("asm")', "report.accuracy", "errors = [")  # trees, rounding
 GIVEN = (  # a described machine, recorded or simulated times: always alike
