@@ -227,8 +227,8 @@ def every_child(answer, rng):
                 got=f"{len(set(results))}, "
                 + (f"without {list(min(less))}" if less else f"among them {list(min(more))}"),
                 case=f"mutated({sizes}, seed) for {DRAWS} seeds",
-                why="each part may give, each other part may get, and each prime factor may move;"
-                " another seed is another draw",
+                why="a prime factor may move from each part to each other part; another seed is"
+                " another draw",
             )  # fmt: skip
     return PASSED
 
@@ -561,7 +561,7 @@ EXERCISE = Exercise(
                 derives(1, 0.5, "chains with stages that are inlined", plain=False),
             ),
             (
-                "How many sketches has a product with an elementwise stage behind it? And a product"
+                "How many sketches has a product with an elementwise stage after it? And a product"
                 " that is the last stage?",
                 "Keep a list of unfinished (position, steps). At a position, each rule that holds"
                 " makes a new entry; inline is exclusive, so nothing else is made.",
@@ -626,7 +626,7 @@ EXERCISE = Exercise(
                     weight=0.4,
                     title="half the misses of the best candidate of the built-in rules",
                     why="no built-in rule has tiles for it: A is read along another axis than C is"
-                    " written, and each line is fetched again for every element",
+                    " written, so a cache line is fetched again for every element",
                 ),
                 at_most(
                     misses(CACHE),
@@ -636,13 +636,13 @@ EXERCISE = Exercise(
                     worst=3.0,
                     weight=0.6,
                     title="at most 1.3 times the misses of our tiles",
-                    why="tile the two axes along which A and C lie in memory, and keep the third"
-                    " one outside; and compare ten to twenty candidates before you choose",
+                    why="tile the two axes along which A and C are contiguous in memory, and keep"
+                    " the third one outside; compare ten to twenty candidates before you choose",
                 ),
             ),
             (
-                "Along which axis do neighbours of C lie in memory, and along which those of A?"
-                " Those two must be tiled.",
+                "Along which axis are neighbours of C adjacent in memory, and along which are those"
+                " of A? Tile these two axes.",
                 "The condition: no reduce axis, and some load whose last index is not the last"
                 " axis. The effect is `tile_both` of the notebook with these two axes; the third"
                 " one comes first in the reorder.",

@@ -472,7 +472,7 @@ EXERCISE = Exercise(
             "parts",
             (
                 multiplies("data", 0.2, "only the data have a zero point that is not 128"),
-                multiplies("weights", 0.3, "the zero point of the weights meets the sum of a row"),
+                multiplies("weights", 0.3, "the sum of a row is multiplied by their zero point"),
                 multiplies("both", 0.5, "the product of both zero points occurs once for each k"),
             ),
             (

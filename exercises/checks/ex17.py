@@ -305,7 +305,7 @@ EXERCISE = Exercise(
             (
                 searches(
                     "alpha 1 takes improvements only", 0.2, a_descent, 1.0,
-                    "behind the dearer network there is a cheaper one, but no way to it",
+                    "with alpha 1, a network that costs more than the best does not join the queue",
                 ),
                 searches(
                     "a step that is worse", 0.2, a_detour, 1.05,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitvm import auto_scheduler, tune, viz
+from minitvm import auto_scheduler, te, tune, viz
 from minitvm.base import ArgumentError
 from minitvm.viz.evolution_view import components
 from minitvm.viz.scene import walk_shapes
@@ -100,6 +100,27 @@ def test_a_click_on_nothing_selects_nothing() -> None:
     before = tree.svg()
     tree.event("click", "node:99")
     assert tree.svg() == before
+
+
+def test_a_tree_of_visits_has_a_column_for_each_stage_below_the_graph() -> None:
+    x, w = (te.placeholder((64, 64), name=name) for name in "xw")
+    k = te.reduce_axis((0, 64), name="k")
+    left = te.compute((64, 64), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name="left")
+    right = te.compute((64, 64), lambda i, j: x[i, j] + 1.0, name="right")
+    both = te.compute((64, 64), lambda i, j: left[i, j] * right[i, j], name="both")
+    dag = auto_scheduler.ComputeDAG([x, w, both])
+    made = auto_scheduler.SearchTask(compute_dag=dag, target="llvm -num-cores=1")
+    tree = viz.SketchTree(made, visits=True)
+    assert [n.rule for n in tree.nodes[:3]] == ["", "skip", "always inline"]
+    shapes = tree.scene().shapes
+    boxes = {s.key: s.shapes[0].x for s in shapes if isinstance(s, viz.Group)}
+    stages = [key for key in boxes if key.startswith("stage:")]
+    assert stages == ["stage:both", "stage:right", "stage:left", "stage:x", "stage:w"]
+    for stage, node in zip(stages, (0, 1, 2, 3, 3), strict=True):
+        assert boxes[stage] == boxes[f"node:{node}"]
+    words = [s.text for s in walk_shapes(shapes) if isinstance(s, viz.Text)]
+    assert {"unchanged", "inlined", "S (SRSRS)", "SS (RSRS)", "SSRSRS"} <= {*words}
+    assert words.count("reads") == 5
 
 
 # --- the population ------------------------------------------------------------------------------
