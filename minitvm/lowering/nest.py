@@ -200,8 +200,9 @@ class _ComputeNest(_Loops):
     def tensorized(self, depth: int) -> tir.Stmt:
         """Return the nest with a tensor intrinsic in place of the loops from `depth` inwards.
 
-        If there are reduce loops outside the intrinsic, the result is first reset, then updated. If
-        the intrinsic has no reset, its body initialises the result in the first iteration instead:
+        If there are reduce loops outside the intrinsic, or it has no body, the result is first
+        reset, then updated. If it has no reset, its body initialises the result in the first
+        iteration instead:
 
             for i: for k: gemm(...)    ->    for i:                   for i: for k:
                                                reset(...)       or      if k == 0: body(...)
@@ -217,13 +218,14 @@ class _ComputeNest(_Loops):
                     f"compute it at a loop outside of {stage.leaves[depth].name!r}",
                 )
         do = region(stage, self.op, domain, depth, self.context.buffers, self.context.place)
-        if not do.reduces:
+        if not do.reduces and do.body is not None:
             return self.loops(domain.conditions, outer, do.body)
         assert do.update is not None
         if do.reset is None:
+            assert do.body is not None
             first = tir.all_of(*(tir.compare("==", v, 0) for v in do.reduces))
             return self.loops(domain.conditions, outer, tir.If(first, do.body, do.update))
-        at = next(d for d, a in enumerate(outer) if a.kind == "reduce")
+        at = next((d for d, a in enumerate(outer) if a.kind == "reduce"), depth)
         outer_guards, inner_guards = self.divided(outer[at:])
         fresh = _new_variables(domain, [a for a in outer[at:] if a.kind == "data"])
         reset = self.swept(domain, inner_guards, outer[at:], fresh, tir.substitute(do.reset, fresh))

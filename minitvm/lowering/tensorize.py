@@ -32,12 +32,12 @@ Place = Callable[[tensor.Tensor, tuple[tir.Index, ...]], tuple[tir.Index, ...]]
 class Region:
     """The statements that replace the inner loops of a tensorized stage.
 
-    body       computes the results of the inner loops
-    reset, update    replace `body` if there are reduce loops around the inner loops
+    body       computes the results of the inner loops; None if the intrinsic has no body
+    reset, update    replace `body` if it is None, or there are reduce loops around the inner loops
     reduces    the variables of those reduce loops
     """
 
-    body: tir.Stmt
+    body: tir.Stmt | None
     reset: tir.Stmt | None
     update: tir.Stmt | None
     reduces: tuple[tir.Var, ...]
@@ -86,8 +86,7 @@ def region(
     def placed(part: tir.Stmt | None) -> tir.Stmt | None:
         return None if part is None else instantiate(part, windows, what)
 
-    body = instantiate(intrin.body, windows, what)
-    return Region(body, placed(intrin.reset), placed(intrin.update), reduces)
+    return Region(placed(intrin.body), placed(intrin.reset), placed(intrin.update), reduces)
 
 
 def _placed(

@@ -22,7 +22,7 @@ class TensorIntrin:
     """A tensor intrinsic: the formula `op`, and statements on declared buffers that compute it.
 
     buffers   the buffer of each input and each output of op
-    body      the statement that sets the outputs to the formula
+    body      the statement that sets the outputs to the formula; None to reset, then update, them
     reset     the statement that sets the outputs to the identity of the reduction; or None
     update    the statement that adds the formula to the outputs; or None
     """
@@ -32,7 +32,7 @@ class TensorIntrin:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     buffers: Mapping[Tensor, tir.DeclaredBuffer]
-    body: tir.Stmt
+    body: tir.Stmt | None
     reset: tir.Stmt | None
     update: tir.Stmt | None
 
@@ -52,7 +52,8 @@ def decl_tensor_intrin(
 
     fcompute(ins, outs) gets a declared buffer for each input and output. It returns a statement or
     a call that computes the formula, or three of them, (body, reset, update): reset
-    initializes a reduction, and update adds to it. If reset is None, body initializes it.
+    initializes a reduction, and update adds to it. If reset is None, body initializes it. If body
+    is None, all results are reset in loops of their own before the first update.
 
     binds   maps tensors to buffers, made by tir.decl_buffer with strides, an alignment or a scope;
             the other tensors get contiguous buffers.
@@ -82,7 +83,8 @@ def decl_tensor_intrin(
         if part is not None:
             check_body(what, ins, outs, part, sizes)
     body, reset, update = parts
-    assert body is not None
+    if body is None and op.reduction is None:
+        raise ExprError(what, "body is None, but the formula is no reduction", "return the body")
     return TensorIntrin(name, op, op.input_tensors, outputs, buffers, body, reset, update)
 
 
@@ -123,10 +125,10 @@ def _statements(
     if not 1 <= len(parts) <= 3:
         why = f"fcompute returns {len(parts)} parts"
         raise ExprError(what, why, "body, or (body, reset, update)")
-    if parts[0] is None:
+    body, reset, update = (*parts, None, None)[:3]
+    if body is None and (reset is None or update is None):
         why = "fcompute returns None instead of the statement that computes the formula"
         raise ExprError(what, why, "return ib.get(); or return body, reset, update")
-    body, reset, update = (*parts, None, None)[:3]
     return body, reset, update
 
 

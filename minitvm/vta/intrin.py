@@ -19,7 +19,8 @@ def gemm(
     """Return the intrinsic out[i, j] = sum over k of inp[i, k] * wgt[j, k].
 
     Each operand is one element of a memory of `config`. Row j of `wgt` belongs to column j of the
-    result: the weights are stored transposed.
+    result: the weights are stored transposed. The intrinsic has no body, so that each tile is reset
+    by one instruction, even if the sum has a single product.
     update, reset   the names of the instructions
     skip            whether to emit no instructions
     """
@@ -38,12 +39,10 @@ def gemm(
 
     def statements(
         ins: list[tir.DeclaredBuffer], outs: list[tir.DeclaredBuffer]
-    ) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
+    ) -> tuple[None, tir.Stmt, tir.Stmt]:
         if skip:
-            return tir.NOTHING, tir.NOTHING, tir.NOTHING
-        zero = instruction(reset, outs[0])
-        more = instruction(update, outs[0], *ins)
-        return tir.seq(zero, more), zero, more
+            return None, tir.NOTHING, tir.NOTHING
+        return None, instruction(reset, outs[0]), instruction(update, outs[0], *ins)
 
     return tensor.decl_tensor_intrin(out.op, statements, binds=buffers, name=name)
 

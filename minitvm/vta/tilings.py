@@ -42,8 +42,7 @@ class Cost:
     read       the cycles of all transfers from DRAM, including those of the compute unit
     bound      the lower bound on the cycles of the whole program
 
-    Loads of micro-operations are not in `compute` and `read`: there are a few per program, or two
-    per accumulator if an accumulator is the sum of a single product.
+    Loads of micro-operations are not in `compute` and `read`: there are a few per program.
     """
 
     load: int
@@ -128,8 +127,6 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
     """Return the cycles of the parts of a tile; `first_load` is one of them."""
     elements, start = at.oc * at.h * at.w, config.issue + config.fill
     reset, gemm = start + elements, start + elements * at.ic * layer.window
-    if layer.blocks(config)[0] * layer.window == 1:
-        reset = gemm = elements * (start + 1)  # one instruction per accumulator
     extra = 0
     if layer.bias:
         extra += _moved(config, accel.Memory.ACC, (codegen.Dim(at.oc, 1),))

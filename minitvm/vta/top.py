@@ -263,9 +263,6 @@ def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
     step = _steps(s, product, tiling)
     for source, scope in zip(product.input_tensors, (env.inp_scope, env.wgt_scope), strict=True):
         _load(s, source, scope, product, (product, step))
-    if all(axis.extent == 1 for axis in product.reduce_axis[:-1]):
-        # the first load follows a store without a reset between, and no queue joins these units
-        s[out].pragma(stored, env.coproc_sync)
     return s
 
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minitvm.accel import (
     Alu,
@@ -131,6 +133,18 @@ def test_a_kernel_that_is_there_is_not_loaded_again() -> None:
 
 def test_the_oldest_kernels_are_overwritten() -> None:
     assert kernels(8, 3, 4, 5, 4, 3) == [(0, 1), (3, 2), (0, 3), (0, 4), (4, 5)]
+
+
+@given(st.lists(st.integers(1, 7), max_size=40))
+def test_a_kernel_is_resident_until_a_part_of_it_is_overwritten(sizes: list[int]) -> None:
+    s, spans = Stream(12), dict[Kernel, range]()
+    for size in sizes:
+        kernel = Kernel("gemm", (), tuple(Uop(size, n) for n in range(size)))
+        loads = len(s.instructions)
+        span = range(*s.kernel(kernel))
+        assert (len(s.instructions) == loads) == (kernel in spans)
+        spans = {k: old for k, old in spans.items() if not {*old} & {*span}} | {kernel: span}
+        assert s.cache.resident == {k: old[0] for k, old in spans.items()}
 
 
 def test_a_kernel_that_is_larger_than_the_memory_is_refused() -> None:

@@ -43,7 +43,7 @@ def tile_intrinsic(
     made = outputs[0].op
     assert isinstance(made, tensor.ComputeOp)
     strided = {t: _strided(t) for t in operands} if chance(rng, 0.3) else {}
-    forms = (0,) if made.reduction is None else (0, 1, 2)
+    forms = (0,) if made.reduction is None else (0, 1, 2, 3)
     return tensor.decl_tensor_intrin(made, _computing(made, pick(rng, forms)), strided, name)
 
 
@@ -86,7 +86,7 @@ def _strided(t: tensor.Tensor) -> tir.DeclaredBuffer:
 def _computing(op: tensor.ComputeOp, form: int) -> Callable[[Any, Any], Any]:
     """Return the fcompute (a function that makes the statements) of an intrinsic for `op`.
 
-    form   0: the body alone; 1: body, reset and update; 2: body and update
+    form   0: the body alone; 1: body, reset, update; 2: body and update; 3: reset and update
     """
 
     def made(ins: list[tir.DeclaredBuffer], outs: list[tir.DeclaredBuffer]) -> Any:
@@ -109,7 +109,7 @@ def _computing(op: tensor.ComputeOp, form: int) -> Callable[[Any, Any], Any]:
         reset = _loops(counters, op.axis, tir.Store(out, at, first))
         update = _loops(counters, (*op.axis, *op.reduce_axis), tir.Store(out, at, new))
         body = tir.seq(reset, update)
-        return (body, (body, reset, update), (body, None, update))[form]
+        return (body, (body, reset, update), (body, None, update), (None, reset, update))[form]
 
     return made
 

@@ -241,3 +241,33 @@ def test_groups_of_no_weights_are_refused() -> None:
     b = graph.Builder()
     with pytest.raises(GraphError, match="it must be at least 1"):
         graph.int8_weights(b.graph(b.relu(b.input("x", (1, 2)))), group=0)
+
+
+# --- TensorRT's optimisations --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("off", "kernels"),
+    [
+        ((), 11),
+        (("fuse",), 25),
+        (("merge_parallel",), 13),
+        (("assign_layouts", "choose_formulas", "merge_attention"), 13),
+    ],
+)
+def test_each_optimisation_changes_the_kernels_of_bert_and_no_result(off, kernels, rng) -> None:
+    net = graph.networks.bert(layers=1, hidden=64, heads=2, length=8)
+    x = rng.standard_normal((8, 64)).astype("float32")
+    on = tuple(each for each in graph.PASSES if each[0] not in off)
+    made = graph.optimized(net, "llvm", passes=on)
+    assert len(made.calls) == kernels
+    np.testing.assert_allclose(graph.evaluate(made, x)[0], graph.evaluate(net, x)[0], atol=1e-5)
+
+
+def test_weights_in_int8_change_the_kernels_of_bert_and_hardly_a_result(rng) -> None:
+    net = graph.networks.bert(layers=1, hidden=64, heads=2, length=8)
+    x = rng.standard_normal((8, 64)).astype("float32")
+    made = graph.optimized(graph.int8_weights(net), "llvm")
+    assert len(made.calls) == 13
+    assert "dense_int8" in str(made)
+    np.testing.assert_allclose(graph.evaluate(made, x)[0], graph.evaluate(net, x)[0], atol=0.05)

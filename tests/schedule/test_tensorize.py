@@ -141,6 +141,31 @@ def test_without_a_reset_the_first_iteration_begins() -> None:
 GEMM_CALLS = {name: te.hardware_intrinsic(name, 1) for name in ("body", "update")}
 
 
+def without_body() -> TensorIntrin:
+    """Instructions that reset and update."""
+    whole = opaque(strides=True)
+    parts = None, whole.reset, whole.update
+    return te.decl_tensor_intrin(whole.op, lambda i, o: parts, whole.buffers, name="gemm4x4")
+
+
+@pytest.mark.parametrize("depth", [4, 8])
+def test_without_a_body_all_results_are_reset_before_the_first_update(depth: int) -> None:
+    text = str(tvm.lower(*reversed(tiled("kij", without_body(), depth=depth)), until="nest"))
+    reset, update = text.index("fill_zero"), text.index("fuse_gemm4x4_add")
+    assert text.index("for i_outer_init") < reset < text.index("for i_outer in") < update
+    assert ("for k_outer" in text) == (depth == 8)
+
+
+def test_without_a_body_and_reduce_loops_each_result_is_reset_then_updated() -> None:
+    args, s = matmul(depth=4)
+    io, jo, ii, ji = s[args[2]].tile(*s[args[2]].op.axis, 4, 4)
+    s[args[2]].reorder(io, jo, ii, ji, *s[args[2]].op.reduce_axis)
+    s[args[2]].tensorize(ii, without_body())
+    text = str(tvm.lower(s, args, until="nest"))
+    assert text.index("for j_outer in") < text.index("fill_zero") < text.index("fuse_gemm4x4_add")
+    assert "_init" not in text
+
+
 def test_pragmas_and_loops_outside_stay_as_they_are() -> None:
     args, s = tiled()
     C = args[2]
@@ -158,7 +183,9 @@ def test_all_targets_agree_with_numpy(target: str, order: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_instructions_run_as_registered_functions(target: str) -> None:
+@pytest.mark.parametrize("depth", [4, 8])
+@pytest.mark.parametrize("has_body", [False, True])
+def test_instructions_run_as_registered_functions(target: str, depth: int, has_body: bool) -> None:
     def add(x: Any, y: Any, z: Any, sx: int, sy: int, sz: int) -> None:
         a, b = (np.stack([m[i * s : i * s + 4] for i in range(4)]) for m, s in ((x, sx), (y, sy)))
         for i in range(4):
@@ -168,9 +195,14 @@ def test_instructions_run_as_registered_functions(target: str) -> None:
         for i in range(4):
             z[i * sz : i * sz + 4] = 0
 
-    tir.register_func("fuse_gemm4x4_add", add)
-    tir.register_func("fill_zero", zero)
-    check(*tiled(intrin=opaque(strides=True)), target)
+    def whole(x: Any, y: Any, z: Any, sx: int, sy: int, sz: int) -> None:
+        zero(z, sz)
+        add(x, y, z, sx, sy, sz)
+
+    for name, f in (("gemm4x4", whole), ("fuse_gemm4x4_add", add), ("fill_zero", zero)):
+        tir.register_func(name, f)
+    intrin = opaque(strides=True) if has_body else without_body()
+    check(*tiled("kij", intrin, depth=depth), target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -527,6 +559,7 @@ def test_virtual_threads_and_double_buffers_move_pointers(golden: Callable[[str]
 W = te.placeholder((8,), name="w")
 HALF = te.compute((4,), lambda i: W[i * 2], name="h")
 LONG = te.compute((te.size_var("n"),), lambda i: W[0], name="l")
+ROW = te.compute((8,), lambda i: W[i] * 2.0, name="r")
 TWICE = te.compute((4,), lambda i: HALF[i] * 2.0, name="t")
 
 
@@ -565,6 +598,17 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: None, name="f"),
         "tensor intrinsic f: fcompute returns None instead of the statement that computes "
         "the formula\n  try: return ib.get(); or return body, reset, update",
+    ),
+    "no update": (
+        lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: (None, GEMM.reset, None), name="f"),
+        "tensor intrinsic f: fcompute returns None instead of the statement that computes "
+        "the formula\n  try: return ib.get(); or return body, reset, update",
+    ),
+    "no body": (
+        lambda: te.decl_tensor_intrin(
+            ROW.op, lambda i, o: (None, o[0].vstore(0, 0.0), o[0].vstore(0, 1.0)), name="f"
+        ),
+        "tensor intrinsic f: body is None, but the formula is no reduction\n  try: return the body",
     ),
     "a sum": (
         lambda: te.decl_tensor_intrin(GEMM.op, _sum, name="f"),

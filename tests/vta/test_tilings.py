@@ -10,13 +10,14 @@ import pytest
 
 import minitvm as tvm
 from minitvm import driver, vta
-from minitvm.accel import Config, Load, Memory, Store, Unit, durations, simulate
+from minitvm.accel import Config, Gemm, Load, Memory, Store, Unit, durations, simulate
 from minitvm.vta import Best, Convolution, Dense, Layer, Tiling
 
 from .layer_arrays import computed, expected, numbers
 
 MACHINES = (vta.vta_pynq, vta.vdla_osdi18)
 SMALL = Convolution(size=(14, 14), channels=(64, 64))
+POINT = Convolution(size=(14, 14), channels=(16, 64), kernel=1, pad=0)  # sums of one product each
 DENSE = Dense(batch=6, channels=(96, 128))
 
 
@@ -71,11 +72,17 @@ def test_closed_forms_are_those_of_any_machine() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-@pytest.mark.parametrize("layer", [SMALL, DENSE], ids=["convolution", "dense"])
+@pytest.mark.parametrize("layer", [SMALL, POINT, DENSE], ids=["convolution", "point", "dense"])
 def test_no_tiling_is_faster_than_its_bound(layer: Layer, threads: int) -> None:
     for tiling in spread(vta.legal_tilings(layer, threads=threads), 10):
         run = simulate(vta.program(layer, tiling))
         assert run.cycles >= vta.cost(layer, tiling).bound
+
+
+def test_sums_of_one_product_take_one_instruction_per_tile() -> None:
+    tiling = Tiling(h=7, w=14, oc=2, oc_threads=2)  # 4 tiles, of 2 threads
+    gemms = [i for i in vta.program(POINT, tiling).instructions if isinstance(i, Gemm)]
+    assert [i.reset for i in gemms] == [True, True, False, False] * 2
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -148,7 +148,6 @@ def test_channels_that_fill_no_block_are_filled_up_with_zeros() -> None:
 
 
 def test_a_single_product_for_each_element_is_right_too() -> None:
-    """No reset comes before the first load: the compute unit stands between store and load."""
     layer = conv((6, 6), (16, 64), 1, 1, 0)
     arrays, tiling = numbers(layer), Tiling(h=3, w=6, oc=1, oc_threads=2)
     np.testing.assert_array_equal(computed(layer, tiling, arrays), expected(layer, arrays))

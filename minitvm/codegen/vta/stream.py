@@ -117,6 +117,7 @@ class UopCache:
     uops       all micro-operations in main memory
     stored     where each kernel begins in main memory
     resident   where each resident kernel begins on chip
+    begins     the same the other way round: which kernel begins at a place on chip
 
     Source: UopQueue in the runtime of VTA (runtime.cc).
     """
@@ -126,6 +127,7 @@ class UopCache:
         self.uops: list[accel.Uop] = []
         self.stored: dict[Kernel, int] = {}
         self.resident: dict[Kernel, int] = {}
+        self.begins: dict[int, Kernel] = {}
 
     def load(self, kernel: Kernel) -> accel.Load:
         """Return the instruction that loads a kernel; on first use, also append it to `uops`."""
@@ -139,10 +141,8 @@ class UopCache:
             self.uops += kernel.uops
         begin = 0 if self.end + n > self.depth else self.end
         self.end = begin + n
-        self.resident = {
-            buffer: at
-            for buffer, at in self.resident.items()
-            if at + len(buffer.uops) <= begin or at >= self.end
-        }
-        self.resident[kernel] = begin
+        for at in range(begin, self.end):  # what began before `begin` ends there, or was evicted
+            if (evicted := self.begins.pop(at, None)) is not None:
+                del self.resident[evicted]
+        self.resident[kernel], self.begins[begin] = begin, kernel
         return accel.Load(memory=accel.Memory.UOP, sram=begin, dram=self.stored[kernel], x=n)
