@@ -32,11 +32,8 @@
     viz.CacheSets(cache, {"rows of 128": 512}, 32)   how a stride fills the sets of a cache
     viz.RowLives({"root": s}, A, C)   when the rows of a stage are computed, kept, computed again
     viz.PackedBlocks()                a matrix and its memory, before and after packing
-<<<<<<< HEAD
     viz.Diagram(title, parts, flows, kinds)   the parts of a system, and what flows between them
-=======
     viz.LedgerChart(rows, layer, stored_on)   what each notebook gains for one layer
->>>>>>> main
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -123,8 +120,8 @@ from .layers_rows import (
     layer_row,
 )
 from .ledger_chart import LedgerChart, LedgerRow
-from .memory_order import MemoryOrder
 from .many_programs import ManyPrograms
+from .memory_order import MemoryOrder
 from .memory_plan import MemoryPlan
 from .model_lens import ModelLens
 from .nest import nest_ascii, nest_scene
