@@ -86,9 +86,10 @@ def _columns(recorded: Recorded, encoding: Encoding) -> tune.Columns:
 
 @cache
 def recorded(name: str) -> Recorded:
-    """Return the recorded measurements of a task; see `task` for the names.
+    """Return the recorded measurements of a task, on the recording machine; see `task` for names.
 
     Raises ArgumentError if there is no table of this name.
     """
-    table, whole = tune.load_table(name), task(name)
+    table = tune.load_table(name)
+    whole = task(name, table.target)
     return Recorded(table, whole.restricted(lambda rows: ~np.isnan(table.of(rows))))

@@ -57,10 +57,13 @@ TARGETS = {"avx512": "llvm -num-cores=1", "": "llvm -num-cores=1 -mattr=-avx512f
 
 
 @cache
-def task(name: str) -> autotvm.Task:
-    """Return the task with this name: "C1" to "C12", "matmul-512", "C9-avx512" or "C9-winograd"."""
+def task(name: str, target: Target | None = None) -> autotvm.Task:
+    """Return the task with this name: "C1" to "C12", "matmul-512", "C9-avx512" or "C9-winograd".
+
+    target   whose caches and vectors candidates are judged by, if not those of this machine
+    """
     layer = name.removesuffix("-avx512")
-    target = TARGETS["avx512" if layer != name else ""]
+    target = target or Target(TARGETS["avx512" if layer != name else ""])
     if layer in LAYERS:
         return autotvm.task.create("papers/conv2d", LAYERS[layer].args, target)
     if layer in PRODUCTS:

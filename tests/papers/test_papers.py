@@ -35,6 +35,7 @@ def test_a_table_is_large_and_has_few_fast_candidates(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_the_task_of_a_table_has_its_knobs_and_only_its_candidates(name):
     records = papers.recorded(name)
+    assert records.task.target == records.table.target, "its estimates are those of this machine"
     space = records.task.config_space.space
     assert [k.name for k in space.knobs] == [k.name for k in records.table.knobs]
     drawn = space.sample(np.random.default_rng(0), 100)
