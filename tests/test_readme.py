@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from minitvm.base import target
+from minitvm.course import chapters
 from minitvm.schedule import STEPS
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +38,14 @@ def test_the_status_names_every_primitive_and_every_target() -> None:
     primitives = (set(STEPS) - {"annotate"}) | {"tile", "vectorize", "unroll", "parallel"}
     assert {name for name in primitives if name not in there} == set()
     assert {kind for kind in target.KINDS if f"`{kind}`" not in there} == set()
+
+
+def test_the_ledger_is_the_stored_one() -> None:
+    rows = map(json.loads, (ROOT / "minitvm/course/ledger.jsonl").read_text().splitlines())
+    stored = {row["notebook"]: 100 * row["share"] for row in rows}
+    assert stored.keys() == chapters.CHAPTERS.keys()
+    shown = dict(re.findall(r"^\| \[(\w+) .*\| ([\d.]+) %\*? \|$", README, re.M))
+    assert shown == {n: f"{share:.{0 if share >= 10 else 1}f}" for n, share in stored.items()}
 
 
 def test_links_of_the_readme_lead_to_files() -> None:

@@ -26,7 +26,7 @@ MINITVM_GUESSES=off keeps none. The ledger's file is ledger.jsonl, or that of MI
 
 from . import serving
 from .calibration import Calibration, calibration
-from .chapters import Layer, layer, ledger
+from .chapters import SEARCHED, Layer, layer, ledger
 from .finish_line import finish_line
 from .guesses import Guess
 from .prediction import Prediction, predict

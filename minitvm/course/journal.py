@@ -15,10 +15,10 @@ from minitvm import viz
 def journal(variable: str, name: str) -> Path | None:
     """Return the file that an environment variable names, or `name` beside a live notebook.
 
-    None if nothing is kept: for "off", and in a batch run without the variable.
+    None if nothing is kept: for "off"; without the variable, in a batch run or for an empty name.
     """
     chosen = os.environ.get(variable, "")
-    if chosen == "off" or not (chosen or viz.is_live()):
+    if chosen == "off" or not (chosen or (name and viz.is_live())):
         return None
     return Path(chosen or name)
 
