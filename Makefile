@@ -86,7 +86,7 @@ size: $(TESTS) ## lines per package, beside their budgets
 # loadscope keeps the cells of one notebook in one worker, in order.
 nbval: $(TESTS) ## run the notebooks and compare with their stored outputs
 	$(if $(NOTEBOOKS),MINITVM_GUESSES=off $(PY) -m pytest --nbval --nbval-current-env \
-		--nbval-cell-timeout=60 --nbval-sanitize-with tests/nbval.ini \
+		--nbval-cell-timeout=180 --nbval-sanitize-with tests/nbval.ini \
 		-p no:python -n $(JOBS) --dist loadscope $(NOTEBOOKS) $(SOLUTIONS),@echo "no notebooks to compare")
 
 verify: $(TESTS) ## attack the grader, and check that the exercises match their solutions

@@ -36,17 +36,17 @@ class Chapter:
 CHAPTERS = {
     "02": Chapter("plain loops"),
     "03": Chapter("tiled and reordered"),
-    "04": Chapter("tiles that fit the caches"),
+    "04": Chapter("larger tiles, k innermost"),
     "05": Chapter("vectors, fused with its ReLU"),
     "06": Chapter("sums in registers"),
-    "07": Chapter("on a GPU, simulated", "GPU"),
+    "07": Chapter("on a GPU, simulated: at most", "GPU"),
     "08": Chapter("on the accelerator", "accelerator"),
     "09": Chapter("the same, with two threads", "accelerator"),
     "10": Chapter("in its network, by Winograd"),
     "11": Chapter("tuned from a template"),
     "14": Chapter("found without a template"),
     "16": Chapter("in bytes, of the float32 peak"),
-    "17": Chapter("in a network, offloaded", "accelerator"),
+    "17": Chapter("in a network, as a convolution", "accelerator"),
 }
 _measured: dict[str, float] = {}  # by this process: a batch run keeps no file
 

@@ -15,7 +15,7 @@ import numpy as np
 from minitvm import autotvm, tune
 
 from . import loop_tree
-from .spaces import task
+from .spaces import OTHER_MACHINE, task
 
 Encoding: TypeAlias = Literal["configuration", "flattened loops", "context relation", "loop tree"]
 
@@ -91,5 +91,7 @@ def recorded(name: str) -> Recorded:
     Raises ArgumentError if there is no table of this name.
     """
     table = tune.load_table(name)
-    whole = task(name, table.target)
+    caches = {level: table.about["machine"][level] for level in ("l1", "l2", "l3")}
+    target = table.target if name in OTHER_MACHINE else task(name).target.on(**caches)
+    whole = task(name, target)
     return Recorded(table, whole.restricted(lambda rows: ~np.isnan(table.of(rows))))

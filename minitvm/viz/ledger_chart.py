@@ -60,10 +60,9 @@ class LedgerChart(Figure):
         return f"The ledger: {self.layer}, as a share of the peak of its machine"
 
     def body(self) -> Box:
-        most = max(1.0, *(row.share or 0.0 for row in self.rows))
         marks = [Rule(x=1, text="peak"), *(m for n in range(len(self.rows)) for m in self._row(n))]
-        x = Axis(0, most * WIDTH / (WIDTH - SIDE), hidden=True)
-        y = Axis(names=[f"{row.notebook}  {row.idea}" for row in self.rows])
+        x = Axis(0, self._most * WIDTH / (WIDTH - SIDE), hidden=True)
+        y = Axis(names=["", *(f"{row.notebook}  {row.idea}" for row in self.rows)])
         kinds = {(not row.peak, row.is_stored) for row in self.rows if row.share is not None}
         words = {
             SHADES[here][stored]: f"{'one core of a CPU' if here else 'a simulated machine'}, "
@@ -72,20 +71,25 @@ class LedgerChart(Figure):
         }
         return column(
             text(self.title(), size=13, bold=True),
-            plot(x, y, marks, WIDTH, ROW * len(self.rows) + 6),
+            plot(x, y, marks, WIDTH, ROW * len(y.names) + 6),
             legend(words, WIDTH) if words else None,
         )
 
+    @property
+    def _most(self) -> float:
+        return max(1.0, *(row.share or 0.0 for row in self.rows))
+
     def _row(self, n: int) -> Iterator[Mark]:
-        row = self.rows[n]
+        """Draw a row; the first line of the plot is empty, for the name of the peak."""
+        row, y = self.rows[n], n + 1
         if row.share is not None:
             kind = SHADES[not row.peak][row.is_stored]
-            yield Bar(0, n, row.share, n + 1, kind, f"row:{row.notebook}", row.text(), inset=4)
-        yield Note(row.share or 0, n + 0.5, row.text(), bold=row.notebook == self.now)
+            yield Bar(0, y, row.share, y + 1, kind, f"row:{row.notebook}", row.text(), inset=4)
+        yield Note(self._most, y + 0.5, row.text(), bold=row.notebook == self.now)
 
     def ascii(self) -> str:
         wide = max(len(row.idea) for row in self.rows)
-        bars = ["#" * round(30 * min(1.0, row.share or 0)) for row in self.rows]
+        bars = ["#" * round(30 * (row.share or 0) / self._most) for row in self.rows]
         lines = [
             f"{row.notebook:4}{row.idea:{wide}}  {bar:30}  {row.text()}"
             for row, bar in zip(self.rows, bars, strict=True)
