@@ -62,8 +62,7 @@ WIDGETS = (
     "edu.check('ex00.1', lambda A, B: A.no_such_attribute_of_a_tensor, checks=checks)",
     "A = B = C = D = a = b = c = f = s = program = row = matmul = net = None",
 )
-COUNT = 27
-COUNT = 26
+COUNT = 30
 PLAYER = ".mtvm-player button"
 
 
