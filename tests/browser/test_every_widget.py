@@ -126,7 +126,8 @@ def test_loaded_again_with_its_kernel_it_is_live(page) -> None:
     save(page)
     page.reload()
     page.wait_for_function(
-        f"() => document.querySelectorAll('.mtvm-visual svg.mtvm').length === {COUNT}"
+        f"() => document.querySelectorAll('.mtvm-visual svg.mtvm').length === {COUNT}",
+        timeout=120_000,
     )
     assert "picture" not in shown(page)
 
