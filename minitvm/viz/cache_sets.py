@@ -54,11 +54,11 @@ class CacheSets(Figure):
         marks: list[Mark] = [
             Bar(w, n, w + 1, n + 1, "cell") for n, w in product(range(len(sets)), range(ways))
         ]
-        for n, found in enumerate(sets):
-            for w, number in enumerate(found[: ways + BEYOND]):
+        for n, members in enumerate(sets):
+            for w, number in enumerate(members[: ways + BEYOND]):
                 kind = "pale_red" if w >= ways else "seen"
                 marks.append(Bar(w, n, w + 1, n + 1, kind, text=str(number), gap=2, inset=1))
-            if (left := len(found) - ways - BEYOND) > 0:
+            if (left := len(members) - ways - BEYOND) > 0:
                 marks.append(Note(ways + BEYOND, n + 0.5, f"and {left} more"))
         marks.append(Path(((ways, 0), (ways, len(sets))), "line"))
         x, y = (
