@@ -7,6 +7,7 @@ from .arguments import check_count, check_flag, check_kind, check_text, check_un
 from .brief import brief
 from .divisors import divisors
 from .dtype import (
+    BFLOAT16,
     BOOL,
     DTYPES,
     FLOAT16,
@@ -22,6 +23,7 @@ from .dtype import (
     UINT64,
     DType,
     dtype,
+    holds_floats,
     promote,
 )
 from .errors import (

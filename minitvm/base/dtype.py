@@ -59,6 +59,7 @@ def _make(
 BOOL = _make("bool", "bool", 1)
 INT8, INT16, INT32, INT64 = (_make(f"int{b}", "int", b) for b in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (_make(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
+BFLOAT16 = "bfloat16"  # the name of a type that exists only with the package ml_dtypes
 FLOAT16, FLOAT32, FLOAT64 = (_make(f"float{b}", "float", b) for b in (16, 32, 64))
 
 DTYPES: dict[str, DType] = {
@@ -73,10 +74,10 @@ def dtype(name: str) -> DType:
     """Return the DType called `name`, which may be a string, a numpy dtype or a DType.
 
     Equal names give the same object. Raises ExprError for an unknown type. Operations on float16
-    round to float16, but functions such as exp compute in float32 before rounding. bfloat16 needs
-    the package ml_dtypes, and only tensor cores of target "cuda" compute with it.
+    and bfloat16 round to their type, but functions such as exp compute in float32 before rounding.
+    bfloat16 needs the package ml_dtypes; on a GPU, only tensor cores compute with it.
     """
-    if "bfloat16" in (str(name), getattr(name, "__name__", "")):
+    if BFLOAT16 in (str(name), getattr(name, "__name__", "")):
         return _bfloat16()
     known = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
     if known is None:
@@ -93,7 +94,12 @@ def _bfloat16() -> DType:
     except ImportError:
         why = "numpy has no arrays of this type, and the package ml_dtypes is not installed"
         raise ExprError("dtype 'bfloat16'", why, "pip install ml_dtypes; or float16") from None
-    return _make("bfloat16", "float", 16, np.dtype(ml_dtypes.bfloat16))
+    return _make(BFLOAT16, "float", 16, np.dtype(ml_dtypes.bfloat16))
+
+
+def holds_floats(array: np.ndarray[Any, Any]) -> bool:
+    """Return whether the elements are floats; bfloat16 is one, though numpy's kind "f" lacks it."""
+    return array.dtype.kind == "f" or array.dtype.name == BFLOAT16
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from minitvm import lowering, runtime, tir
 from minitvm.base import Target, debug
 
-from .common import check_for_cpu
+from .common import check_memories
 
 Emitted = TypeVar("Emitted")
 
@@ -49,7 +49,7 @@ class Backend(Generic[Emitted]):
     emit: Callable[[tir.PrimFunc, Target], Emitted]
     load: Callable[[BuildRequest, Emitted], runtime.Function]
     machine: Callable[[], Hashable] = lambda: None
-    check: Callable[[tir.PrimFunc, Target], None] = check_for_cpu
+    check: Callable[[tir.PrimFunc, Target], None] = check_memories
     prepacks: bool = True
     isolates: bool = False
     bench: Callable[[tir.PrimFunc, Target], tuple[runtime.Job, list[str]]] | None = None

@@ -72,15 +72,6 @@ def refuse_threads(s: tir.For) -> None:
         )
 
 
-def check_for_cpu(func: tir.PrimFunc, target: Target) -> None:
-    """Raise BuildError for what no CPU has: an accelerator's memories and pragmas, bfloat16."""
-    check_memories(func, target)
-    for n in (*func.params, *tir.walk(func.body)):
-        if getattr(n, "dtype", "") == "bfloat16":
-            what, why = f"bfloat16 for target {target.kind!r}", 'only target "cuda" has bfloat16'
-            raise BuildError(what, why, "float16 in memory: A[i].astype('float32')")
-
-
 def check_memories(func: tir.PrimFunc, target: Target) -> None:
     """Raise BuildError if a program uses memories or pragmas of the accelerator."""
     tir.check_buffers(func)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import GraphError
+from minitvm.base import GraphError, holds_floats
 
 from .node import KERNEL, PARAM, Array, Graph, Node, as_array, check_graph
 from .operators import OPERATORS
@@ -55,5 +55,5 @@ def _outputs(
         else:
             values[node] = value_of(node, [values[n] for n in node.inputs], dtype)
             continue
-        values[node] = value.astype(dtype) if dtype and value.dtype.kind == "f" else value
+        values[node] = value.astype(dtype) if dtype and holds_floats(value) else value
     return tuple(values[n] for n in graph.outputs)

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from minitvm.base import BuildError
+from minitvm.base import BuildError, holds_floats
 
 from .aligned import CACHE_LINE, Array
 from .guarded import damaged, frozen, guarded
@@ -201,7 +201,7 @@ class Bench:
         for n, (parameter, a) in enumerate(zip(self._wanted, self._outputs, strict=True)):
             if parameter.kind == "zeros":
                 a.fill(0)
-            elif a.dtype.kind == "f":
+            elif holds_floats(a):
                 a.fill(np.nan)
             elif self._expected:
                 a[...] = ~self._expected[n]
@@ -225,8 +225,8 @@ def difference(got: Array, expected: Array, limits: Array) -> str:
 
     Integers must be equal, whatever their limits.
     """
-    if got.dtype.kind == "f":
-        error = np.abs(np.subtract(got, expected, dtype=np.float64))
+    if holds_floats(got):
+        error = np.abs(got.astype(np.float64) - expected.astype(np.float64))
     else:
         error, limits = (got != expected).astype(np.float64), np.zeros(got.shape)
     if (error <= limits).all():  # false for NaN

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.base import BOOL, INT8, INT32, UINT8, DType
+from minitvm.base import BOOL, INT8, INT32, UINT8, DType, holds_floats
 
 Kinds: TypeAlias = tuple[str, ...]  # values of DType.kind
 BOOLS: Kinds = ("bool",)
@@ -181,7 +181,7 @@ def convert(x: Any, to: DType) -> Any:
     to the range of the type; NaN becomes 0.
     """
     a = np.asarray(x)
-    if a.dtype.kind != "f" or not to.is_integer:
+    if not (holds_floats(a) and to.is_integer):
         return a.astype(to.numpy)[()]
     whole = np.trunc(np.where(np.isnan(a), 0, a)).astype(np.float64)
     below, above = whole < float(to.low), whole >= float(to.high) + 1.0

@@ -1,4 +1,4 @@
-"""float16: stored in two bytes, each operation rounded as numpy does it, on every CPU target."""
+"""float16 and bfloat16: stored in two bytes, each operation rounded as numpy does it."""
 
 import sys
 from collections.abc import Callable
@@ -20,8 +20,9 @@ from minitvm.tir import interpret
 
 from .conftest import CONVERTS_FLOAT16
 
+pytest.importorskip("ml_dtypes")  # importing it tells numpy the name "bfloat16"
 HALF = "float16"
-ROUNDING = float(np.finfo(HALF).eps)  # distance of 1 to the next number: 2**-10
+HALVES = {HALF: 2.0**-10, "bfloat16": 2.0**-7}  # the distance of 1 to the next number
 TARGETS = ("python", "llvm")
 N = 35  # two vectors of 16, and a rest
 
@@ -76,34 +77,36 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_each_operation_is_rounded_to_float16(name: str) -> None:
-    want, *others = everywhere(OPERATIONS[name], numbers(HALF, 1), numbers(HALF, 2))
-    assert want.dtype == HALF
+def test_each_operation_is_rounded_to_its_type(name: str, half: str) -> None:
+    want, *others = everywhere(OPERATIONS[name], numbers(half, 1), numbers(half, 2))
+    assert want.dtype == half
     for got in others:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("kind", ["float32", "float64", "int8", "uint8", "int32", "int64", "bool"])
-def test_float16_is_converted_to_other_types_and_back(kind: str) -> None:
-    want, *others = everywhere(lambda a: a.astype(kind), numbers(HALF))
+def test_it_is_converted_to_other_types_and_back(kind: str, half: str) -> None:
+    want, *others = everywhere(lambda a: a.astype(kind), numbers(half))
     for got in others:
         np.testing.assert_array_equal(got, want)
     back = numbers("int8").astype(kind) if kind != "float64" else numbers(kind)
-    for got in everywhere(lambda a: a.astype(HALF), back):
-        np.testing.assert_array_equal(got, back.astype(HALF))
+    for got in everywhere(lambda a: a.astype(half), back):
+        np.testing.assert_array_equal(got, back.astype(half))
 
 
 @cache
-def narrowing() -> Run:
-    return built(lambda a: a.astype(HALF), ((N,), "float64"))
+def narrowing(wide: str, half: str) -> Run:
+    return built(lambda a: a.astype(half), ((N,), wide))
 
 
 @given(arrays.arrays("float64", N, elements=st.floats(width=64)))
-def test_float64_is_rounded_once(x: np.ndarray) -> None:
+def test_float64_is_rounded_once_to_float16(x: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         want = x.astype(HALF)
-    for got in narrowing()(x):
+    for got in narrowing("float64", HALF)(x):
         np.testing.assert_array_equal(got, want)
 
 
@@ -115,32 +118,44 @@ def test_a_tie_is_seen_in_all_the_bits_of_a_float64() -> None:
         assert got[:6].tolist() == [1.0, up, 1.0, -up, 65504.0, np.inf]
 
 
+@given(arrays.arrays("uint32", N))
+def test_float32_is_rounded_to_bfloat16_to_the_nearest_even(bits: np.ndarray) -> None:
+    x = bits.view("float32")
+    with np.errstate(all="ignore"):
+        want = x.astype("bfloat16").astype("float32")
+        for got in narrowing("float32", "bfloat16")(x):
+            np.testing.assert_array_equal(got.astype("float32"), want)
+
+
+@pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "sin", "erf", "round"])
-def test_functions_agree_to_the_rounding_of_the_type(name: str) -> None:
-    want, *others = everywhere(lambda a: getattr(te, name)(te.abs(a)), numbers(HALF))
+def test_functions_agree_to_the_rounding_of_the_type(name: str, half: str) -> None:
+    inputs, limit = numbers(half), 2 * HALVES[half]
+    want, *others = everywhere(lambda a: getattr(te, name)(te.abs(a)), inputs)
     for got in others:
-        np.testing.assert_allclose(got, want, rtol=2 * ROUNDING, atol=2 * ROUNDING)
+        wide = (x.astype("float32") for x in (got, want))
+        np.testing.assert_allclose(*wide, rtol=limit, atol=limit)
 
 
+@pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_sum_is_exact_in_float32_where_the_formula_says_so(target: str) -> None:
-    A, k = te.placeholder((4, 4096), HALF, "A"), te.reduce_axis((0, 4096), name="k")
+def test_a_sum_is_exact_in_float32_where_the_formula_says_so(target: str, half: str) -> None:
+    A, k = te.placeholder((4, 4096), half, "A"), te.reduce_axis((0, 4096), name="k")
     wide = te.compute((4,), lambda i: te.sum(A[i, k].astype("float32"), axis=k), name="wide")
     got = np.zeros(4, "float32")
-    tvm.build(te.create_schedule(wide.op), [A, wide], target)(np.ones((4, 4096), HALF), got)
+    tvm.build(te.create_schedule(wide.op), [A, wide], target)(np.ones((4, 4096), half), got)
     assert got.tolist() == [4096.0] * 4
     narrow = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="narrow")
-    half = np.zeros(4, HALF)
-    tvm.build(te.create_schedule(narrow.op), [A, narrow], target)(np.ones((4, 4096), HALF), half)
-    assert half.tolist() == [2048.0] * 4  # 2048 + 1 rounds to 2048
+    sums = np.zeros(4, half)
+    tvm.build(te.create_schedule(narrow.op), [A, narrow], target)(np.ones((4, 4096), half), sums)
+    assert sums.tolist() == [2 / HALVES[half]] * 4  # a number that 1 is too small to change
 
 
-def test_numba_says_that_it_has_no_float16() -> None:
-    A = te.placeholder((8,), HALF, "A")
+@pytest.mark.parametrize("half", HALVES)
+def test_numba_says_that_it_has_neither(half: str) -> None:
+    A = te.placeholder((8,), half, "A")
     C = te.compute((8,), lambda i: A[i] * 2.0, name="C")
-    with pytest.raises(
-        BuildError, match="main with float16: numba does not support float16 on CPUs"
-    ):
+    with pytest.raises(BuildError, match=f"main with {half}: numba does not support {half} on CPU"):
         tvm.build(te.create_schedule(C.op), [A, C], "numba")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from minitvm import tir
 from minitvm.base import (
+    BFLOAT16,
     BOOL,
     FLOAT16,
     FLOAT32,
@@ -27,10 +28,11 @@ from minitvm.base import (
     DType,
 )
 
-TYPES: dict[DType, str] = {
+TYPES: dict[str, str] = {
     BOOL: "i1", INT8: "i8", INT16: "i16", INT32: "i32", INT64: "i64",
     UINT8: "i8", UINT16: "i16", UINT32: "i32", UINT64: "i64",
     FLOAT16: "half", FLOAT32: "float", FLOAT64: "double",
+    BFLOAT16: "i16",  # its bits: math.py converts them to float32 and back
 }  # fmt: skip
 # how overloaded intrinsics spell their types
 TILE = 8  # vector multiply-adds from which on the body of a loop is an unrolled register tile
@@ -77,6 +79,8 @@ def constant(value: float | bool, dtype: DType) -> Value:
     if not dtype.is_float:
         return Value(str(int(value)), dtype)
     rounded = dtype.numpy.type(value)
+    if dtype == BFLOAT16:
+        return Value(str(rounded.view(np.int16)), dtype)
     number = np.float64(rounded)
     if abs(number) < 1 << 20 and (16 * number).is_integer():
         return Value(repr(float(number)), dtype)

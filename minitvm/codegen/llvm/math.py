@@ -6,7 +6,17 @@ import math
 from collections.abc import Callable
 
 from minitvm import tir
-from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, BuildError, DType
+from minitvm.base import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    UINT16,
+    BuildError,
+    DType,
+)
 
 from .approximate import APPROXIMATIONS, hypot
 from .code import Code, Value, constant, suffix_of, type_of
@@ -17,6 +27,7 @@ from .trigonometry import acos, asin, atan, atan2, cos, sin, tan
 
 FLOAT_OPS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 INTEGER_OPS = {"add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor": "or", "bitxor": "xor"}  # fmt: skip  # noqa: E501
+HALVES = (FLOAT16, BFLOAT16)
 ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
@@ -27,6 +38,8 @@ def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
         return divide_by_power(c, op, a, divisor)
     if op == "pow" and a.dtype.is_float:
         return intrinsic(c, "pow", [a, b])
+    if a.dtype == BFLOAT16:
+        return cast(c, binary(c, op, cast(c, a, FLOAT32), cast(c, b, FLOAT32)), a.dtype)
     a, b = c.broadcast(a, b)
     if op in ("and", "or"):
         return c.op(f"{op} {a}, {b.text}", BOOL, a.lanes)
@@ -71,6 +84,8 @@ def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
 
 def compare(c: Code, op: tir.CompareOp, a: Value, b: Value) -> Value:
     """Emit the comparison `a op b`. With a NaN, != is true and every other comparison is false."""
+    if a.dtype == BFLOAT16:
+        a, b = cast(c, a, FLOAT32), cast(c, b, FLOAT32)
     a, b = c.broadcast(a, b)
     if a.dtype.is_float:
         test = f"fcmp {'u' if op == '!=' else 'o'}{ORDER[op]}"
@@ -145,16 +160,22 @@ def cast(c: Code, v: Value, to: DType) -> Value:
     """Convert `v` to `to`. For an integer `to`, floats truncate and saturate, and integers wrap.
 
     CPUs convert float16 only from and to float32, so other types are converted through float32.
+    So is bfloat16, whose bits are the upper half of a float32.
     """
     if v.dtype is to:
         return v
     if to is BOOL:
         return compare(c, "!=", v, _like(v, 0))
-    if to is FLOAT16 and v.dtype is not FLOAT32:
+    if to in HALVES and v.dtype is not FLOAT32:
         narrow = _to_odd(c, v) if v.dtype is FLOAT64 else cast(c, v, FLOAT32)
-        return cast(c, narrow, FLOAT16)
-    if v.dtype is FLOAT16 and to is not FLOAT32:
+        return cast(c, narrow, to)
+    if v.dtype in HALVES and to is not FLOAT32:
         return cast(c, cast(c, v, FLOAT32), to)
+    if to == BFLOAT16:
+        return _upper_half(Number(c, v), to)
+    if v.dtype == BFLOAT16:
+        bits = cast(c, Value(v.text, UINT16, v.lanes), INT32)
+        return (Number(c, bits) << 16).from_bits().value
     if v.dtype.is_float and to.is_integer:
         return to_integer(Number(c, v), to)
     if to.is_float:
@@ -168,6 +189,15 @@ def cast(c: Code, v: Value, to: DType) -> Value:
     else:
         how = "sext" if v.dtype.kind == "int" else "zext"
     return c.op(f"{how} {v} to {type_of(to, v.lanes)}", to, v.lanes)
+
+
+def _upper_half(x: Number, to: DType) -> Value:
+    """Round the float32 `x` to bfloat16 `to`: to the nearest, a tie to even; NaN stays NaN."""
+    pattern = x.bits()
+    rounded = pattern + 0x7FFF + (pattern >> 16 & 1)
+    quiet = pattern | 0x400000  # the upper half of a NaN alone may be an infinity
+    bits = where(x.differs(x), quiet, rounded) >> 16
+    return bits.converted("trunc", to).value
 
 
 def _to_odd(c: Code, v: Value) -> Value:
@@ -228,7 +258,8 @@ def intrinsic(c: Code, name: str, args: list[Value]) -> Value:
     if name not in INTRINSICS:
         fix = f"one of {', '.join(INTRINSICS)}"
         raise BuildError(f"{name}(...)", "the LLVM target has no such function", fix)
-    narrow = args[0].dtype is FLOAT16
+    kind = args[0].dtype
+    narrow = kind in HALVES
     operands = c.broadcast(*(cast(c, a, FLOAT32) if narrow else a for a in args))
     result = INTRINSICS[name](*(Number(c, a) for a in operands)).value
-    return cast(c, result, FLOAT16) if narrow and result.dtype is FLOAT32 else result
+    return cast(c, result, kind) if narrow and result.dtype is FLOAT32 else result

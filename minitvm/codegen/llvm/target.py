@@ -6,7 +6,7 @@ from minitvm import lowering, runtime, tir
 from minitvm.base import Target, debug
 
 from ..backend import Backend, BuildRequest
-from ..common import check_for_cpu, clean
+from ..common import check_memories, clean
 from ..python import emit_python
 from .emit import emit_llvm
 
@@ -51,7 +51,7 @@ def _bench(func: tir.PrimFunc, target: Target) -> tuple[runtime.Job, list[str]]:
     texts: list[str] = []
     for part in (func, func.prepack):
         if part is not None:
-            check_for_cpu(part, target)
+            check_memories(part, target)
             texts.append(_emit(part, target))
     pack, pack_calls = "", ()
     if func.prepack is not None:

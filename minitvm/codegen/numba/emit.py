@@ -11,17 +11,27 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from minitvm import tir
-from minitvm.base import BOOL, FLOAT16, INT64, UINT64, BuildError, DType
+from minitvm.base import BFLOAT16, BOOL, FLOAT16, INT64, UINT64, BuildError, DType
 
 from ..common import parameters
-from ..python import ATOM, CHOICE, CLZ_HELPER, DOT4_HELPER, SIGNS, TAB, PythonPrinter, imports
+from ..python import (
+    ATOM,
+    CHOICE,
+    CLZ_HELPER,
+    DOT4_HELPER,
+    SIGNS,
+    TAB,
+    PythonPrinter,
+    imports,
+    numpy_type,
+)
 
 GROWING = ("add", "sub", "mul")
 # the lowest bits of the result depend only on the lowest bits of the operands
 MODULAR = (*GROWING, "bitand", "bitor", "bitxor")
 LARGEST = 2**63 - 1
 UNSIGNED = {"truncdiv": "floordiv", "truncmod": "floormod"}  # equal for non-negative operands
-ONE = "np.{dtype}(1)"
+ONE = "{dtype}(1)"
 TYPED = {  # intrinsics that need to know their type
     "abs": "abs({})",
     "rsqrt": f"({ONE} / np.sqrt({{}}))",
@@ -102,12 +112,13 @@ def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
     Parameters are as in emit_python(). With `parallel`, the outermost parallel loops run on
     numba's threads; otherwise they are plain loops.
 
-    Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors and float16.
+    Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors,
+    float16 and bfloat16.
     """
     typed = (n for n in tir.walk(f.body) if isinstance(n, tir.Load | tir.Const | tir.Cast))
-    if any(n.dtype is FLOAT16 for n in typed):
-        why = "numba does not support float16 on CPUs"
-        raise BuildError(f"{f.name} with float16", why, 'target="llvm" or "python"')
+    for dtype in {n.dtype for n in typed} & {FLOAT16, BFLOAT16}:
+        why = f"numba does not support {dtype} on CPUs"
+        raise BuildError(f"{f.name} with {dtype}", why, 'target="llvm" or "python"')
     loops = tuple(_outermost(f.body)) if parallel else ()
     head, text = NumbaPrinter(loops).function(f)
     helpers = "".join(
@@ -223,7 +234,7 @@ class NumbaPrinter(PythonPrinter):
         template = TYPED.get(name)
         if template is None:
             return super()._call(name, args, dtype)
-        text = template.format(*(self.expr(a) for a in args), dtype=dtype)
+        text = template.format(*(self.expr(a) for a in args), dtype=numpy_type(dtype))
         cut = dtype.is_integer and dtype is not INT64  # abs(np.int8(-128)) wraps
         return f"np.{dtype}({text})" if cut else text
 

@@ -13,5 +13,6 @@ from .emit import (
     PythonPrinter,
     emit_python,
     imports,
+    numpy_type,
 )
 from .target import PYTHON

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from minitvm import tir
-from minitvm.base import BOOL, BuildError, DType
+from minitvm.base import BFLOAT16, BOOL, BuildError, DType
 
 from ..common import clean, flat, in_python, is_c_function, parameters, refuse_threads
 
@@ -37,7 +37,7 @@ INTRINSICS = {
     "atan2": "np.arctan2({}, {})", "hypot": "np.hypot({}, {})",
     "copysign": "np.copysign({}, {})",
     "sinh": "np.sinh({})", "cosh": "np.cosh({})", "tanh": "np.tanh({})",
-    "sigmoid": "(1 / (1 + np.exp(-({}))))", "erf": "np.{dtype}(math.erf({}))",
+    "sigmoid": "(1 / (1 + np.exp(-({}))))", "erf": "{dtype}(math.erf({}))",
     "floor": "np.floor({})", "ceil": "np.ceil({})", "trunc": "np.trunc({})",
     "round": "np.rint({})", "abs": "abs({})", "clz": "clz({}, {bits})", "fmod": "np.fmod({}, {})",
     "isnan": "np.isnan({})", "isfinite": "np.isfinite({})", "isinf": "np.isinf({})",
@@ -105,8 +105,13 @@ def emit_python(f: tir.PrimFunc) -> str:
 
 
 def imports(text: str) -> str:
-    """Return the line that imports the module math if `text` uses it."""
-    return "import math\n\n" if "math." in text else ""
+    """Return the lines that import the modules math and ml_dtypes if `text` uses them."""
+    return "".join(f"import {m}\n\n" for m in ("math", "ml_dtypes") if f"{m}." in text)
+
+
+def numpy_type(dtype: DType) -> str:
+    """Return how Python code names a type: np.float32; numpy has no bfloat16 of its own."""
+    return f"{'ml_dtypes' if dtype == BFLOAT16 else 'np'}.{dtype}"
 
 
 class PythonPrinter(tir.Printer):
@@ -169,7 +174,7 @@ class PythonPrinter(tir.Printer):
             case tir.Select(cond, a, b) | tir.IfThenElse(cond, a, b):
                 return f"{self.expr(a)} if {self.expr(cond)} else {self.expr(b, CHOICE)}", CHOICE
             case tir.Call() if tir.is_opaque(e):
-                return f"np.{e.dtype}({self._opaque(e)})", ATOM
+                return f"{numpy_type(e.dtype)}({self._opaque(e)})", ATOM
             case tir.Call(name, args):
                 return self._call(name, args, e.dtype), ATOM
             case _:
@@ -177,7 +182,7 @@ class PythonPrinter(tir.Printer):
 
     def _literal(self, e: tir.Const) -> str:
         """Print a constant as a numpy scalar, such as np.float32(0.5)."""
-        return f"np.{e.dtype}({self._bare(e)})"
+        return f"{numpy_type(e.dtype)}({self._bare(e)})"
 
     def _bare(self, e: tir.Const, tight: int = CHOICE) -> str:
         """Print a constant without a type; numpy gives it the type of the other operand."""
@@ -213,16 +218,18 @@ class PythonPrinter(tir.Printer):
             fits = to.is_float or (
                 to.low <= tir.lower_bound(value) and tir.upper_bound(value) <= to.high
             )
-            return f"np.{to}({x})" if fits else f"np.{to}(np.int64({x}))"
+            return f"{numpy_type(to)}({x})" if fits else f"{numpy_type(to)}(np.int64({x}))"
         if isinstance(value, tir.Expr) and value.dtype.is_float and to.is_integer:
             return f"to_integer({x}, np.{to})"
-        return f"np.{to}({x})"
+        return f"{numpy_type(to)}({x})"
 
     def _call(self, name: str, args: tuple[tir.Expr, ...], dtype: DType) -> str:
         if name not in INTRINSICS:
             raise BuildError(f"{name}(...)", NO_FUNCTION, f"one of {', '.join(INTRINSICS)}")
         bits = args[0].dtype.bits
-        return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype, bits=bits)
+        return INTRINSICS[name].format(
+            *(self.expr(a) for a in args), dtype=numpy_type(dtype), bits=bits
+        )
 
     def _opaque(self, e: tir.Call) -> str:
         """Print a call of a registered function, on numpy arrays."""
@@ -267,7 +274,7 @@ class PythonPrinter(tir.Printer):
                 yield f"{tab}pass"
             case tir.Allocate(buffer):
                 size = self.expr(tir.elements(buffer))
-                yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
+                yield f"{tab}{self.name(buffer)} = np.empty({size}, {self._kept(buffer.dtype)})"
             case tir.Evaluate(tir.Call() as e) if tir.is_opaque(e):
                 yield f"{tab}{self._opaque(e)}"
             case tir.Evaluate(value):
@@ -287,4 +294,4 @@ class PythonPrinter(tir.Printer):
         return self._bare(value) if isinstance(value, tir.Const) else self.expr(value, CHOICE)
 
     def _kept(self, dtype: DType) -> str:
-        return "bool_" if dtype is BOOL else str(dtype)
+        return "np.bool_" if dtype is BOOL else numpy_type(dtype)
