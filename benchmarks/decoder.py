@@ -1,13 +1,15 @@
 """Compare a small language model with torch and ONNX Runtime: reading a text, and decoding.
 
-    python benchmarks/decoder.py --threads 1 [--quick] [--json FILE] [prefill decode int8]
+    python benchmarks/decoder.py --threads 1 [--quick] [--json FILE]
+                                 [prefill decode bfloat16 int8]
 
 A decoder of the layer shapes of TinyLlama 1.1B (_decoder.py): 4 layers instead of 22, random
 weights, a vocabulary of 32,000 words, batch 1. "prefill" reads 128 words; "decode" computes one
-more word from caches of at most 256 words; "int8" is "decode" with weights in int8 and a scale for
-each 32 of them, computed in float32, beside ONNX Runtime's MatMulNBits of 8 bits (its
-accuracy_level 4 also rounds the data to int8) and our own float32. Words per second; all take turns
-in one process.
+more word from caches of at most 256 words; "bfloat16" is "decode" with the weights of dense layers
+in bfloat16, beside torch in bfloat16, caches included, and our own float32; "int8" is "decode" with
+weights in int8 and a scale for each 32 of them, computed in float32, beside ONNX Runtime's
+MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8) and our own float32. Words
+per second; all take turns in one process.
 
 Before the times, 64 words are decoded greedily; the table says how many are torch's. A step of
 decoding reads every weight once: its bytes a second are shown beside the bandwidth of a large copy.
@@ -15,6 +17,7 @@ decoding reads every weight once: its bytes a second are shown beside the bandwi
 --quick   one layer
 """
 
+import copy
 import logging
 import tempfile
 import warnings
@@ -44,6 +47,14 @@ Model = Callable[..., Sequence[Any]]  # of arrays; returns arrays
 def in_torch(module: torch.nn.Module) -> Model:
     """Return a module as a function of arrays."""
     return lambda *xs: [y.numpy() for y in module(*map(torch.from_numpy, xs))]
+
+
+def in_bfloat16(module: torch.nn.Module, inputs: Sequence[Any]) -> Model:
+    """Return a module as a function of `inputs` alone; weights and inputs are in bfloat16."""
+    narrow = copy.deepcopy(module).bfloat16()
+    tensors = [torch.from_numpy(x) for x in inputs]
+    tensors = [t.bfloat16() if t.is_floating_point() else t for t in tensors]
+    return lambda *_: narrow(*tensors)
 
 
 def in_onnx_runtime(folder: Path, module: torch.nn.Module, inputs: Sequence[Any]) -> Model:
@@ -100,13 +111,13 @@ def rate(case: str, unit: int, runs: dict[str, Callable[[], Any]]) -> tuple[Row,
     return Row(case, flags.threads, "words/s", rates.pop("ours"), rates), seconds["ours"]
 
 
-def bandwidth(step: graph.Graph, seconds: float, copy: float) -> str:
+def bandwidth(step: graph.Graph, seconds: float, copied: float) -> str:
     """Describe the bytes a second of a step beside those of a copy, in GB/s."""
     read = sum(a.nbytes for name, a in step.params.items() if "embed" not in name)
     speed = read / seconds / 1e9
     return (
         f"{read / 1e6:.0f} MB of weights in {seconds * 1e3:.1f} ms: {speed:.1f} GB/s, "
-        f"{speed / copy:.0%} of a copy's {copy:.1f} GB/s"
+        f"{speed / copied:.0%} of a copy's {copied:.1f} GB/s"
     )
 
 
@@ -126,15 +137,17 @@ def main(folder: Path, cases: Sequence[str]) -> None:
         "prefill": graph.from_torch(first, (torch.from_numpy(words),)),
         "decode": graph.from_torch(one, tuple(map(torch.from_numpy, inputs))),
     }
+    networks["bfloat16"] = graph.bfloat16_weights(networks["decode"])
     networks["int8"] = graph.int8_weights(networks["decode"])
     ours = {name: graph.compile(net, TARGET) for name, net in networks.items()}
     theirs = decoded(in_torch(first), in_torch(one), words)
-    for name in ("decode", "int8"):
+    for name in ("decode", "bfloat16", "int8"):
         following = decoded(ours["prefill"], ours[name], words)
         equal = sum(a == b for a, b in zip(following, theirs, strict=True))
         print(f"{name}: {equal} of {STEPS} words are torch's", flush=True)
-    copy, rows = viz.Machine.measured(flags.threads).gbytes, list[Row]()
-    modules = {"prefill": (first, [words]), "decode": (one, inputs), "int8": (one, inputs)}
+    copied, rows = viz.Machine.measured(flags.threads).gbytes, list[Row]()
+    modules = {"prefill": (first, [words]), "decode": (one, inputs)}
+    modules |= dict.fromkeys(("bfloat16", "int8"), (one, inputs))
     for case in cases:
         module, arrays = modules[case]
         load: dict[str, Callable[[], Model]] = {
@@ -143,6 +156,9 @@ def main(folder: Path, cases: Sequence[str]) -> None:
         }
         if case == "int8":
             load |= {f"MatMulNBits {n}": lambda n=n: in_int8(folder, n) for n in LEVELS}
+        if case == "bfloat16":
+            load["torch bfloat16"] = lambda: in_bfloat16(one, inputs)
+        if case in ("bfloat16", "int8"):
             load["float32"] = lambda: ours["decode"]
         peers = prepared(load)
         runs = {name: lambda f=f, xs=arrays: f(*xs) for name, f in peers.items()}
@@ -150,10 +166,10 @@ def main(folder: Path, cases: Sequence[str]) -> None:
         row, seconds = rate(case, WORDS if case == "prefill" else 1, run)
         rows.append(row)
         if case != "prefill":
-            print(f"{case}: {bandwidth(networks[case], seconds, copy)}", flush=True)
+            print(f"{case}: {bandwidth(networks[case], seconds, copied)}", flush=True)
     names = list(dict.fromkeys(name for row in rows for name in row.peers))
     report(rows, flags.json, tuple(names))
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    main(Path(temporary), flags.cases or ("prefill", "decode", "int8"))
+    main(Path(temporary), flags.cases or ("prefill", "decode", "bfloat16", "int8"))

@@ -17,7 +17,7 @@ from .node import KERNEL, Graph, Node, TensorType
 from .onnx import from_onnx
 from .operators import OPERATORS, Fusion, Operator
 from .parse import parse
-from .passes import int8_weights
+from .passes import bfloat16_weights, int8_weights
 from .pipeline import PASSES, Pass, optimized
 from .plan import Plan, live_bytes, naive_bytes, offset_plan, own_plan, pool_plan
 from .quantise import QuantisationError, TensorError, quantisation_error, quantise

@@ -261,11 +261,10 @@ class Counter(nn.Module):
          "torch.export cannot export it: "),
         (lambda: Calls(lambda x: x / 0.0 @ "no"), (torch.ones(3),), "cannot export it: TypeError"),
         (Counter, (torch.ones(1),), "it changes 'count': a network keeps no state"),
-        (lambda: nn.Linear(3, 2).bfloat16(), (torch.ones(3, dtype=torch.bfloat16),), "BFloat16"),
         (lambda: nn.Linear(3, 2), torch.ones(3), "its inputs are Tensor, not a tuple of tensors"),
         (lambda: "resnet18", (torch.ones(3),), "str is not a torch.nn.Module"),
     ],
-    ids=["operator", "module", "dtype", "random", "control", "error", "state", "bf16", "args",
+    ids=["operator", "module", "dtype", "random", "control", "error", "state", "args",
          "kind"],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_a_reason(module, inputs, told) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from minitvm.base import GraphError, as_tuple, check_kind
+from minitvm.base import BFLOAT16, GraphError, as_tuple, check_kind
 
 from ..builder import Builder
 from ..node import INPUT, Graph, Node
@@ -36,7 +36,8 @@ def from_onnx(
     budget  the most bytes of all inputs and constants, and of the intermediate tensors that are in
             use at once. Nothing larger is allocated; by default 2 GiB, the limit of an ONNX file
 
-    What depends on constants and shapes alone is computed here. Raises GraphError, which names the
+    What depends on constants and shapes alone is computed here. Operators on bfloat16 compute in
+    float32, and only conversions round. Raises GraphError, which names the
     node and the reason, for anything that cannot be read. Nothing in the model is executed, and
     data in other files is read from below the model's folder only.
     """
@@ -47,7 +48,8 @@ def from_onnx(
     values: Values = {}
     for each in _inputs(parsed, shapes or {}):
         scope.taken.add(each.name)
-        values[each.name] = node = scope.b.input(each.name, _fixed(each), each.dtype)
+        node = scope.b.input(each.name, _fixed(each), each.dtype)
+        values[each.name] = scope.in_float32(node, each.name)
         memory.spend(f"input {each.name!r}", node.type.bytes)
     _run(Body((), parsed.constants, parsed.calls, ()), values, scope)
     return _graph(scope, [_output(values, scope, each) for each in parsed.outputs])
@@ -67,7 +69,7 @@ def _run(
     values = ChainMap(own, {} if outer is None else outer)
     for key, array in body.constants.items():
         scope.named(array, key)
-        own[key] = array
+        own[key] = scope.in_float32(array, key)
     later = {out: call for call in body.calls for out in call.outputs}
     for call in body.calls:
         inputs = [_value(values, later, call, each) for each in call.inputs]
@@ -192,7 +194,7 @@ def _results(
         if out and k >= len(results):
             raise GraphError(str(call), f"its output {k}, {out!r}, is not supported")
         if out:
-            yield out, results[k]
+            yield out, scope.in_float32(results[k], out)
 
 
 def _computed(at: Place, inputs: Sequence[Value | None]) -> Value | tuple[Value, ...]:
@@ -214,6 +216,8 @@ def _output(values: Mapping[str, Value | None], scope: Scope, declared: Declared
     """Return the node of an output; raise GraphError if it is not what the model declares."""
     what = f"output {declared.name!r}"
     node = scope.node(_known(values, what, declared.name), declared.name)
+    if declared.dtype == BFLOAT16 and node.type.dtype == "float32":
+        node = scope.b.call("cast", node, name=declared.name, dtype=BFLOAT16)
     sizes = declared.sizes if declared.sizes is not None else shape_of(node)
     pairs = zip(sizes, shape_of(node), strict=False)
     differ = any(isinstance(a, int) and a != b for a, b in pairs)

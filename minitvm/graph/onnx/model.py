@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from minitvm.base import GraphError
+from minitvm.base import BFLOAT16, GraphError
 
 from ..node import Array
 
-TYPES = {  # TensorProto.DataType -> element type; the others have no numpy type
+TYPES = {  # TensorProto.DataType -> element type; the others have none here
     **{1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"},
-    **{9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"},
+    **{9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: BFLOAT16},
 }
 # what definitions of operators call them, where it is not the name above
 DTYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}

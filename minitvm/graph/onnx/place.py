@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm.base import DType, GraphError, dtype
+from minitvm.base import BFLOAT16, DType, GraphError, dtype
 
 from ..builder import Builder
 from ..evaluate import value_of
@@ -66,6 +66,19 @@ class Scope:
             self.taken.add(name)
             self.params[id(value)] = self.b.param(name, value)
         return self.params[id(value)]
+
+    def in_float32(self, value: Value, name: str) -> Value:
+        """Return bfloat16 as float32, in which operators compute; other values as they are.
+
+        Constant matrices stay in bfloat16 and are converted by a node: dense layers read them so.
+        """
+        if dtype_of(value) != BFLOAT16:
+            return value
+        if not isinstance(value, Node) and value.ndim < 2:
+            value = value.astype("float32")
+            self.named(value, name)
+            return value
+        return self.b.call("cast", self.node(value, name), name=name, dtype="float32")
 
 
 def _no_subgraphs(body: Body, values: Sequence[Value | None]) -> tuple[Value, ...]:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from minitvm.base import GraphError
+from minitvm.base import GraphError, dtype
 
 from ..node import Array
 from .external import external_bytes
@@ -297,7 +297,7 @@ def _array(onnx: Any, what: str, tensor: Any, source: Source) -> Array:
         raise GraphError(what, f"its element type {tensor.data_type} is not supported")
     if min(shape, default=0) < 0:
         raise GraphError(what, f"its shape {list(shape)} has negative sizes")
-    kind = np.dtype(TYPES[tensor.data_type])
+    kind = dtype(TYPES[tensor.data_type]).numpy
     size = math.prod(shape) * kind.itemsize
     source.budget.spend(what, size)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..node import Graph, Node, rewritten
+from minitvm.base import BFLOAT16
+
+from ..node import PARAM, Graph, Node, rewritten
 from ..operators import call
 from .sink import sunk
 
@@ -63,6 +65,8 @@ def _simpler(node: Node) -> Node:
             return call("reshape", x.inputs[0], name=node.name, shape=node.type.shape)
         case "transpose":
             return _transposed(node, x)
+        case "dense" | "matmul" | "batch_matmul" if x.type.dtype == "float32":
+            return _narrow(node)
         case _:
             return node
 
@@ -78,6 +82,20 @@ def _transposed(node: Node, x: Node) -> Node:
     if sum(n > 1 for n in x.type.shape) <= 1:  # all elements are along one dimension
         return call("reshape", x, name=node.name, shape=node.type.shape)
     return node
+
+
+def _narrow(node: Node) -> Node:
+    """Return a product that converts what it loads of a weight in bfloat16, not all of it before.
+
+    before   y = dense(x, cast(w, float32))  # w bfloat16[N, K]
+    after    y = dense(x, w)
+    """
+    x, w, *bias = node.inputs
+    if w.op != "cast" or w.type.dtype != "float32" or w.inputs[0].type.dtype != BFLOAT16:
+        return node
+    if w.inputs[0].op != PARAM:
+        return node
+    return call(node.op, x, *w.inputs, *bias, name=node.name, **node.attrs)
 
 
 def permutation(node: Node) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from minitvm.base import GraphError
+from minitvm.base import BFLOAT16, GraphError
 
 from ..builder import Builder
 from ..node import INPUT, Graph, Node
@@ -26,6 +26,8 @@ def from_torch(module: Any, args: Sequence[Any], *, name: str = "") -> Graph:
             shapes and element types; numbers among them become constants
     name    of the network; by default that of the module's class
 
+    Operators on bfloat16 compute in float32, and only conversions round.
+
     Parameters share the memory of the module's where numpy can view it, and what depends on them
     alone is computed here. A module that returns several tensors becomes a network with as many
     outputs. Raises GraphError, which names the node, its operator and the line that calls it, for
@@ -36,24 +38,26 @@ def from_torch(module: Any, args: Sequence[Any], *, name: str = "") -> Graph:
     values: Values = {}
     for key, (shape, dtype) in program.inputs.items():
         scope.taken.add(key)
-        values[key] = scope.b.input(key, shape, dtype)
+        values[key] = scope.in_float32(scope.b.input(key, shape, dtype), key)
     for key, (path, array) in program.constants.items():
         scope.named(array, path)
-        values[key] = array
+        values[key] = scope.in_float32(array, path)
     for operation in program.operations:
         values[operation.name] = _results(operation, values, scope)
-    graph = scope.b.graph(*(_output(ref, values, scope) for ref in program.outputs))
+    graph = scope.b.graph(*(_output(ref, kind, values, scope) for ref, kind in program.outputs))
     used = {node.name for node in graph.nodes if node.op != INPUT}
     return replace(graph, params={k: v for k, v in graph.params.items() if k in used})
 
 
-def _output(ref: Any, values: Values, scope: Scope) -> Node:
-    """Return the node of an output."""
+def _output(ref: Any, kind: str, values: Values, scope: Scope) -> Node:
+    """Return the node of an output of the element type `kind`."""
     if not isinstance(ref, Ref):
         raise GraphError("graph.from_torch", f"an output is {ref!r}, not a tensor")
     value = values[ref.name]
     assert not isinstance(value, tuple)
     node = scope.node(value, ref.name)
+    if kind == BFLOAT16:
+        return scope.b.call("cast", node, name=ref.name, dtype=kind)
     return scope.b.call("identity", node, name=ref.name) if node.is_leaf else node
 
 
@@ -74,12 +78,13 @@ def _results(operation: Operation, values: Values, scope: Scope) -> Value | tupl
         raise GraphError(what, f"{part}{e.args[1]}{at_line}", e.args[2]) from e
     except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as e:
         raise GraphError(what, f"its arguments are not supported: {e}{at_line}") from e
-    parts = value if isinstance(value, tuple) else (value,)
+    several = isinstance(value, tuple)
+    parts = tuple(scope.in_float32(v, operation.name) for v in (value if several else (value,)))
     for part, expected in zip(parts, operation.types, strict=False):
         actual = shape_of(part), str(dtype_of(part))
         if actual != expected:
             raise GraphError(what, f"it is {expected} in torch, but {actual} as a graph{at_line}")
-    return value
+    return parts if several else parts[0]
 
 
 def _filled(argument: Any, values: Values) -> Any:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from minitvm.base import GraphError
+from minitvm.base import BFLOAT16, GraphError, dtype
 
 from ..node import Array
 
@@ -61,7 +61,7 @@ class Program:
     inputs: Mapping[str, Type]
     constants: Mapping[str, tuple[str, Array]]  # name of a value -> name of the parameter, value
     operations: tuple[Operation, ...]
-    outputs: tuple[Any, ...]  # Refs
+    outputs: tuple[tuple[Any, str], ...]  # Refs, and the element types in torch
 
 
 def exported(module: Any, args: Sequence[Any], known: Collection[str]) -> Program:
@@ -156,7 +156,7 @@ class _Reader:
             elif hasattr(spec.arg, "value"):  # a number; the program is the one for this number
                 self.known[node] = node.name, spec.arg.value
             else:
-                self.inputs[node.name] = _shape_and_dtype(what, node.meta["val"])
+                self.inputs[node.name] = _type(what, node.meta["val"])
 
     def _compute(self, node: Any) -> None:
         """Compute a node that reads only constants."""
@@ -176,7 +176,7 @@ class _Reader:
         results = node.meta["val"]
         what = f"node {node.name!r} ({name})"
         several = cast("Sequence[Any]", results if isinstance(results, list | tuple) else [results])
-        types = tuple(_shape_and_dtype(what, result) for result in several if result is not None)
+        types = tuple(_computed_type(what, result) for result in several if result is not None)
         args = tuple(self._argument(a) for a in node.args)
         kwargs = {key: self._argument(value) for key, value in node.kwargs.items()}
         return Operation(name, node.name, _module(node), _line(node), args, kwargs, types)
@@ -205,25 +205,38 @@ class _Reader:
                 self.constants[node.name] = name, self._array(name, value)
         return Ref(node.name)
 
-    def _outputs(self, node: Any) -> tuple[Any, ...]:
+    def _outputs(self, node: Any) -> tuple[tuple[Any, str], ...]:
         for spec in self.exported.graph_signature.output_specs:
             if spec.kind.name != "USER_OUTPUT":
                 why = f"it changes {spec.target!r}: a network keeps no state between its calls"
                 raise GraphError(WHAT, why, "pass the state as an input, and return it")
-        return tuple(self._argument(value) for value in node.args[0] if value is not None)
+        results = [value for value in node.args[0] if value is not None]
+        tensors = (getattr(value, "meta", {}).get("val") for value in results)
+        kinds = (str(getattr(t, "dtype", "")).removeprefix("torch.") for t in tensors)
+        return tuple(zip(map(self._argument, results), kinds, strict=True))
 
     def _array(self, name: str, tensor: Any) -> Array:
         """Return a tensor as an array that shares its memory, if it is in the memory of the CPU."""
         try:
+            if tensor.dtype == self.torch.bfloat16:
+                bits = tensor.detach().cpu().view(self.torch.int16)
+                return bits.numpy().view(dtype(BFLOAT16).numpy)
             return tensor.detach().cpu().numpy()
         except (TypeError, RuntimeError) as e:
             raise GraphError(f"constant {name!r}", f"numpy has no such array: {e}") from e
 
 
-def _shape_and_dtype(what: str, value: Any) -> Type:
+def _type(what: str, value: Any) -> Type:
+    """Return the shape and the element type of a tensor."""
     if not hasattr(value, "shape"):
         raise GraphError(what, f"it is {type(value).__name__}, not a tensor")
     return tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch.")
+
+
+def _computed_type(what: str, value: Any) -> Type:
+    """Return the type of a result: operators on bfloat16 compute in float32."""
+    shape, kind = _type(what, value)
+    return shape, "float32" if kind == BFLOAT16 else kind
 
 
 def _module(node: Any) -> str:

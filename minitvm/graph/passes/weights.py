@@ -1,10 +1,10 @@
-"""Store the weights of dense layers in int8."""
+"""Store the weights of dense layers in int8 or bfloat16."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from minitvm.base import GraphError
+from minitvm.base import BFLOAT16, GraphError, dtype
 
 from ..node import Array, Graph, Node, rewritten
 from ..operators import call
@@ -40,6 +40,29 @@ def int8_weights(graph: Graph, group: int = 32) -> Graph:
         )
         y = call("dense_int8", x, *parts, name=node.name)
         return call("add", y, *bias, name=node.name) if bias else y
+
+    return pruned(rewritten(graph, change).with_params(params))
+
+
+def bfloat16_weights(graph: Graph) -> Graph:
+    """Return the network with the constant float32 weights of its dense layers in bfloat16.
+
+    before   y = dense(x, w, bias)  # w float32[N, K]
+    after    y = dense(x, v, bias)  # v bfloat16[N, K]
+
+    Data, products and sums stay float32, and a weight is rounded to 8 bits. Raises ExprError
+    without the package ml_dtypes.
+    """
+    params, kind = dict(graph.params), dtype(BFLOAT16).numpy
+
+    def change(node: Node, _: Node) -> Node:
+        if node.op != "dense" or not are_known(node.inputs[1:2], params):
+            return node
+        x, w, *bias = node.inputs
+        if w.type.dtype != "float32":
+            return node
+        narrow = add_param(params, f"{w.name}.{BFLOAT16}", params[w.name].astype(kind))
+        return call("dense", x, narrow, *bias, name=node.name, **node.attrs)
 
     return pruned(rewritten(graph, change).with_params(params))
 
