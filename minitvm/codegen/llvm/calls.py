@@ -54,6 +54,9 @@ def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
         b = a.first.buffer
         start = tir.add(flat(b, a.first.indices), a.offset)
         shape, strides = (tir.sub(tir.elements(b), start),), (1,)
+    if a.dtype not in DTYPES:
+        why = f"code of the LLVM target cannot pass arrays of {a.dtype}"
+        raise BuildError(f"{tir.text(a)} as an argument", why, 'float16, or target="python"')
     kind = list(DTYPES.values()).index(a.dtype)
     numbers = [Value(str(n), INT64) for n in (kind, len(shape))]
     sizes = [index(c, n) for n in (*shape, *strides)]
