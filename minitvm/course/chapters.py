@@ -100,7 +100,8 @@ def ledger(
     share      instead: a share of the peak that was computed elsewhere, 1 for all of it
 
     Rows are kept in ledger.jsonl beside the notebook, or in the file that MINITVM_LEDGER names; for
-    the other notebooks the chart shows what the authors' run of the notebooks has stored.
+    the other notebooks the chart shows what the authors' run of the notebooks has stored. With a
+    notebook, stored rows of later ones are a single line.
     Raises ArgumentError for a notebook without a row, and for a schedule of another computation.
     """
     if notebook and notebook not in CHAPTERS:

@@ -15,7 +15,10 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from numbers import Real
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
 
 from minitvm import te, tensor, viz
 from minitvm.base import ArgumentError, TVMError
@@ -39,7 +42,8 @@ CALLS = 3  # the last calls of the parts that are looked at for one that fails
 class Attempt:
     """The outcome of trying a puzzle: feedback, and the picture of what the student's line does.
 
-    picture   the picture that the reference makes, while it is the student's turn
+    picture   while it is the student's turn, the picture that the reference makes, if it does not
+              give away a number that is asked for
     """
 
     state: State
@@ -69,7 +73,7 @@ def puzzle(name: str, answer: Callable[..., Any], *, checks: Folder | None = Non
     """Show whether `answer` solves a puzzle of a notebook ("04.columns"), and what it does.
 
     Puzzles are for practice: nothing is graded, and nothing raises an error. While a `...` is left,
-    the picture shows what to reach.
+    the picture shows what to reach; it is left out if it would give away a number.
 
     checks   the folder with the checks, if it is not near the notebook
     """
@@ -106,6 +110,8 @@ def tried(puzzle: Puzzle, answer: Callable[..., Any]) -> Attempt:
     state = state_of(result, answer)
     if state == "your turn":
         example = instance_of(puzzle, puzzle.reference, example_of(puzzle))
+        if example.best is not None and is_numeric(example.best[0]):
+            example = replace(example, value=None, least=None)
         picture = picture_of(puzzle, example.value)
         rows = goal_rows(puzzle, example, picture)
         return Attempt(state, replace(result, verdict="not started", parts=rows), picture)
@@ -242,12 +248,19 @@ def cost_of(puzzle: Puzzle, value: Value | None) -> float | None:
     return None
 
 
+def is_numeric(value: Any) -> bool:
+    """Return whether a value is a number, or a list of numbers: a picture of it would tell it."""
+    if isinstance(value, list | tuple):
+        return all(map(is_numeric, cast("Sequence[Any]", value)))
+    return isinstance(value, Real | np.generic | np.ndarray)
+
+
 def goal_rows(puzzle: Puzzle, example: Instance, picture: Picture | None) -> tuple[PartMark, ...]:
     """Return rows of feedback that say what to reach, and what to do."""
     goal = ""
     if example.least is not None:
         shown = ", as in the picture" if picture else ""
-        goal = f"to reach: {example.least:,.10g} {puzzle.unit}{shown}"
+        goal = f"to reach: {viz.number_text(example.least)} {puzzle.unit}{shown}"
     turn = "replace the ... in your function, and run the cell again"
     return tuple(_row(text) for text in (goal, turn) if text)
 
@@ -264,7 +277,8 @@ def cost_rows(
         is_wrong_number = puzzle.of == "value" and cost != least
         if state == "solved" or cost > least or is_wrong_number:
             goal = "to reach" if state != "solved" else "best known" * (not puzzle.has_one_answer)
-            rows.append(f"{cost:,.10g} {puzzle.unit}" + f"; {goal}: {least:,.10g}" * bool(goal))
+            words = f"; {goal}: {viz.number_text(least)}" * bool(goal)
+            rows.append(f"{viz.number_text(cost)} {puzzle.unit}{words}")
     if state == "not yet" and picture is not None:
         arguments = ", ".join(map(describe, drawn.arguments))
         rows.append(f"the picture shows what your function does for the arguments ({arguments})")

@@ -85,6 +85,7 @@ from .blocks import Block, Nest, nest_of
 from .cache_lens import CacheLens
 from .cache_run import CacheRun, cache_run, cached_lines, totals
 from .cache_sets import CacheSets
+from .chart import number_text
 from .compute_at import ComputeAtSlider
 from .controls import (
     Button,

@@ -134,6 +134,11 @@ class Labels:
 # --- numbers -------------------------------------------------------------------------------------
 
 
+def number_text(number: float) -> str:
+    """Return a whole number with all its digits, and another one with four: 67.2667 -> 67.27"""
+    return f"{number:,.0f}" if number == round(number) else f"{number:,.4g}"
+
+
 def seconds_text(seconds: float, digits: int = 3) -> str:
     """Return a time with its unit: 0.0123 -> 12.3 ms"""
     units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

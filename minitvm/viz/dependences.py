@@ -7,7 +7,7 @@ from itertools import product
 
 from minitvm.base import ArgumentError
 
-from .boxes import Box, column, legend, row, text
+from .boxes import Box, column, legend, row, sized, text
 from .figure import Figure
 from .marks import Bar, Mark, Path
 from .plot import Axis, plot
@@ -70,7 +70,7 @@ class Dependences(Figure):
         y = Axis(names=[f"t={t}" for t in range(1, self.rows + 1)])
         size = self.columns * CELL, self.rows * CELL
         head = "for j: for t:" if swapped else "for t: for j:"
-        words = row(text(name, bold=True), text(head, mono=True), gap=10)
+        words = row(sized(text(name, bold=True), 80), text(head, mono=True))
         return column(words, plot(x, y, marks, *size, inner=True))
 
     def ascii(self) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from minitvm import tensor
 from minitvm.base import ArgumentError, as_tuple
 
-from .boxes import Box, column, flow, sized, text
+from .boxes import MAX_PARTS, Box, column, flow, sized, text
 from .controls import Control, Frame, Layout, Slider, TextInput
 from .figure import WIDTH, Figure
 from .formula import Source, made_from, names_of, source_of
@@ -30,7 +30,7 @@ from .reads import (
     sizes_of,
     terms_of,
 )
-from .scene import Scene
+from .scene import Scene, folded_code
 
 BETWEEN = 24  # pixels between tensors
 MAX_FRAMES, MAX_MARKS = 256, 40_000  # most elements to point at; most lit cells in total
@@ -124,7 +124,8 @@ class IndexLens(Figure):
         notes = max(len(pane.notes()) for pane in self._panes)
         panes = (pane_box(pane, width, notes) for pane in self._panes)
         source = f"{self._panes[0].name} = {self._source}"
-        head = text(source, size=13, mono=True, width=WIDTH)
+        lines = folded_code(source, WIDTH, MAX_PARTS, 13)
+        head = column(*(text(line, size=13, mono=True) for line in lines), gap=1)
         return sized(column(head, flow(panes, WIDTH, BETWEEN, BETWEEN)), WIDTH)
 
     def picture(self) -> Scene:

@@ -1,8 +1,8 @@
 """The look of each kind of shape, in one table that SVG and PNG share.
 
 The colours are Okabe and Ito's, which colour-blind people can tell apart; a letter or a hatch
-repeats every meaning of a colour. A picture has a light background in every theme, because the
-light lines of a dark theme would vanish on pale fills.
+repeats every meaning of a colour. Pictures are drawn on white; for a dark theme, a CSS filter
+exchanges light and dark (page.py, visual.css). A PNG stays as it is.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ class LedgerRow:
     share            the measured share of the peak, 1 for all of it; None if nothing is known
     peak             whose peak it is, if not the CPU's: "accelerator"
     is_stored        whether the authors measured it, not the reader
+    words            what the chart says in place of the share
     """
 
     notebook: str
@@ -31,9 +32,12 @@ class LedgerRow:
     share: float | None
     peak: str = ""
     is_stored: bool = False
+    words: str = ""
 
     def text(self) -> str:
         """Return the share in words: "4.2 % (stored)"."""
+        if self.words:
+            return self.words
         if self.share is None:
             return "not measured yet"
         notes = [f"of the {self.peak}'s peak"] * bool(self.peak) + ["stored"] * self.is_stored
@@ -45,7 +49,7 @@ class LedgerChart(Figure):
     """Show what each chapter gains for one layer, as bars: shares of the peak of a machine.
 
     rows    one for each chapter;  layer: what they compute;  stored_on: the authors' machine
-    now     the notebook whose row is bold
+    now     the notebook whose row is bold; stored rows of later notebooks become a single line
     """
 
     def __init__(
@@ -53,7 +57,10 @@ class LedgerChart(Figure):
     ) -> None:
         if not rows:
             raise ArgumentError("LedgerChart(rows)", "there are no rows", "course.ledger()")
-        self.rows, self.layer, self.stored_on, self.now = (*rows,), layer, stored_on, now
+        later = [row for row in rows if row.is_stored and now and row.notebook > now]
+        shown = [row for row in rows if row not in later]
+        self.rows = (*shown, *([_summary(later)] if later else ()))
+        self.layer, self.stored_on, self.now = layer, stored_on, now
         super().__init__()
 
     def title(self) -> str:
@@ -95,3 +102,13 @@ class LedgerChart(Figure):
             for row, bar in zip(self.rows, bars, strict=True)
         ]
         return "\n".join([self.title(), *lines, f"stored: {self.stored_on}"])
+
+
+def _summary(later: Sequence[LedgerRow]) -> LedgerRow:
+    """Return one row without a bar for several: "up to 91 %, and beyond the peak"."""
+    shares = [row.share for row in later if row.share is not None]
+    most = max((share for share in shares if share <= 1), default=None)
+    words = "not measured yet" if most is None else f"up to {100 * most:.0f} %"
+    words += ", and beyond the peak" * (max(shares, default=0) > 1)
+    idea = f"{len(later)} later row" + "s" * (len(later) > 1)
+    return LedgerRow("...", idea, None, is_stored=True, words=words)

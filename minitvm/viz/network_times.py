@@ -16,7 +16,8 @@ from .plot import Axis, plot
 class NetworkTimes(Figure):
     """Show the time of one run of a network as a bar for each library, split by layers.
 
-    times    library -> the seconds of each layer, in order; one part if its layers are not known
+    times    library -> the seconds of each layer, in order; one part if its layers are not known.
+             The machine may follow a comma: "minitvm, Zen 4"
     marked   the names of the layers that are marked;  label: what they are called
     """
 
@@ -39,17 +40,20 @@ class NetworkTimes(Figure):
         most = max(sum(layers.values()) for layers in self.times.values())
         marks = [m for n, name in enumerate(self.times) for m in self._bar(n, name)]
         names = Axis(names=[*self.times])
-        words = {"now": self.label, "serial": "another layer"} if self.marked else {}
+        words = {"serial": _library(next(iter(self.times)))}
+        words |= {"now": self.label} if self.marked else {}
+        words |= {"orange": "another library"} if self._others else {}
         return column(
             text(self._title, size=13, bold=True),
             plot(Axis(0, most, hidden=True), names, marks, WIDTH, 38 * len(self.times) + 6),
-            legend(words | {"faint": "not split by layers"}, WIDTH),
+            legend(words, WIDTH),
         )
 
     def _bar(self, n: int, name: str) -> Iterator[Mark]:
         end, layers = 0.0, self.times[name]
+        plain = "orange" if name in self._others else "serial"
         for layer, seconds in layers.items():
-            kind = "now" if layer in self.marked else "serial" if len(layers) > 1 else "faint"
+            kind = "now" if layer in self.marked else plain
             tip = f"{layer}: {seconds_text(seconds)}"
             yield Bar(end, n, end + seconds, n + 1, kind, f"layer:{name}:{layer}", tip, inset=5)
             end += seconds
@@ -62,6 +66,11 @@ class NetworkTimes(Figure):
         return seconds_text(total) + f", {total / first:.2g} times as long" * whole
 
     @property
+    def _others(self) -> list[str]:
+        """Return the bars of other libraries than that of the first one."""
+        return [name for name in self.times if _library(name) != _library(next(iter(self.times)))]
+
+    @property
     def _first(self) -> Mapping[str, float]:
         return next(iter(self.times.values()))
 
@@ -72,3 +81,8 @@ class NetworkTimes(Figure):
             share = f", {inside / sum(layers.values()):.0%} of it {self.label}" * bool(inside)
             lines.append(f"  {name}: {self._total(name)}{share}")
         return "\n".join(lines)
+
+
+def _library(name: str) -> str:
+    """Return the library of a bar: "minitvm, Zen 4" -> "minitvm"."""
+    return name.partition(",")[0]

@@ -14,7 +14,7 @@ vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}
 pre{background:#f7f7f7;padding:.8em;overflow:auto;font-size:13px;line-height:1.35}
 svg{display:block;margin:1em 0;border-radius:4px}
 @media (prefers-color-scheme:dark){body{color:#ddd;background:#161616}pre{background:#242424}
-td,th{border-color:#444}}
+td,th{border-color:#444}svg.mtvm{filter:invert(.92) hue-rotate(180deg)}}
 """
 
 

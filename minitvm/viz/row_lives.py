@@ -29,11 +29,13 @@ class RowLives(Figure):
     def __init__(self, schedules: Mapping[str, te.Schedule], source: Any, result: Any) -> None:
         self._shape = source.shape[0], result.shape[0]
         traces = {name: accesses.record(s, [source, result]) for name, s in schedules.items()}
+        stages = {b.name for trace in traces.values() for b in trace.buffers if b.temporary}
+        self._names = " and ".join(sorted(stages)), result.name
         self.lives = {name: lives(trace) for name, trace in traces.items()}
         super().__init__()
 
     def title(self) -> str:
-        return f"the rows of a stage over time: {', '.join(self.lives)}"
+        return f"the rows of {self._names[0]} over time: {', '.join(self.lives)}"
 
     def body(self) -> Box:
         looks = {"write box": "computed", "race box": "computed again", "seen box": "kept"}
@@ -41,14 +43,14 @@ class RowLives(Figure):
         return column(panels, legend(looks, panels.width), gap=10)
 
     def _panel(self, name: str) -> Box:
-        rows, times = self._shape
+        (rows, times), (stage, reader) = self._shape, self._names
         marks: list[Mark] = [
             Bar(t, n, t + 1, n + 1, "cell") for n in range(rows) for t in range(times)
         ]
         for (n, t), kind in self.lives[name][0].items():
             marks.append(Bar(t, n, t + 1, n + 1, kind, inset=1, gap=2))
-        x = Axis(names=list(map(str, range(times))), title="row of the result, over time")
-        y = Axis(names=list(map(str, range(rows))), title="row of the stage")
+        x = Axis(names=list(map(str, range(times))), title=f"row of {reader}, over time")
+        y = Axis(names=list(map(str, range(rows))), title=f"row of {stage}")
         grid = plot(x, y, marks, times * CELL, rows * CELL, inner=True)
         return column(text(name, bold=True, mono=True), grid, text(self._note(name), "soft"))
 

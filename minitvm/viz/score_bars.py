@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from minitvm.base import ArgumentError
 
 from .boxes import Box, column, text
+from .chart import number_text
 from .figure import WIDTH, Figure
 from .marks import Bar, Mark, Note
 from .plot import Axis, plot
@@ -42,7 +43,7 @@ class ScoreBars(Figure):
     def _bar(self, n: int, name: str) -> Iterator[Mark]:
         score = self.scores[name]
         yield Bar(0, n, score, n + 1, OTHERS if n else FIRST, f"score:{name}", "", inset=4)
-        yield Note(score, n + 0.5, f"{score:,.10g}", bold=not n)
+        yield Note(score, n + 0.5, number_text(score), bold=not n)
 
     def ascii(self) -> str:
         wide, most = max(map(len, self.scores)), max(self.scores.values()) or 1.0
@@ -50,8 +51,8 @@ class ScoreBars(Figure):
             [
                 self.unit,
                 *(
-                    f"  {name:{wide}}  {'#' * max(1, round(40 * score / most))} {score:,.10g}"
-                    for name, score in self.scores.items()
+                    f"  {name:{wide}}  {'#' * max(1, round(40 * n / most))} {number_text(n)}"
+                    for name, n in self.scores.items()
                 ),
             ]
         )

@@ -11,7 +11,7 @@ from minitvm import codegen, driver, lowering, schedule, te, tensor, tir
 from minitvm.base import BuildError, Target
 
 from .blocks import Nest, arguments, check_schedule, nest_of
-from .boxes import Box, column, picture, row, text
+from .boxes import Box, code, column, picture, row, text
 from .controls import CodeLine, Layout, Panel, Select, numbered
 from .figure import Figure
 from .nest import nest_ascii, nest_box
@@ -231,6 +231,5 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
 
 
 def _listing(title: str, lines: Sequence[str], width: float) -> Box:
-    """Draw lines of code below a title, cut at `width` pixels."""
-    code = (text(line, mono=True, width=width) for line in lines)
-    return column(text(title, size=13, bold=True), column(*code, gap=2), gap=5)
+    """Draw lines of code below a title, folded at `width` pixels."""
+    return column(text(title, size=13, bold=True), code(map(CodeLine, lines), width), gap=5)

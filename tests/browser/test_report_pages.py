@@ -18,8 +18,12 @@ def hexed(colour: str) -> str:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_page_follows_the_theme_of_its_reader(browser, theme: str) -> None:
     page = browser.new_page(color_scheme=theme)
-    page.set_content(viz.page("a title", ["<p>text</p><pre>code</pre>", viz.table([("a", 1)])]))
+    picture = viz.svg(viz.Scene(10, 10, (), "a picture"))
+    parts = ["<p>text</p><pre>code</pre>", viz.table([("a", 1)]), picture]
+    page.set_content(viz.page("a title", parts))
     for text, ground in page.evaluate(COLOURS):
         assert viz.contrast(hexed(text), hexed(ground)) > 7
         assert (viz.contrast(hexed(ground), "#000000") < 2) == (theme == "dark")
+    turned = page.evaluate("getComputedStyle(document.querySelector('svg')).filter")
+    assert ("invert" in turned) == (theme == "dark")
     page.close()

@@ -53,7 +53,10 @@ def test_a_schedule_is_measured_and_kept(file: Path) -> None:
     assert entry["notebook"] == "02"
     assert 0 < entry["share"] < 1.2
     assert f"{100 * entry['share']:.0f}"[0] in row(shown, "02")
-    assert "not measured yet" in row(shown, "03")
+    assert row(shown, "...").endswith(
+        "12 later rows                                  not measured yet"
+    )
+    assert "not measured yet" in row(repr(course.ledger()), "03")
 
 
 def test_readers_see_their_own_rows_and_otherwise_the_authors(file: Path) -> None:
@@ -95,9 +98,19 @@ def test_the_chart_tells_machines_and_origins_apart() -> None:
         viz.LedgerRow("08", "blocks", 0.5, "accelerator"),
         viz.LedgerRow("10", "network", None),
     ]
-    chart = viz.LedgerChart(rows, "a layer", "znver4", now="03")
+    chart = viz.LedgerChart(rows, "a layer", "znver4")
     keys = {s.key: s.kind for s in chart.scene().shapes if s.key}
     assert keys == {"row:03": "blue", "row:04": "serial", "row:08": "orange"}
     assert len(chart.png()) < 60_000
     with pytest.raises(tvm.TVMError, match="there are no rows"):
         viz.LedgerChart([], "a layer", "znver4")
+
+
+def test_stored_rows_of_later_notebooks_are_a_single_line(file: Path) -> None:
+    stored = [{"notebook": n, "share": x, "cpu": "znver4"} for n, x in (("06", 0.9), ("10", 2.2))]
+    chapters.STORED.write_text("\n".join(map(json.dumps, stored)))
+    file.write_text('{"notebook": "03", "share": 0.25}\n{"notebook": "04", "share": 0.5}\n')
+    shown = repr(course.ledger("03"))
+    assert [line[:2] for line in shown.splitlines()[1:-1]] == ["02", "03", "04", ".."]
+    assert row(shown, "...").endswith("up to 90 %, and beyond the peak")
+    assert "later" not in repr(course.ledger("17"))

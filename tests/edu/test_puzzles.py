@@ -137,6 +137,14 @@ def test_a_puzzle_about_an_order_names_no_cost() -> None:
     assert attempt.picture.ascii().startswith("the visits to B")
 
 
+def test_a_stub_of_a_puzzle_about_a_number_shows_nothing_that_gives_it_away() -> None:
+    attempt = tried(PADDED, lambda columns: ...)
+    turn = "replace the ... in your function, and run the cell again"
+    assert [part.title for part in attempt.mark.parts] == [turn]
+    assert attempt.picture is None
+    assert tried(puzzle_of("01.symmetric", CHECKS), lambda X: ...).picture is not None
+
+
 def test_an_error_gets_the_reason_of_its_part() -> None:
     def past_the_end(X):
         n = X.shape[0]

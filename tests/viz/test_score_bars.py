@@ -11,6 +11,12 @@ def test_each_answer_has_a_bar_as_long_as_its_number() -> None:
     assert text == f"misses\n  yours  {'#' * 40} 20\n  best   {'#' * 20} 10"
 
 
+def test_long_fractions_are_rounded() -> None:
+    text = viz.ScoreBars({"yours": 67.2666667, "best": 12345.0}, "misses").ascii()
+    assert text.endswith(f"{'#' * 40} 12,345")
+    assert text.split("\n")[1].endswith("# 67.27")
+
+
 def test_bars_of_nothing_but_zeros_can_be_drawn() -> None:
     assert "0" in viz.ScoreBars({"yours": 0}, "misses").svg()
 
