@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
-from minitvm.base import ArgumentError, TVMError
+from minitvm.base import ArgumentError, TVMError, importing
 
 PACKAGE = Path(__file__).resolve().parent
 CONNECT_SECONDS = 5.0
@@ -30,11 +30,8 @@ def distributed(purpose: str) -> Any:
 
     purpose   what it is needed for: "grading on a cluster"
     """
-    try:
+    with importing("distributed", purpose, "pip install 'minitvm[dist]'"):
         import distributed as dask
-    except ImportError as e:
-        why = f"the package distributed cannot be imported: {e}"
-        raise ArgumentError(purpose, why, "pip install 'minitvm[dist]'") from e
     return cast("Any", dask)
 
 

@@ -4,7 +4,7 @@
 
 from . import processor, target
 from .arguments import check_count, check_flag, check_kind, check_text, check_unmasked, is_count
-from .brief import brief
+from .brief import brief, plural
 from .divisors import divisors
 from .dtype import (
     BFLOAT16,
@@ -38,6 +38,7 @@ from .errors import (
     ScheduleError,
     TVMError,
     VerifyError,
+    importing,
     name_missing,
     raise_first,
     users_line,

@@ -1,4 +1,4 @@
-"""Short reprs for records with large contents."""
+"""Short reprs for records with large contents, and the plural."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ SHORT = reprlib.Repr()
 SHORT.maxtuple = SHORT.maxlist = SHORT.maxdict = 2
 SHORT.maxlevel = 2
 SHORT.maxother = SHORT.maxstring = 60
+
+
+def plural(count: int) -> str:
+    """Return the ending of a noun after a number: 1 block, 2 blocks."""
+    return "" if count == 1 else "s"
 
 
 def brief(self: Any) -> str:

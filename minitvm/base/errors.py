@@ -4,7 +4,8 @@ import difflib
 import inspect
 import linecache
 import traceback
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from types import FrameType
 from typing import TypeAlias
 
@@ -120,3 +121,14 @@ def name_missing(owner: str, name: str, known: Iterable[str]) -> NameMissingErro
     similar = [] if name.startswith("_") else difflib.get_close_matches(name, public, 1)
     what = f"{owner} has no {name!r}"
     return NameMissingError(what, "", f"{owner}.{similar[0]}" if similar else "")
+
+
+@contextmanager
+def importing(
+    package: str, what: str, fix: str, error: type[TVMError] = ArgumentError
+) -> Generator[None]:
+    """Raise `error` about `what` if the body, an import of an optional package, fails."""
+    try:
+        yield
+    except ImportError as e:
+        raise error(what, f"the package {package} cannot be imported: {e}", fix) from e

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from minitvm.base import Target
+from minitvm.base import GraphError, Target
 
 from . import passes
 from .node import Graph, check_graph
@@ -116,6 +117,7 @@ def optimized(
     passes     the passes to run, as a tuple of (name, function); by default PASSES
     """
     check_graph(graph, "optimized")
+    _check_passes(passes)
     to = Target(target)
     settings = Settings(cpu_of(to), winograd, accelerated=to.kind == "vta")
     if watch is not None:
@@ -125,3 +127,11 @@ def optimized(
         if watch is not None:
             watch(name, graph)
     return graph
+
+
+def _check_passes(passes: Any) -> None:
+    """Raise GraphError unless `passes` are pairs (name, function)."""
+    parts = passes if type(passes) in (list, tuple) else (None,)
+    if not all(type(p) is tuple and len(p) == 2 and callable(p[1]) for p in parts):
+        fix = "graph.PASSES, or some of them: graph.PASSES[-2:]"
+        raise GraphError(f"passes={reprlib.repr(passes)}", "not a tuple of (name, function)", fix)

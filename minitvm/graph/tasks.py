@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from minitvm import autotvm, te
-from minitvm.base import Target, brief
+from minitvm.base import Target, brief, plural
 
 from .counts import operations_of
 from .kernels import tensors
@@ -83,8 +83,8 @@ class Tasks:
             for t in self.all
         ]
         calls = sum(t.count for t in self.all)
-        last = f"{self.name}: {len(self.all)} kernels, {calls} calls, {total / 1e6:.0f} MFLOP"
-        return "\n".join([COLUMNS, *rows, last])
+        counts = f"{len(rows)} kernel{plural(len(rows))}, {calls} call{plural(calls)}"
+        return "\n".join([COLUMNS, *rows, f"{self.name}: {counts}, {total / 1e6:.0f} MFLOP"])
 
 
 def extract_tasks(

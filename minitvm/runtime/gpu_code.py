@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from minitvm import schedule, simt, tir
-from minitvm.base import BuildError
+from minitvm.base import BuildError, importing
 
 INSTALL = "pip install 'minitvm[cuda]'"
 DEFAULT_ARCH = "sm_90"  # Hopper, such as H100 and H200
@@ -96,10 +96,8 @@ def numba_cuda(what: str) -> Any:
 
     If numba's simulator is on, the one of numba itself will do.
     """
-    try:
+    with importing("numba.cuda", what, INSTALL, BuildError):
         from numba import cuda
-    except ImportError as e:
-        raise BuildError(what, f"numba.cuda cannot be imported: {e}", INSTALL) from e
     module = cast("Any", cuda)
     if not simulated() and getattr(module, "implementation", "") != "NVIDIA":
         raise BuildError(what, "the package numba-cuda is not installed", INSTALL)

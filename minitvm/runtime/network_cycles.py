@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minitvm import accel
+from minitvm.base import plural
 
 from .accelerated import AcceleratorFunction
 from .network import Call, Library, NetworkPlan
@@ -54,7 +55,7 @@ class Cycles:
         """The sums of all columns."""
         names = ("load", "compute", "store", "products", "total")
         sums = {name: sum(getattr(row, name) for row in self.rows) for name in names}
-        return CallCycles(f"{len(self.rows)} calls", **sums)
+        return CallCycles(f"{(n := len(self.rows))} call{plural(n)}", **sums)
 
     @property
     def total(self) -> int:

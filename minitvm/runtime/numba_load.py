@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from minitvm.base import BuildError
+from minitvm.base import BuildError, importing
 
 from .aligned import Array
 from .loading import Run, defined
@@ -51,11 +51,8 @@ def load_numba(source: str, cores: int) -> Run:
 
 def _imported() -> Any:
     """Return the module numba; raise BuildError if it cannot be imported."""
-    try:
+    with importing("numba", "target numba", "pip install numba", BuildError):
         import numba
-    except ImportError as e:
-        why = f"numba cannot be imported: {e}"
-        raise BuildError("target numba", why, "pip install numba") from e
     return cast("Any", numba)
 
 

@@ -51,6 +51,6 @@ from .tensor_core import (
     ZERO,
     local_elements,
 )
-from .threads import Batch, Launch, launch_of, plural, roots
+from .threads import Batch, Launch, launch_of, roots
 from .traffic import BANKS, SECTOR, WORD
 from .values import SHUFFLES

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from minitvm import tir
-from minitvm.base import TVMError
+from minitvm.base import TVMError, plural
 
-from .threads import Launch, Numbers, plural
+from .threads import Launch, Numbers
 from .traffic import SECTOR, Cost
 
 OUT_OF_BOUNDS = "out of bounds"

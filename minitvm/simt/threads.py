@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitvm import schedule, tir
-from minitvm.base import LoweringError
+from minitvm.base import LoweringError, plural
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Lanes: TypeAlias = npt.NDArray[np.intp]
@@ -63,11 +63,6 @@ class Launch:
     def __str__(self) -> str:
         grid, block = (" x ".join(map(str, _used(n))) for n in (self.grid, self.block))
         return f"{grid} block{plural(self.blocks)} of {block} thread{plural(self.threads)}"
-
-
-def plural(count: int) -> str:
-    """Return the ending of a noun after a number: 1 block, 2 blocks."""
-    return "" if count == 1 else "s"
 
 
 def _used(sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from .policy import Trial
 from .task import Task
 
 STEPS = 1000  # steps of the bar
-HASH = re.compile("[0-9a-f]{32}")
+HASH = re.compile(r'(\[")?[0-9a-f]{32}')  # formulas are called by it; their key begins with it
 
 
 class BudgetBar:
@@ -79,7 +79,9 @@ def counted(n: int) -> str:
 def shown(task: Task) -> str:
     """Format the name and the workload of a task for people: matmul(512, 512, 512, float32).
 
-    A task made of formulas is called by their hash; the name of its last tensor stands for it.
+    A task made of formulas is called by their hash; the name of its last tensor stands for it. Keys
+    of formulas among the arguments are left out.
     """
     name = task.args[-1].name if HASH.fullmatch(task.name) else task.name
-    return f"{name}({', '.join(str(value) for value in task.arguments)})"
+    values = map(str, task.arguments)
+    return f"{name}({', '.join(value for value in values if not HASH.match(value))})"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from minitvm import graph
-from minitvm.base import Target, check_kind
+from minitvm.base import Target, check_kind, plural
 
 from .boxes import Box, column, framed, legend, row, text
 from .controls import Layout, Slider, both_ways
@@ -43,7 +43,7 @@ class GraphPass:
     def effect(self) -> str:
         """The change of the number of calls."""
         before, after = (cost.kernels for cost in self.costs)
-        return f"{before} -> {after} calls"
+        return f"{before} -> {after} call{plural(after)}"
 
     def saved(self) -> list[tuple[str, str, str]]:
         """Return (value before, value after, unit) of each cost, as strings."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from minitvm import schedule, simt, tir
+from minitvm.base import plural
 
 from .boxes import Box, block, cells, column, flow, framed, legend, paragraph, row, sized, text
 from .controls import Frame
@@ -183,7 +184,7 @@ def _frame(run: GridRun, n: int, lines: dict[int, str]) -> Frame:
     marks |= {_key(step.buffer, _cell(step.buffer, i)): kind for i in elements}
     current_line = [lines[k] for k in (step.access,) if k in lines]
     caption = (
-        f"step {n + 1} of {run.total}, after {step.phase} barrier{simt.plural(step.phase)}: "
+        f"step {n + 1} of {run.total}, after {step.phase} barrier{plural(step.phase)}: "
         f"{len(step.lanes)} threads {kind} {len(elements)} elements of {printed(step.buffer)}"
     )
     if clash and n == clash.second:
@@ -285,7 +286,7 @@ def _banks(step: Step, warp: int) -> Box:
         _letter(first.get(n), f"lane {n}: element {lanes.get(n)}") for n in range(schedule.WARP)
     )
     count, more = len(passes), len(passes) - MAX_PASSES
-    note = f"{count} wavefront{simt.plural(count)}: banks 0 to 31, with how many lanes each serves"
+    note = f"{count} wavefront{plural(count)}: banks 0 to 31, with how many lanes each serves"
     return column(
         text(f"lanes 0 to 31 of warp {warp}, by the pass that serves them", "soft"),
         row(*heads, gap=0),

@@ -62,9 +62,8 @@ class SketchTree(Figure):
     # --- what is shown ---
 
     def title(self) -> str:
-        states = len({id(n.state) for n in self.nodes})
         sketches = sum(n.sketch is not None for n in self.nodes)
-        return f"{self._name}: {states} states, {sketches} of them sketches"
+        return f"{self._name}: {len(self.nodes)} states, {sketches} of them sketches"
 
     def body(self) -> Box:
         edges = (

@@ -153,6 +153,9 @@ def test_people_see_the_name_of_a_workload_or_of_the_last_tensor() -> None:
     assert tune.shown(named) == "matmul_relu(32, 32)"
     own = auto_scheduler.SearchTask(compute_dag=named.compute_dag, target=ONE)
     assert tune.shown(own) == "D([32, 32], [32, 32], [32, 32])"
+    of_network = ("float32[32, 32]", own.key)
+    kernel = tune.Task("dense_relu", of_network, ONE, named.args, named.flops, named.sketches)
+    assert tune.shown(kernel) == "dense_relu(float32[32, 32])"
 
 
 def test_a_task_is_made_from_one_thing() -> None:

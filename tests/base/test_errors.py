@@ -1,13 +1,14 @@
 """What a notebook shows of an error: the user's lines and the message; %tb shows the rest."""
 
 import pickle
+import sys
 
 import nbclient
 import nbformat
 import pytest
 
 from minitvm import te
-from minitvm.base import ScheduleError, TVMError
+from minitvm.base import ArgumentError, BuildError, ScheduleError, TVMError, importing
 
 SETUP = """\
 from minitvm import te
@@ -71,3 +72,12 @@ def test_a_real_notebook_shows_the_short_form_and_tb_the_full_one() -> None:
     assert short[2].startswith("ScheduleError: ")
     assert short[3:] == ["%tb shows the full traceback"]
     assert any("/minitvm/te/" in line for line in full)
+
+
+@pytest.mark.parametrize("error", [ArgumentError, BuildError])
+def test_an_import_that_fails_says_what_to_install(error: type[TVMError], monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "colorsys", None)
+    with pytest.raises(error) as caught, importing("colorsys", "drawing", "pip install it", error):
+        import colorsys  # noqa: F401
+    assert str(caught.value).startswith("drawing: the package colorsys cannot be imported: ")
+    assert str(caught.value).endswith("\n  try: pip install it")

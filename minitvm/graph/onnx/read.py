@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from minitvm.base import GraphError, dtype
+from minitvm.base import GraphError, dtype, importing
 
 from ..node import Array
 from .external import external_bytes
@@ -66,11 +66,8 @@ def read(source: Any, budget: Budget) -> Model:
 
 def _imported() -> Any:
     """Return the module onnx; GraphError if it cannot be imported."""
-    try:
+    with importing("onnx", "graph.from_onnx", "pip install 'minitvm[onnx]'", GraphError):
         import onnx
-    except ImportError as e:
-        why = f"the package onnx cannot be imported: {e}"
-        raise GraphError("graph.from_onnx", why, "pip install 'minitvm[onnx]'") from e
     return cast("Any", onnx)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from minitvm.base import BFLOAT16, GraphError, dtype
+from minitvm.base import BFLOAT16, GraphError, dtype, importing
 
 from ..node import Array
 
@@ -93,11 +93,8 @@ def imported(purpose: str) -> Any:
 
     purpose   what it is needed for: "graph.from_torch"
     """
-    try:
+    with importing("torch", purpose, "pip install 'minitvm[torch]'", GraphError):
         import torch  # pyright: ignore[reportMissingImports]
-    except ImportError as e:
-        why = f"the package torch cannot be imported: {e}"
-        raise GraphError(purpose, why, "pip install 'minitvm[torch]'") from e
     return cast("Any", torch)
 
 
