@@ -67,6 +67,10 @@ class Scope:
             self.params[id(value)] = self.b.param(name, value)
         return self.params[id(value)]
 
+    def constant_of(self, node: Node) -> Array | None:
+        """Return the constant that became this parameter; None if it is another node."""
+        return next((a for a in self.named_arrays if self.params.get(id(a)) is node), None)
+
 
 def _no_subgraphs(body: Body, values: Sequence[Value | None]) -> tuple[Value, ...]:
     raise GraphError("subgraph", "only ONNX's nodes have one")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import onnx
+from ..node import Node
 from ..onnx import Place, Value, shape_of
 
 
@@ -142,16 +143,29 @@ def repeat(at: Place, x: Value, times: Sequence[int]) -> Value:
 
 
 def index_copy(at: Place, x: Value, axis: int, indices: Value, new: Value) -> Value:
-    """Return x with the rows of `new` at indices of a dimension: one row of a cache.
+    """Return x with the rows of `new` at indices of a dimension: new rows of a cache.
 
-    x is [B, G, N, D], such as the keys of B sequences, of G heads and at most N words.
+    x is [B, G, N, D], such as the keys of B sequences, of G heads and at most N words. The indices
+    of several rows are `first + torch.arange(rows)`.
     """
     rank, rows = len(shape_of(x)), math.prod(shape_of(indices))
-    if rank != 4 or at.axis(axis, rank) != 2 or rows != 1:
+    first = indices if rows == 1 else _first(at, indices)
+    if rank != 4 or at.axis(axis, rank) != 2 or first is None:
         why = f"it copies {rows} rows along dimension {axis} of {rank} dimensions"
-        raise at.refusal(f"{why}, not 1 row along dimension 2 of 4")
-    positions = at.reshape(indices, (1,))
+        fix = "new rows at first + torch.arange(rows), along dimension 2 of 4"
+        raise at.refusal(why, fix)
+    positions = at.reshape(first, (1,))
     batch = shape_of(x)[0]
     if batch > 1:
         positions = at.make("broadcast_to", positions, shape=(batch,))
     return at.make("cache_update", x, new, positions)
+
+
+def _first(at: Place, indices: Value) -> Value | None:
+    """Return x if the indices are x, x + 1, x + 2, ...; else None."""
+    if isinstance(indices, Node) and indices.op == "add" and len(indices.inputs) == 2:
+        for x, y in (indices.inputs, indices.inputs[::-1]):
+            steps = at.scope.constant_of(y)
+            if x.type.elements == 1 and np.array_equal(steps, np.arange(indices.type.elements)):
+                return x
+    return None
