@@ -149,20 +149,23 @@ def index_copy(at: Place, x: Value, axis: int, indices: Value, new: Value) -> Va
     of several rows are `first + torch.arange(rows)`.
     """
     rank, rows = len(shape_of(x)), math.prod(shape_of(indices))
-    first = indices if rows == 1 else _first(at, indices)
+    first = first_of(at, indices)
     if rank != 4 or at.axis(axis, rank) != 2 or first is None:
         why = f"it copies {rows} rows along dimension {axis} of {rank} dimensions"
         fix = "new rows at first + torch.arange(rows), along dimension 2 of 4"
         raise at.refusal(why, fix)
-    positions = at.reshape(first, (1,))
-    batch = shape_of(x)[0]
-    if batch > 1:
-        positions = at.make("broadcast_to", positions, shape=(batch,))
-    return at.make("cache_update", x, new, positions)
+    return at.make("cache_update", x, new, for_each(at, first, shape_of(x)[0]))
 
 
-def _first(at: Place, indices: Value) -> Value | None:
+def for_each(at: Place, x: Value, batch: int) -> Value:
+    """Return x, a tensor of one element, as a vector with this element for each sequence."""
+    return expand(at, at.reshape(x, (1,)), (batch,))
+
+
+def first_of(at: Place, indices: Value) -> Value | None:
     """Return x if the indices are x, x + 1, x + 2, ...; else None."""
+    if math.prod(shape_of(indices)) == 1:
+        return indices
     if isinstance(indices, Node) and indices.op == "add" and len(indices.inputs) == 2:
         for x, y in (indices.inputs, indices.inputs[::-1]):
             steps = at.scope.constant_of(y)
