@@ -52,7 +52,7 @@ def merged(graphs: Sequence[Graph], first: int) -> Graph:
             reader = next(n for n in one.calls if any(x.name == name for x in n.inputs))
             shown = reader.body.name if reader.op == KERNEL else reader.op
             why = f"its value depends on n; {shown} reads it"
-            fix = "a parameter for the largest n, of which strided_slice takes a part"
+            fix = "largest=, if make(largest) has a parameter that begins with it"
             raise GraphError(f"parameter {name!r}", why, fix)
     return replace(
         one,

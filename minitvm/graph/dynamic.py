@@ -58,7 +58,8 @@ def compile_dynamic(
     repack     whether these kernels may pack weights in their own layout, in other memory; if not,
                special sizes use the kernels for any n where they would
     typical    a common size; layouts and formulas are chosen for it
-    largest    the largest n, such as the rows of a table of positions
+    largest    the largest n, such as the rows of a table of positions. A parameter may depend on n
+               if it is the first part of that of make(largest)
     winograd   whether convolutions may be computed by Winograd's formulas
 
     Raises GraphError if the networks differ in more than sizes that are affine in n, or if an

@@ -67,9 +67,10 @@ class Scope:
             self.params[id(value)] = self.b.param(name, value)
         return self.params[id(value)]
 
-    def constant_of(self, node: Node) -> Array | None:
-        """Return the constant that became this parameter; None if it is another node."""
-        return next((a for a in self.named_arrays if self.params.get(id(a)) is node), None)
+    def is_arange(self, node: Node, count: int) -> bool:
+        """Return whether a node is a constant of the integers from 0 to count - 1."""
+        arrays = (a for a in self.named_arrays if self.params.get(id(a)) is node)
+        return any(np.array_equal(a, np.arange(count)) for a in arrays)
 
 
 def _no_subgraphs(body: Body, values: Sequence[Value | None]) -> tuple[Value, ...]:

@@ -79,11 +79,12 @@ def _length(at: Place, k: Value, mask: Value | None) -> Value | None:
     (_, new, position), (numbers, rows), keys = k.inputs, mask.inputs, k.type.shape[2]
     rows = _source(rows, "reshape")
     first, count = first_of(at, rows), rows.type.elements
-    is_arange = np.array_equal(at.scope.constant_of(numbers), np.arange(keys))
-    if not is_arange or mask.type.shape != (count, keys) or new.type.shape[2] != count:
+    if mask.type.shape != (count, keys) or new.type.shape[2] != count:
         return None
     moves = ("reshape", "broadcast_to")
-    if not isinstance(first, Node) or _source(first, *moves) is not _source(position, *moves):
+    if not (isinstance(first, Node) and at.scope.is_arange(numbers, keys)):
+        return None
+    if _source(first, *moves) is not _source(position, *moves):
         return None
     return pair(at, "add", select(at, at.reshape(rows, (count,)), 0, -1), 1)
 

@@ -168,7 +168,6 @@ def first_of(at: Place, indices: Value) -> Value | None:
         return indices
     if isinstance(indices, Node) and indices.op == "add" and len(indices.inputs) == 2:
         for x, y in (indices.inputs, indices.inputs[::-1]):
-            steps = at.scope.constant_of(y)
-            if x.type.elements == 1 and np.array_equal(steps, np.arange(indices.type.elements)):
+            if x.type.elements == 1 and at.scope.is_arange(y, indices.type.elements):
                 return x
     return None
