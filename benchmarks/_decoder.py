@@ -65,14 +65,15 @@ class Layer(nn.Module):
     def forward(self, x: Any, angles: Any, step: Any = None) -> tuple[Any, Any, Any]:
         """Return the output, and the keys and the values.
 
-        step   (caches, position, mask) of one word; None for a sequence from its start
+        step   (caches, rows, mask): where the words are in the caches, and which rows they see;
+               None for a sequence from its start
         """
         y = self.attention_norm(x)
         q, k = rotated(self.heads(self.q(y)), *angles), rotated(self.heads(self.k(y)), *angles)
         v, mask = self.heads(self.v(y)), None
         if step is not None:
-            (keys, values), position, mask = step
-            k, v = keys.index_copy(2, position, k), values.index_copy(2, position, v)
+            (keys, values), rows, mask = step
+            k, v = keys.index_copy(2, rows, k), values.index_copy(2, rows, v)
         y = functional.scaled_dot_product_attention(
             q, k, v, mask, is_causal=step is None, enable_gqa=True
         )
@@ -122,26 +123,27 @@ class Prefill(nn.Module):
 
 
 class Step(nn.Module):
-    """Read one more word."""
+    """Read the next words, such as one more word, or the first ones."""
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
         self.decoder = decoder
         self.register_buffer("positions", torch.arange(decoder.shape.capacity))
 
-    def forward(self, word: Any, position: Any, *caches: Any) -> tuple[Any, ...]:
-        """Return the scores of the next word, then the caches with the keys and values of this.
+    def forward(self, words: Any, position: Any, *caches: Any) -> tuple[Any, ...]:
+        """Return the scores of the word after them, then the caches with their keys and values.
 
-        word       int64[batch, 1]
-        position   int64[1]: the number of words before it, in all sequences
+        words      int64[batch, length]
+        position   int64[1]: the number of words before them, in all sequences
         """
-        d, x = self.decoder, self.decoder.embed(word)
-        angles, mask = (d.cos[position], d.sin[position]), (self.positions <= position)[None]
+        d, x = self.decoder, self.decoder.embed(words)
+        rows = position + torch.arange(words.shape[1])
+        angles, mask = (d.cos[rows], d.sin[rows]), self.positions <= rows[:, None]
         pairs, new = zip(caches[::2], caches[1::2], strict=True), list[Any]()
         for layer, pair in zip(d.layers, pairs, strict=True):
-            x, *both = layer(x, angles, (pair, position, mask))
+            x, *both = layer(x, angles, (pair, rows, mask))
             new += both
-        return d.head(d.norm(x)), *new
+        return d.head(d.norm(x[:, -1:])), *new
 
 
 def padded(caches: Sequence[Any], shape: Shape) -> list[Any]:

@@ -5,20 +5,25 @@
 
 A decoder of the layer shapes of TinyLlama 1.1B (_decoder.py): 4 layers instead of 22, random
 weights, a vocabulary of 32,000 words, batch 1. "prefill" reads 128 words; "decode" computes one
-more word from caches of at most 256 words; "bfloat16" is "decode" with the weights of dense layers
-in bfloat16, beside torch in bfloat16, caches included, and our own float32; "int8" is "decode" with
-weights in int8 and a scale for each 32 of them, computed in float32, beside ONNX Runtime's
-MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8) and our own float32. Words
-per second; all take turns in one process.
+more word from caches of at most 256 words. One module of ours does both, so that it holds the
+weights once; "two modules" are ours, too, one for each length. "bfloat16" is "decode" with the
+weights of dense layers in bfloat16, beside torch in bfloat16, caches included; "int8" is "decode"
+with weights in int8 and a scale for each 32 of them, computed in float32, beside ONNX Runtime's
+MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8). Both are also beside our
+own float32. Words per second; all take turns in one process.
 
 Before the times, 64 words are decoded greedily; the table says how many are torch's. A step of
 decoding reads every weight once: its bytes a second are shown beside the bandwidth of a large copy.
+It also copies the caches, which takes a share of its time that is shown. Resident memory is shown
+on Linux.
 
 --quick   one layer
 """
 
 import copy
 import logging
+import math
+import mmap
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -34,7 +39,7 @@ import torch
 from _decoder import Decoder, Prefill, Shape, Step, padded
 
 import minitvm as tvm
-from minitvm import graph, viz
+from minitvm import graph, runtime, viz
 
 WORDS, STEPS = 128, 64
 LEVELS = (0, 4)  # of MatMulNBits: float32 data, int8 data
@@ -121,6 +126,21 @@ def bandwidth(step: graph.Graph, seconds: float, copied: float) -> str:
     )
 
 
+def copying(module: runtime.DynamicModule | runtime.NetworkModule, arrays: Sequence[Any]) -> str:
+    """Describe the share of a step's time in the kernels that copy the caches."""
+    calls = module.profile(*arrays).calls
+    bytes_of_cache = arrays[2].nbytes
+    copies = [c.seconds for c in calls if c.written == bytes_of_cache]
+    return f"{len(copies)} copies of caches take {sum(copies) / sum(c.seconds for c in calls):.1%}"
+
+
+def resident() -> float:
+    """Return the resident memory of this process in MB; NaN where there is no /proc."""
+    file = Path("/proc/self/statm")
+    pages = int(file.read_text().split()[1]) if file.exists() else math.nan
+    return pages * mmap.PAGESIZE / 1e6
+
+
 def main(folder: Path, cases: Sequence[str]) -> None:
     """Decode, compare the words, and print the table."""
     torch.set_num_threads(flags.threads)
@@ -133,18 +153,36 @@ def main(folder: Path, cases: Sequence[str]) -> None:
     words = np.random.default_rng(0).integers(0, SHAPE.vocabulary, (1, WORDS))
     start = [np.zeros(SHAPE.cache, np.float32) for _ in range(2 * SHAPE.layers)]
     inputs = [words[:, :1], np.array([WORDS]), *start]
-    networks = {
-        "prefill": graph.from_torch(first, (torch.from_numpy(words),)),
-        "decode": graph.from_torch(one, tuple(map(torch.from_numpy, inputs))),
+
+    def step_of(length: int) -> graph.Graph:
+        tensors = map(torch.from_numpy, inputs[1:])
+        return graph.from_torch(one, (torch.from_numpy(words[:, :1].repeat(length, 1)), *tensors))
+
+    before = resident()
+    model = graph.compile_dynamic(
+        step_of, TARGET, special=(1,), repack=False, largest=SHAPE.capacity
+    )
+    model(words, np.array([0]), *start)
+    model(*inputs)
+    print(f"one module: {resident() - before:.0f} MB more are resident")
+    before = resident()
+    two = {
+        "prefill": graph.compile(graph.from_torch(first, (torch.from_numpy(words),)), TARGET),
+        "decode": graph.compile(step_of(1), TARGET),
     }
-    networks["bfloat16"] = graph.bfloat16_weights(networks["decode"])
-    networks["int8"] = graph.int8_weights(networks["decode"])
-    ours = {name: graph.compile(net, TARGET) for name, net in networks.items()}
+    two["prefill"](words)
+    two["decode"](*inputs)
+    print(f"two modules: {resident() - before:.0f} MB more are resident")
+    networks = {"decode": step_of(1), "bfloat16": graph.bfloat16_weights(step_of(1))}
+    networks["int8"] = graph.int8_weights(step_of(1))
+    ours = {"prefill": lambda xs: model(xs, np.array([0]), *start), "decode": model}
+    ours |= {name: graph.compile(networks[name], TARGET) for name in ("bfloat16", "int8")}
     theirs = decoded(in_torch(first), in_torch(one), words)
     for name in ("decode", "bfloat16", "int8"):
         following = decoded(ours["prefill"], ours[name], words)
         equal = sum(a == b for a, b in zip(following, theirs, strict=True))
-        print(f"{name}: {equal} of {STEPS} words are torch's", flush=True)
+        copies = copying(ours[name], inputs)
+        print(f"{name}: {equal} of {STEPS} words are torch's, {copies}", flush=True)
     copied, rows = viz.Machine.measured(flags.threads).gbytes, list[Row]()
     modules = {"prefill": (first, [words]), "decode": (one, inputs)}
     modules |= dict.fromkeys(("bfloat16", "int8"), (one, inputs))
@@ -154,6 +192,8 @@ def main(folder: Path, cases: Sequence[str]) -> None:
             "torch": lambda m=module: in_torch(m),
             "onnxruntime": lambda m=module, xs=arrays: in_onnx_runtime(folder, m, xs),
         }
+        if case in two:
+            load["two modules"] = lambda c=case: two[c]
         if case == "int8":
             load |= {f"MatMulNBits {n}": lambda n=n: in_int8(folder, n) for n in LEVELS}
         if case == "bfloat16":

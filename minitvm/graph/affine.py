@@ -52,7 +52,7 @@ def merged(graphs: Sequence[Graph], first: int) -> Graph:
             reader = next(n for n in one.calls if any(x.name == name for x in n.inputs))
             shown = reader.body.name if reader.op == KERNEL else reader.op
             why = f"its value depends on n; {shown} reads it"
-            fix = "a parameter for the largest n, of which strided_slice takes a part"
+            fix = "largest=, if make(largest) has a parameter that begins with it"
             raise GraphError(f"parameter {name!r}", why, fix)
     return replace(
         one,
@@ -97,6 +97,27 @@ def _affine(values: Sequence[Any], first: int) -> Any:
 
 
 # --- tables --------------------------------------------------------------------------------------
+
+
+def in_parts(graph: Graph, full: Graph) -> Graph:
+    """Replace parameters that begin a larger one of `full`, the network for the largest n.
+
+    before   at = param("arange", int64[16])
+    after    at = strided_slice(param("arange", int64[512]), begin=(0,), end=(16,))
+    """
+    values = dict(graph.params)
+
+    def change(node: Node, _: Node) -> Node:
+        part, whole = graph.params.get(node.name), full.params.get(node.name)
+        if node.op != PARAM or part is None or whole is None or part.shape == whole.shape:
+            return node
+        if not np.array_equal(whole[tuple(map(slice, part.shape))], part):
+            return node
+        values[node.name] = whole
+        table = replace(node, type=TensorType(whole.shape, node.type.dtype))
+        return call("strided_slice", table, begin=(0,) * part.ndim, end=part.shape)
+
+    return replace(rewritten(graph, change), params=values)
 
 
 def tables_of(graphs: Sequence[Graph]) -> frozenset[str]:

@@ -3,48 +3,61 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from minitvm import graph
+from minitvm import graph, runtime
 
 torch = pytest.importorskip("torch")
-from benchmarks._decoder import Decoder, Prefill, Shape, Step, padded  # noqa: E402
+from benchmarks._decoder import Decoder, Prefill, Shape, Step  # noqa: E402
 
 SHAPE = Shape(layers=2, hidden=64, heads=4, key_heads=2, inner=96, vocabulary=200, capacity=32)
 WORDS, STEPS = 6, 12
-DECODE = """
+MODEL = """
 import sys
 import numpy as np
 from minitvm import graph
 
-step, start = graph.load(sys.argv[1]), np.load(sys.argv[2])
-word, caches = start["word"], [start[f"arr_{k}"] for k in range(len(start) - 1)]
-for position in range(6, 17):
-    print(word.item())
-    scores, *caches = step(word, np.array([position]), *caches)
-    word = np.argmax(scores, -1)
-print(word.item())
+model, words = graph.load(sys.argv[1]), np.array([[3, 1, 4, 1, 5, 9]])
+caches = [np.zeros((1, 2, 32, 16), np.float32)] * 4
+for position in (0, *range(6, 17)):
+    scores, *caches = model(words, np.array([position]), *caches)
+    words = np.argmax(scores, -1)
+    print(words.item())
 """
 
 
+def compiled(decoder: torch.nn.Module, change, **options) -> runtime.DynamicModule:
+    """Compile a decoder for any number of words, which it adds to its caches."""
+    step = Step(decoder)
+    caches = [torch.zeros(SHAPE.cache) for _ in range(2 * SHAPE.layers)]
+
+    def make(n: int) -> graph.Graph:
+        words = torch.zeros((1, n), dtype=torch.int64)
+        return change(graph.from_torch(step, (words, torch.tensor([0]), *caches)))
+
+    return graph.compile_dynamic(make, special=(1,), largest=SHAPE.capacity, **options)
+
+
 @pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
-def test_greedy_decoding_by_an_exported_file(int8: bool, tmp_path) -> None:
+def test_one_exported_module_reads_a_text_and_decodes(int8: bool, tmp_path) -> None:
     torch.manual_seed(1)
     decoder = Decoder(SHAPE).eval()
-    words = torch.tensor([[3, 1, 4, 1, 5, 9]])
-    caches = [torch.zeros(SHAPE.cache) for _ in range(2 * SHAPE.layers)]
-    prefill = graph.from_torch(Prefill(decoder), (words,))
-    step = graph.from_torch(Step(decoder), (words[:, :1], torch.tensor([WORDS]), *caches))
+    model = compiled(decoder, graph.int8_weights if int8 else lambda net: net, repack=int8)
+    packed = {n: _packed(model, n) for n in (1, WORDS)}
+    assert packed[1].isdisjoint(packed[WORDS]) if int8 else packed[1] == packed[WORDS]
     if int8:  # torch computes with the rounded weights
-        step, prefill = graph.int8_weights(step), graph.int8_weights(prefill)
-        _round_weights(decoder, step.params)
-    scores, *kept = graph.compile(prefill)(words.numpy())
-    graph.compile(step).export(tmp_path / "step.net")
-    np.savez(tmp_path / "start.npz", *padded(kept, SHAPE), word=np.argmax(scores, -1))
-    command = [sys.executable, "-c", DECODE, tmp_path / "step.net", tmp_path / "start.npz"]
+        _round_weights(decoder, model.params)
+    model.export(tmp_path / "model.net")
+    command = [sys.executable, "-c", MODEL, tmp_path / "model.net"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = torch.tensor([[3, 1, 4, 1, 5, 9]])
     assert [int(line) for line in printed.split()] == _by_torch(decoder, words)
+
+
+def _packed(model: runtime.DynamicModule, n: int) -> set[str]:
+    """Return the programs that pack weights for texts of n words."""
+    kernels = (model.lib.kernels[call.kernel].func for call in model.plan.calls_at(n))
+    return {str(f.prepack) for f in kernels if f.packed}
 
 
 def _round_weights(decoder: torch.nn.Module, params) -> None:

@@ -173,6 +173,12 @@ def test_a_part_of_a_table_may_depend_on_n() -> None:
         module(numbers((65, 16)))
 
 
+def test_parameters_may_be_parts_of_that_for_the_largest_n() -> None:
+    module = graph.compile_dynamic(positions, TARGET, largest=64)
+    assert [spec.shape for spec in module.plan.params] == [(64, 4)]
+    check(module, positions, (1, 2, 40, 64))
+
+
 @pytest.mark.parametrize("target", ["numba", "python"])
 def test_other_targets_run_dynamic_networks(target: str) -> None:
     check(graph.compile_dynamic(attention, target, special=(3,)), attention, (1, 3, 5))

@@ -218,12 +218,29 @@ def test_modules(module) -> None:
     agree(made, *([x] * (3 if isinstance(made, nn.MultiheadAttention) else 1)))
 
 
-def test_a_row_is_written_into_a_cache() -> None:
-    cache, new = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 1, 4)
-    net = agree(
-        Calls(lambda cache, new, at: cache.index_copy(2, at, new)), cache, new, torch.tensor([3])
-    )
+@pytest.mark.parametrize("rows", [1, 2])
+def test_rows_are_written_into_a_cache(rows: int) -> None:
+    cache, new = torch.randn(2, 3, 5, 4), torch.randn(2, 3, rows, 4)
+    write = Calls(lambda cache, new, at: cache.index_copy(2, at + torch.arange(rows), new))
+    net = agree(write, cache, new, torch.tensor([3]))
     assert "cache_update(" in str(net)
+    write = Calls(lambda cache, new, at: cache.index_copy(2, at * torch.arange(1, 3), new))
+    with pytest.raises(GraphError, match="it copies 2 rows"):
+        graph.from_torch(write, (cache, torch.randn(2, 3, 2, 4), torch.tensor([2])))
+
+
+@pytest.mark.parametrize("words", [1, 3])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_attention_reads_the_keys_of_a_cache_that_its_mask_shows(words: int, shift: int) -> None:
+    def attend(q, k, v, new, at):
+        rows = at + torch.arange(words)
+        k, v = k.index_copy(2, rows, new), v.index_copy(2, rows, new)
+        mask = torch.arange(shift, 9 + shift) <= rows[:, None]
+        return F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+
+    shapes = (2, 4, words, 8), (2, 2, 9, 8), (2, 2, 9, 8), (2, 2, words, 8)
+    net = agree(Calls(attend), *map(torch.randn, shapes), torch.tensor([4]))
+    assert ("cached_attention(" in str(net)) == (shift == 0)
 
 
 def test_numbers_among_the_inputs_are_constants() -> None:

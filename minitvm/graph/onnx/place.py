@@ -80,6 +80,11 @@ class Scope:
             return value
         return self.b.call("cast", self.node(value, name), name=name, dtype="float32")
 
+    def is_arange(self, node: Node, count: int) -> bool:
+        """Return whether a node is a constant of the integers from 0 to count - 1."""
+        arrays = (a for a in self.named_arrays if self.params.get(id(a)) is node)
+        return any(np.array_equal(a, np.arange(count)) for a in arrays)
+
 
 def _no_subgraphs(body: Body, values: Sequence[Value | None]) -> tuple[Value, ...]:
     raise GraphError("subgraph", "only ONNX's nodes have one")

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import onnx
+from ..node import Node
 from ..onnx import Place, Value, dtype_of, shape_of
 from .elements import cast, pair
+from .shapes import first_of, for_each, select
 
 Axes = int | Sequence[int] | None
 
@@ -56,8 +58,42 @@ def attention(
     operands = [q, k, v] if mask is None else [q, k, v, mask]
     options: dict[str, Any] = {} if scale is None else {"scale": scale}
     options |= {"causal": True} if is_causal else {}
-    y = at.make("attention", *(_with_rank_4(at, x) for x in operands), **options)
+    length = _length(at, k, mask)
+    if length is None or is_causal:
+        y = at.make("attention", *(_with_rank_4(at, x) for x in operands), **options)
+    else:
+        lengths = for_each(at, length, shape_of(k)[0])
+        y = at.make("cached_attention", q, k, v, lengths, causal=True, **options)
     return at.reshape(y, (*shape_of(q)[:-1], shape_of(v)[-1]))
+
+
+def _length(at: Place, k: Value, mask: Value | None) -> Value | None:
+    """Return how many keys of a cache are known if the mask hides those after each query.
+
+    k = cache.index_copy(2, rows, new); mask = torch.arange(keys) <= rows[:, None]
+    """
+    if not (isinstance(k, Node) and isinstance(mask, Node) and len(mask.inputs) == 2):
+        return None
+    if (k.op, mask.op) != ("cache_update", "less_equal"):
+        return None
+    (_, new, position), (numbers, rows), keys = k.inputs, mask.inputs, k.type.shape[2]
+    rows = _source(rows, "reshape")
+    first, count = first_of(at, rows), rows.type.elements
+    if mask.type.shape != (count, keys) or new.type.shape[2] != count:
+        return None
+    moves = ("reshape", "broadcast_to")
+    if not (isinstance(first, Node) and at.scope.is_arange(numbers, keys)):
+        return None
+    if _source(first, *moves) is not _source(position, *moves):
+        return None
+    return pair(at, "add", select(at, at.reshape(rows, (count,)), 0, -1), 1)
+
+
+def _source(x: Node, *operators: str) -> Node:
+    """Return the tensor that x is, before these operators."""
+    while x.op in operators:
+        (x,) = x.inputs
+    return x
 
 
 def _with_rank_4(at: Place, x: Value) -> Value:

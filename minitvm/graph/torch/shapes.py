@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import onnx
+from ..node import Node
 from ..onnx import Place, Value, shape_of
 
 
@@ -142,16 +143,31 @@ def repeat(at: Place, x: Value, times: Sequence[int]) -> Value:
 
 
 def index_copy(at: Place, x: Value, axis: int, indices: Value, new: Value) -> Value:
-    """Return x with the rows of `new` at indices of a dimension: one row of a cache.
+    """Return x with the rows of `new` at indices of a dimension: new rows of a cache.
 
-    x is [B, G, N, D], such as the keys of B sequences, of G heads and at most N words.
+    x is [B, G, N, D], such as the keys of B sequences, of G heads and at most N words. The indices
+    of several rows are `first + torch.arange(rows)`.
     """
     rank, rows = len(shape_of(x)), math.prod(shape_of(indices))
-    if rank != 4 or at.axis(axis, rank) != 2 or rows != 1:
+    first = first_of(at, indices)
+    if rank != 4 or at.axis(axis, rank) != 2 or first is None:
         why = f"it copies {rows} rows along dimension {axis} of {rank} dimensions"
-        raise at.refusal(f"{why}, not 1 row along dimension 2 of 4")
-    positions = at.reshape(indices, (1,))
-    batch = shape_of(x)[0]
-    if batch > 1:
-        positions = at.make("broadcast_to", positions, shape=(batch,))
-    return at.make("cache_update", x, new, positions)
+        fix = "new rows at first + torch.arange(rows), along dimension 2 of 4"
+        raise at.refusal(why, fix)
+    return at.make("cache_update", x, new, for_each(at, first, shape_of(x)[0]))
+
+
+def for_each(at: Place, x: Value, batch: int) -> Value:
+    """Return x, a tensor of one element, as a vector with this element for each sequence."""
+    return expand(at, at.reshape(x, (1,)), (batch,))
+
+
+def first_of(at: Place, indices: Value) -> Value | None:
+    """Return x if the indices are x, x + 1, x + 2, ...; else None."""
+    if math.prod(shape_of(indices)) == 1:
+        return indices
+    if isinstance(indices, Node) and indices.op == "add" and len(indices.inputs) == 2:
+        for x, y in (indices.inputs, indices.inputs[::-1]):
+            if x.type.elements == 1 and at.scope.is_arange(y, indices.type.elements):
+                return x
+    return None
