@@ -141,6 +141,39 @@ def resident() -> float:
     return pages * mmap.PAGESIZE / 1e6
 
 
+def timed(
+    folder: Path,
+    modules: dict[str, tuple[torch.nn.Module, list[Any]]],
+    networks: dict[str, graph.Graph],
+    ours: dict[str, Model],
+    two: dict[str, Model],
+) -> None:
+    """Print the table of the cases in `modules`: our models beside the others'."""
+    copied, rows = viz.Machine.measured(flags.threads).gbytes, list[Row]()
+    for case, (module, arrays) in modules.items():
+        load: dict[str, Callable[[], Model]] = {
+            "torch": lambda m=module: in_torch(m),
+            "onnxruntime": lambda m=module, xs=arrays: in_onnx_runtime(folder, m, xs),
+        }
+        if case in two:
+            load["two modules"] = lambda c=case: two[c]
+        if case == "int8":
+            load |= {f"MatMulNBits {n}": lambda n=n: in_int8(folder, n) for n in LEVELS}
+        if case == "bfloat16":
+            load["torch bfloat16"] = lambda: in_bfloat16(*modules["bfloat16"])
+        if case in ("bfloat16", "int8"):
+            load["float32"] = lambda: ours["decode"]
+        peers = prepared(load)
+        runs = {name: lambda f=f, xs=arrays: f(*xs) for name, f in peers.items()}
+        run = {"ours": lambda f=ours[case], xs=arrays: f(*xs), **runs}
+        row, seconds = rate(case, WORDS if case == "prefill" else 1, run)
+        rows.append(row)
+        if case != "prefill":
+            print(f"{case}: {bandwidth(networks[case], seconds, copied)}", flush=True)
+    names = list(dict.fromkeys(name for row in rows for name in row.peers))
+    report(rows, flags.json, tuple(names))
+
+
 def main(folder: Path, cases: Sequence[str]) -> None:
     """Decode, compare the words, and print the table."""
     torch.set_num_threads(flags.threads)
@@ -183,32 +216,9 @@ def main(folder: Path, cases: Sequence[str]) -> None:
         equal = sum(a == b for a, b in zip(following, theirs, strict=True))
         copies = copying(ours[name], inputs)
         print(f"{name}: {equal} of {STEPS} words are torch's, {copies}", flush=True)
-    copied, rows = viz.Machine.measured(flags.threads).gbytes, list[Row]()
     modules = {"prefill": (first, [words]), "decode": (one, inputs)}
     modules |= dict.fromkeys(("bfloat16", "int8"), (one, inputs))
-    for case in cases:
-        module, arrays = modules[case]
-        load: dict[str, Callable[[], Model]] = {
-            "torch": lambda m=module: in_torch(m),
-            "onnxruntime": lambda m=module, xs=arrays: in_onnx_runtime(folder, m, xs),
-        }
-        if case in two:
-            load["two modules"] = lambda c=case: two[c]
-        if case == "int8":
-            load |= {f"MatMulNBits {n}": lambda n=n: in_int8(folder, n) for n in LEVELS}
-        if case == "bfloat16":
-            load["torch bfloat16"] = lambda: in_bfloat16(one, inputs)
-        if case in ("bfloat16", "int8"):
-            load["float32"] = lambda: ours["decode"]
-        peers = prepared(load)
-        runs = {name: lambda f=f, xs=arrays: f(*xs) for name, f in peers.items()}
-        run = {"ours": lambda f=ours[case], xs=arrays: f(*xs), **runs}
-        row, seconds = rate(case, WORDS if case == "prefill" else 1, run)
-        rows.append(row)
-        if case != "prefill":
-            print(f"{case}: {bandwidth(networks[case], seconds, copied)}", flush=True)
-    names = list(dict.fromkeys(name for row in rows for name in row.peers))
-    report(rows, flags.json, tuple(names))
+    timed(folder, {case: modules[case] for case in cases}, networks, ours, two)
 
 
 with tempfile.TemporaryDirectory() as temporary:
