@@ -96,7 +96,7 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
                 what,
                 f"the {size} numbers of an element are not contiguous in main memory: a dimension "
                 f"has {last.n} of them, {last.stride} apart",
-                "pack the data so that its last dimensions are those of an element: "
+                "pack the data so that its last dimensions are those of an element; for 1 x 16: "
                 "a.reshape(m, 1, n, 16).transpose(0, 2, 1, 3)",
             )
         if reach > size:
