@@ -57,6 +57,8 @@ def misses_picture(
 
     def picture(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> Picture:
         counts = viz.totals(viz.cache_run(record(s, tensors), cache))
-        return viz.ScoreBars({b: n.misses for b, n in counts.items()}, "misses of each tensor")
+        misses = {b: n.misses for b, n in counts.items()}
+        unit = f"misses of each tensor, {sum(misses.values()):,} in all"
+        return viz.ScoreBars(misses, unit, is_first_bold=False)
 
     return picture

@@ -73,7 +73,13 @@ class LedgerChart(Figure):
         kinds = {(not row.peak, row.is_stored) for row in self.rows if row.share is not None}
         words = {
             SHADES[here][stored]: f"{'one core of a CPU' if here else 'a simulated machine'}, "
-            + (f"stored: {self.stored_on}" if stored and here else "stored" if stored else "yours")
+            + (
+                f"stored: {self.stored_on}"
+                if stored and here
+                else "stored"
+                if stored
+                else "measured here"
+            )
             for here, stored in sorted(kinds, reverse=True)
         }
         return column(
