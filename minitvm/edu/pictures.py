@@ -59,6 +59,6 @@ def misses_picture(
         counts = viz.totals(viz.cache_run(record(s, tensors), cache))
         misses = {b: n.misses for b, n in counts.items()}
         unit = f"misses of each tensor, {sum(misses.values()):,} in all"
-        return viz.ScoreBars(misses, unit, is_first_bold=False)
+        return viz.ScoreBars(misses, unit, bold=False)
 
     return picture

@@ -19,17 +19,15 @@ SIDE = 130  # pixels: for the numbers beside the bars
 class ScoreBars(Figure):
     """Show a number, such as cache misses, for each of several answers.
 
-    scores         name -> number, each at least 0;  unit: what the numbers count
-    is_first_bold  whether the picture is about the first one, beside which the others are pale
+    scores   name -> number, each at least 0;  unit: what the numbers count
+    bold     whether the picture is about the first one, beside which the others are pale
     """
 
-    def __init__(
-        self, scores: Mapping[str, float], unit: str, *, is_first_bold: bool = True
-    ) -> None:
+    def __init__(self, scores: Mapping[str, float], unit: str, bold: bool = True) -> None:
         if not scores or min(scores.values()) < 0:
             why = f"{dict(scores)}"
             raise ArgumentError("ScoreBars", why, 'ScoreBars({"yours": 64}, "misses")')
-        self.scores, self.unit, self.is_first_bold = dict(scores), unit, is_first_bold
+        self.scores, self.unit, self.bold = dict(scores), unit, bold
         super().__init__()
 
     def title(self) -> str:
@@ -44,8 +42,8 @@ class ScoreBars(Figure):
         return column(text(self.unit, bold=True), plot(values, names, bars, WIDTH, height), gap=4)
 
     def _bar(self, n: int, name: str) -> Iterator[Mark]:
-        score, bold = self.scores[name], self.is_first_bold and not n
-        kind = OTHERS if n and self.is_first_bold else FIRST
+        score, bold = self.scores[name], self.bold and not n
+        kind = OTHERS if n and self.bold else FIRST
         yield Bar(0, n, score, n + 1, kind, f"score:{name}", "", inset=4)
         yield Note(score, n + 0.5, number_text(score), bold=bold)
 

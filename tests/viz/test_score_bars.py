@@ -29,7 +29,7 @@ def test_no_bars_and_negative_ones_are_refused(scores) -> None:
 
 def test_the_first_bar_is_bold_unless_all_are_alike() -> None:
     scores = {"A": 20, "B": 10}
-    pictures = [viz.ScoreBars(scores, "misses", is_first_bold=b).scene() for b in (True, False)]
+    pictures = [viz.ScoreBars(scores, "misses", bold=b).scene() for b in (True, False)]
     kinds = [{s.key: s.kind for s in picture.shapes if s.key} for picture in pictures]
     assert kinds == [
         {"score:A": "blue", "score:B": "faint"},
