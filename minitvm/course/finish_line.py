@@ -10,7 +10,7 @@ import numpy as np
 from minitvm import runtime, viz
 
 STORED = Path(__file__).with_name("finish_line.json")
-LAYER = "the layer of the ledger: 3x3, 64 to 64 channels, 56 x 56"
+LAYER = "four layers of one shape: 3x3, 64 to 64 channels, 56 x 56"
 SAME = tuple(f"layer1.{block}.conv{n}" for block in (0, 1) for n in (1, 2))  # it occurs four times
 
 

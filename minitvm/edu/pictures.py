@@ -56,7 +56,8 @@ def misses_picture(
     """Return a function that draws the misses of each tensor of a schedule in `cache`."""
 
     def picture(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> Picture:
-        counts = viz.totals(viz.cache_run(record(s, tensors), cache))
-        return viz.ScoreBars({b: n.misses for b, n in counts.items()}, "misses of each tensor")
+        run = viz.cache_run(record(s, tensors), cache)
+        misses = {name: found.misses for name, found in viz.totals(run).items()}
+        return viz.ScoreBars(misses, f"misses of each tensor, {run.replay.misses:,} in all", False)
 
     return picture

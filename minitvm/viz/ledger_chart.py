@@ -71,9 +71,10 @@ class LedgerChart(Figure):
         x = Axis(0, self._most * WIDTH / (WIDTH - SIDE), hidden=True)
         y = Axis(names=["", *(f"{row.notebook}  {row.idea}" for row in self.rows)])
         kinds = {(not row.peak, row.is_stored) for row in self.rows if row.share is not None}
+        origin = f"stored: {self.stored_on}"
         words = {
             SHADES[here][stored]: f"{'one core of a CPU' if here else 'a simulated machine'}, "
-            + (f"stored: {self.stored_on}" if stored and here else "stored" if stored else "yours")
+            + (origin if stored and here else "stored" if stored else "measured here")
             for here, stored in sorted(kinds, reverse=True)
         }
         return column(

@@ -12,21 +12,22 @@ from .figure import WIDTH, Figure
 from .marks import Bar, Mark, Note
 from .plot import Axis, plot
 
-FIRST, OTHERS = "blue", "faint"  # the first bar is the one that the picture is about
+FIRST, OTHERS = "blue", "faint"  # OTHERS: bars beside the one that the picture is about
 SIDE = 130  # pixels: for the numbers beside the bars
 
 
 class ScoreBars(Figure):
-    """Show a number, such as cache misses, for each of several answers; the first one is bold.
+    """Show a number, such as cache misses, for each of several answers.
 
     scores   name -> number, each at least 0;  unit: what the numbers count
+    bold     whether the picture is about the first one, beside which the others are pale
     """
 
-    def __init__(self, scores: Mapping[str, float], unit: str) -> None:
+    def __init__(self, scores: Mapping[str, float], unit: str, bold: bool = True) -> None:
         if not scores or min(scores.values()) < 0:
             why = f"{dict(scores)}"
             raise ArgumentError("ScoreBars", why, 'ScoreBars({"yours": 64}, "misses")')
-        self.scores, self.unit = dict(scores), unit
+        self.scores, self.unit, self.bold = dict(scores), unit, bold
         super().__init__()
 
     def title(self) -> str:
@@ -41,9 +42,10 @@ class ScoreBars(Figure):
         return column(text(self.unit, bold=True), plot(values, names, bars, WIDTH, height), gap=4)
 
     def _bar(self, n: int, name: str) -> Iterator[Mark]:
-        score = self.scores[name]
-        yield Bar(0, n, score, n + 1, OTHERS if n else FIRST, f"score:{name}", "", inset=4)
-        yield Note(score, n + 0.5, number_text(score), bold=not n)
+        score, bold = self.scores[name], self.bold and not n
+        kind = OTHERS if n and self.bold else FIRST
+        yield Bar(0, n, score, n + 1, kind, f"score:{name}", "", inset=4)
+        yield Note(score, n + 0.5, number_text(score), bold=bold)
 
     def ascii(self) -> str:
         wide, most = max(map(len, self.scores)), max(self.scores.values()) or 1.0

@@ -7,7 +7,7 @@ def test_the_stored_times_are_those_of_the_readme() -> None:
     _, ours, theirs, layers = course.finish_line().ascii().splitlines()
     assert ours == "  minitvm, Zen 4: 17.9 ms"
     assert theirs == "  ONNX Runtime, Zen 4: 33.9 ms, 1.9 times as long"
-    assert "% of it the layer of the ledger" in layers
+    assert "% of it four layers of one shape" in layers
 
 
 def test_a_module_shows_its_own_layers() -> None:

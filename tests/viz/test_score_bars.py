@@ -25,3 +25,13 @@ def test_bars_of_nothing_but_zeros_can_be_drawn() -> None:
 def test_no_bars_and_negative_ones_are_refused(scores) -> None:
     with pytest.raises(ArgumentError, match="ScoreBars"):
         viz.ScoreBars(scores, "misses")
+
+
+def test_the_first_bar_is_bold_unless_all_are_alike() -> None:
+    scores = {"A": 20, "B": 10}
+    pictures = [viz.ScoreBars(scores, "misses", bold=b).scene() for b in (True, False)]
+    kinds = [{s.key: s.kind for s in picture.shapes if s.key} for picture in pictures]
+    assert kinds == [
+        {"score:A": "blue", "score:B": "faint"},
+        {"score:A": "blue", "score:B": "blue"},
+    ]
