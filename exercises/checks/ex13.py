@@ -371,27 +371,6 @@ def favourite_bars(value, arguments):
     return viz.ScoreBars({**bars, "your answer": round(float(value), 3)}, "of the best speed")
 
 
-def relation(counts, reuses, bound):
-    return max((y for x, y in zip(counts, reuses, strict=True) if x < bound), default=0)
-
-
-def some_loops(rng):
-    length = int(rng.integers(2, 6))
-    bounds = [1, 4, 16, 64, 256]
-    counts = np.sort(rng.choice(bounds, length))[::-1].tolist()
-    return counts, rng.integers(1, 64, length).tolist(), int(rng.choice(bounds))
-
-
-def relation_bars(value, arguments):
-    """Draw the reuse in each loop, with the elements that it touches, beside the answer."""
-    counts, reuses, _ = arguments
-    bars = {
-        f"loop {n}, {c} elements": float(r)
-        for n, (c, r) in enumerate(zip(counts, reuses, strict=True))
-    }
-    return viz.ScoreBars({**bars, "your answer": float(value)}, "iterations for each element")
-
-
 def fetched(rows, columns, blocks, h, w, oc, image, weights):
     return image * (blocks // oc) + weights * (rows // h) * (columns // w)
 
@@ -429,25 +408,6 @@ PUZZLES = (
         "notebook 13, section 1",
         of="value",
         picture=favourite_bars,
-    ),
-    Puzzle(
-        "13.relation",
-        "a feature without the number of a loop",
-        "relation",
-        (
-            equal(
-                relation, some_loops, cases=16, title="the largest reuse below the bound",
-                why="only loops that touch less than the bound count; without any, it is 0",
-            ),
-        ),
-        lambda rng: ([128, 64, 8, 1], [4, 2, 16, 1], 64),
-        relation,
-        (
-            "max(..., default=0) of the reuses of the loops that touch fewer than bound elements.",
-        ),
-        "notebook 13, section 2",
-        of="value",
-        picture=relation_bars,
     ),
     Puzzle(
         "13.fetched",

@@ -4,7 +4,6 @@
 """Exercise 14: reuse, a derivation, a mutation, fusion that fails, and a rule that wins."""
 
 import copy
-import math
 
 import numpy as np
 
@@ -366,21 +365,19 @@ def tiled(A, C):
 # --- puzzles -------------------------------------------------------------------------------------
 
 
-def ways(exponent, parts):
-    return math.comb(exponent + parts - 1, parts - 1)
+def count_of_neighbours(sizes):
+    return len(neighbours(sizes))
 
 
-def counted_ways(exponent, parts):
-    """Count the ordered products of `parts` powers of two, one by one."""
-    if parts == 1:
-        return 1
-    return sum(counted_ways(exponent - first, parts - 1) for first in range(exponent + 1))
+def powers_of_two(rng):
+    """Draw two to five sizes, each a power of two."""
+    return ((2 ** rng.integers(0, 6, int(rng.integers(2, 6)))).tolist(),)
 
 
-def ways_bars(value, arguments):
-    """Draw the answer beside the number of products that are counted."""
-    bars = {"formula": float(value), "counted": float(counted_ways(*arguments))}
-    return viz.ScoreBars(bars, "ways")
+def neighbour_bars(value, arguments):
+    """Draw the answer beside the number of neighbours that are counted."""
+    bars = {"formula": float(value), "counted": float(count_of_neighbours(*arguments))}
+    return viz.ScoreBars(bars, "neighbours")
 
 
 def longer(first, second):
@@ -412,22 +409,22 @@ def rank_bars(value, arguments):
 
 PUZZLES = (
     Puzzle(
-        "14.ways",
-        "products of sizes",
-        "ways",
+        "14.neighbours",
+        "neighbours of a split",
+        "neighbours",
         (
             equal(
-                counted_ways, lambda rng: (int(rng.integers(1, 9)), int(rng.integers(1, 6))),
+                count_of_neighbours, powers_of_two,
                 title="as many as are counted", cases=12,
-                why="math.comb(n, k) counts the ways to choose k of n places",
+                why="a part of size 1 has no factor to give; the others can give one to any part",
             ),
         ),
-        lambda rng: (8, 4),
-        ways,
-        ("There are exponent stars and parts - 1 bars. How many places are there for the bars?",),
-        "notebook 14, section 3",
+        lambda rng: ([4, 1, 2, 32],),
+        count_of_neighbours,
+        ("How many parts can give a factor of two? To how many other parts can each give it?",),
+        "notebook 14, section 5",
         of="value",
-        picture=ways_bars,
+        picture=neighbour_bars,
     ),
     Puzzle(
         "14.score",

@@ -30,10 +30,10 @@ SERIES = (  # the kinds of a median and its band, and the form of its mark at th
 )
 BLOCKS = " ▁▂▃▄▅▆▇█"
 COLUMNS = 60  # characters of a curve as text
-TABLE = ("searcher", "trials to the goal", "quartiles", "times as fast", "seeds that reach it")
+TABLE = ("searcher", "trials to the goal", "quartiles", "factor", "seeds that reach it")
 LEGEND = (
     "line: the median of the seeds; band: from the lower to the upper quartile; mark: at the goal",
-    "times as fast: the trials of the first searcher, divided by the trials of this one",
+    "factor: the trials of the first searcher, divided by the trials of this one",
 )
 COMPUTING, PATIENCE = "computing the curves", 0.2  # seconds: quick curves are drawn at once
 EXAMPLE = 'viz.TransferLab(curves, sources=["C1", "C2"], targets=["C7"])'

@@ -13,18 +13,6 @@ def worth__the_slowest(here, there):
     return there[here.index(min(here))] / max(there)
 
 
-def relation(counts, reuses, bound):
-    return max((y for x, y in zip(counts, reuses, strict=True) if x < bound), default=0)
-
-
-def relation__all_loops(counts, reuses, bound):
-    return max(reuses, default=0)
-
-
-def relation__the_bound_included(counts, reuses, bound):
-    return max((y for x, y in zip(counts, reuses, strict=True) if x <= bound), default=0)
-
-
 def fetched(rows, columns, blocks, h, w, oc, image, weights):
     return image * (blocks // oc) + weights * (rows // h) * (columns // w)
 

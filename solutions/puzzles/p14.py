@@ -1,18 +1,16 @@
 """Solutions of the puzzles of notebook 14, and wrong answers: answer__what_is_wrong."""
 
-import math
+
+def neighbours(sizes):
+    return (len(sizes) - 1) * sum(size > 1 for size in sizes)
 
 
-def ways(exponent, parts):
-    return math.comb(exponent + parts - 1, exponent)
+def neighbours__each_part_gives(sizes):
+    return (len(sizes) - 1) * len(sizes)
 
 
-def ways__bars_on_stars(exponent, parts):
-    return math.comb(exponent, parts - 1)
-
-
-def ways__each_on_its_own(exponent, parts):
-    return (exponent + 1) ** (parts - 1)
+def neighbours__to_the_next_part_only(sizes):
+    return sum(size > 1 for size in sizes)
 
 
 def longer(first, second):
