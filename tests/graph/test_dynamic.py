@@ -316,6 +316,13 @@ def positions(n: int) -> Graph:
     return b.graph(b.add(b.input("x", (n, 4)), b.param("table", numbers((n, 4)))))
 
 
+def deeper(n: int) -> Graph:
+    """A table that has another dimension for the largest n."""
+    b = Builder("deeper")
+    table = b.param("table", numbers((n, 4) if n < 64 else (64, 4, 1)))
+    return b.graph(b.add(b.input("x", (n, 4)), b.reshape(table, (n, 4))))
+
+
 def scaled(n: int) -> Graph:
     b = Builder("scaled")
     return b.graph(b.multiply(b.input("x", (n, 4)), 1.0 / n, name="scale"))
@@ -341,6 +348,13 @@ def test_networks_of_other_forms_are_refused(make: Make, words: str) -> None:
     with pytest.raises(GraphError) as caught:
         graph.compile_dynamic(make, TARGET)
     assert words in str(caught.value)
+
+
+def test_a_table_of_another_rank_is_no_prefix() -> None:
+    with pytest.raises(
+        GraphError, match=r"'table'.*\n  try: pass largest=, and let this parameter"
+    ):
+        graph.compile_dynamic(deeper, TARGET, largest=64)
 
 
 @pytest.mark.parametrize("options", [{"special": (0,)}, {"typical": 1.5}, {"largest": 0}])

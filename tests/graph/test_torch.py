@@ -229,18 +229,20 @@ def test_rows_are_written_into_a_cache(rows: int) -> None:
         graph.from_torch(write, (cache, torch.randn(2, 3, 2, 4), torch.tensor([2])))
 
 
-@pytest.mark.parametrize("words", [1, 3])
+@pytest.mark.parametrize(("queries", "words"), [(1, 1), (3, 3), (3, 1)])
 @pytest.mark.parametrize("shift", [0, 1])
-def test_attention_reads_the_keys_of_a_cache_that_its_mask_shows(words: int, shift: int) -> None:
+def test_attention_reads_the_keys_of_a_cache_that_its_mask_shows(
+    queries: int, words: int, shift: int
+) -> None:
     def attend(q, k, v, new, at):
         rows = at + torch.arange(words)
         k, v = k.index_copy(2, rows, new), v.index_copy(2, rows, new)
-        mask = torch.arange(shift, 9 + shift) <= rows[:, None]
+        mask = torch.arange(shift, 9 + shift) <= rows[:, None]  # one row is that of all queries
         return F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
 
-    shapes = (2, 4, words, 8), (2, 2, 9, 8), (2, 2, 9, 8), (2, 2, words, 8)
+    shapes = (2, 4, queries, 8), (2, 2, 9, 8), (2, 2, 9, 8), (2, 2, words, 8)
     net = agree(Calls(attend), *map(torch.randn, shapes), torch.tensor([4]))
-    assert ("cached_attention(" in str(net)) == (shift == 0)
+    assert ("cached_attention(" in str(net)) == (shift == 0 and queries == words)
 
 
 def test_numbers_among_the_inputs_are_constants() -> None:
