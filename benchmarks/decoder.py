@@ -6,11 +6,11 @@
 A decoder of the layer shapes of TinyLlama 1.1B (_decoder.py): 4 layers instead of 22, random
 weights, a vocabulary of 32,000 words, batch 1. "prefill" reads 128 words; "decode" computes one
 more word from caches of at most 256 words. One module of ours does both, so that it holds the
-weights once; "two modules" is also ours: one module for each length. "bfloat16" is "decode" with the
-weights of dense layers in bfloat16, beside torch in bfloat16, caches included; "int8" is "decode"
-with weights in int8 and a scale for each 32 of them, computed in float32, beside ONNX Runtime's
-MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8). Both are also compared
-with our float32. Words per second; all take turns in one process.
+weights once; "two modules" is also ours: one module for each length. "bfloat16" is "decode" with
+the weights of dense layers in bfloat16, beside torch in bfloat16, caches included; "int8" is
+"decode" with weights in int8 and a scale for each 32 of them, computed in float32, beside ONNX
+Runtime's MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8). Both are also
+compared with our float32. Words per second; all take turns in one process.
 
 Before the times, 64 words are decoded greedily; the table says how many are torch's. A step of
 decoding reads every weight once: its bytes a second are shown beside the bandwidth of a large copy.

@@ -131,8 +131,14 @@ def _sharing_weights(special: runtime.Function, general: runtime.Function) -> ru
 
 
 def _limited(network: Graph, wholes: Sequence[Graph]) -> list[tuple[Node, tuple[int, int] | None]]:
-    """Return the inputs with their limits as indices; GraphError if these depend on n."""
+    """Return the inputs with their limits as indices; GraphError if these depend on n.
+
+    Positions in caches whose number of rows depends on n are not limited: kernels leave out the
+    rows past the end.
+    """
     limits, *others = (index_limits(whole) for whole in wholes)
+    if any(other != limits for other in others):
+        limits, *others = (index_limits(whole, caches=False) for whole in wholes)
     for node in network.inputs:
         if any(other.get(node.name) != limits.get(node.name) for other in others):
             why = "its elements are indices of a dimension whose size depends on n"

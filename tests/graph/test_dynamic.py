@@ -357,6 +357,18 @@ def test_a_table_of_another_rank_is_no_prefix() -> None:
         graph.compile_dynamic(deeper, TARGET, largest=64)
 
 
+def test_a_cache_of_any_length_does_not_limit_positions() -> None:
+    def make(n: int) -> Graph:
+        b = Builder("cache")
+        cache, new = b.input("cache", (1, 1, n, 4)), b.input("new", (1, 1, 1, 4))
+        return b.graph(b.cache_update(cache, new, b.input("at", (1,), "int32")))
+
+    module = graph.compile_dynamic(make, "python")
+    cache, new = numbers((1, 1, 5, 4)), numbers((1, 1, 1, 4), 1)
+    np.testing.assert_array_equal(module(cache, new, np.array([4]))[0, 0, 4], new[0, 0, 0])
+    np.testing.assert_array_equal(module(cache, new, np.array([5])), cache)
+
+
 @pytest.mark.parametrize("options", [{"special": (0,)}, {"typical": 1.5}, {"largest": 0}])
 def test_sizes_are_ints_of_at_least_1(options: Any) -> None:
     with pytest.raises(GraphError, match="not an int of at least 1"):

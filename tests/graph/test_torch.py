@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitvm import graph
-from minitvm.base import GraphError
+from minitvm.base import ArgumentError, GraphError
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -227,6 +227,24 @@ def test_rows_are_written_into_a_cache(rows: int) -> None:
     write = Calls(lambda cache, new, at: cache.index_copy(2, at * torch.arange(1, 3), new))
     with pytest.raises(GraphError, match="it copies 2 rows"):
         graph.from_torch(write, (cache, torch.randn(2, 3, 2, 4), torch.tensor([2])))
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_position_outside_of_the_cache_is_refused(is_dynamic: bool) -> None:
+    def make(rows: int) -> graph.Graph:
+        write = Calls(lambda cache, new, at: cache.index_copy(2, at + torch.arange(rows), new))
+        inputs = torch.ones(2, 3, 9, 4), torch.ones(2, 3, rows, 4), torch.tensor([0])
+        return graph.from_torch(write, inputs)
+
+    if is_dynamic:
+        module = graph.compile_dynamic(make, "python", typical=2)
+    else:
+        module = graph.compile(make(2), "python")
+    arrays = np.zeros((2, 3, 9, 4), np.float32), np.ones((2, 3, 2, 4), np.float32)
+    assert module(*arrays, np.array([8])).sum() == 2 * 3 * 4  # the second row is left out
+    for position in (-1, 9, 40):
+        with pytest.raises(ArgumentError, match=f"values from {position} .* they are from 0 to 8"):
+            module(*arrays, np.array([position]))
 
 
 @pytest.mark.parametrize(("queries", "words"), [(1, 1), (3, 3), (3, 1)])
