@@ -12,9 +12,9 @@ the weights of dense layers in bfloat16, beside torch in bfloat16, caches includ
 Runtime's MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8). Both are also
 compared with our float32. Words per second; all take turns in one process.
 
-Before the times, 64 words are decoded greedily; the table says how many are torch's. A step of
+Before the times, 64 words are decoded greedily; a line says how many are torch's. A step of
 decoding reads every weight once: its bytes a second are shown beside the bandwidth of a large copy.
-A step also copies the caches; the table says what share of the time that takes. Resident memory is
+A step also copies the caches; the line says what share of the time that takes. Resident memory is
 shown on Linux.
 
 --quick   one layer
