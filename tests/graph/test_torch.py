@@ -229,8 +229,8 @@ def test_rows_are_written_into_a_cache(rows: int) -> None:
         graph.from_torch(write, (cache, torch.randn(2, 3, 2, 4), torch.tensor([2])))
 
 
-@pytest.mark.parametrize("is_dynamic", [False, True])
-def test_a_position_outside_of_the_cache_is_refused(is_dynamic: bool) -> None:
+@pytest.mark.parametrize(("words", "is_dynamic"), [(1, False), (2, False), (2, True)])
+def test_a_position_outside_of_the_cache_is_refused(words: int, is_dynamic: bool) -> None:
     def make(rows: int) -> graph.Graph:
         write = Calls(lambda cache, new, at: cache.index_copy(2, at + torch.arange(rows), new))
         inputs = torch.ones(2, 3, 9, 4), torch.ones(2, 3, rows, 4), torch.tensor([0])
@@ -239,9 +239,9 @@ def test_a_position_outside_of_the_cache_is_refused(is_dynamic: bool) -> None:
     if is_dynamic:
         module = graph.compile_dynamic(make, "python", typical=2)
     else:
-        module = graph.compile(make(2), "python")
-    arrays = np.zeros((2, 3, 9, 4), np.float32), np.ones((2, 3, 2, 4), np.float32)
-    assert module(*arrays, np.array([8])).sum() == 2 * 3 * 4  # the second row is left out
+        module = graph.compile(make(words), "python")
+    arrays = np.zeros((2, 3, 9, 4), np.float32), np.ones((2, 3, words, 4), np.float32)
+    assert module(*arrays, np.array([8])).sum() == 2 * 3 * 4  # a second row is left out
     for position in (-1, 9, 40):
         with pytest.raises(ArgumentError, match=f"values from {position} .* they are from 0 to 8"):
             module(*arrays, np.array([position]))

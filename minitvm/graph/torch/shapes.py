@@ -166,10 +166,8 @@ def for_each(at: Place, x: Value, batch: int) -> Value:
 
 def first_of(at: Place, indices: Value) -> Value | None:
     """Return x if the indices are x, x + 1, x + 2, ...; else None."""
-    if math.prod(shape_of(indices)) == 1:
-        return indices
     if isinstance(indices, Node) and indices.op == "add" and len(indices.inputs) == 2:
         for x, y in (indices.inputs, indices.inputs[::-1]):
             if x.type.elements == 1 and at.scope.is_arange(y, indices.type.elements):
                 return x
-    return None
+    return indices if math.prod(shape_of(indices)) == 1 else None
