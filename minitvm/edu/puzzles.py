@@ -253,9 +253,8 @@ def is_numeric(value: Any) -> bool:
     if isinstance(value, list | tuple):
         parts = cast("Sequence[Any]", value)
         return len(parts) > 0 and all(map(is_numeric, parts))
-    if isinstance(value, np.ndarray | np.generic):
-        return issubclass(value.dtype.type, np.number | np.bool_)
-    return isinstance(value, Real)
+    dtype = getattr(value, "dtype", None)
+    return dtype.kind in "biufc" if isinstance(dtype, np.dtype) else isinstance(value, Real)
 
 
 def goal_rows(puzzle: Puzzle, example: Instance, picture: Picture | None) -> tuple[PartMark, ...]:
