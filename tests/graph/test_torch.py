@@ -229,7 +229,7 @@ def test_rows_are_written_into_a_cache(rows: int) -> None:
         graph.from_torch(write, (cache, torch.randn(2, 3, 2, 4), torch.tensor([2])))
 
 
-@pytest.mark.parametrize(("words", "is_dynamic"), [(1, False), (2, False), (2, True)])
+@pytest.mark.parametrize(("words", "is_dynamic"), [(2, False), (2, True)])
 def test_a_position_outside_of_the_cache_is_refused(words: int, is_dynamic: bool) -> None:
     def make(rows: int) -> graph.Graph:
         write = Calls(lambda cache, new, at: cache.index_copy(2, at + torch.arange(rows), new))

@@ -148,7 +148,7 @@ def index_copy(at: Place, x: Value, axis: int, indices: Value, new: Value) -> Va
     x is [B, G, N, D], such as the keys of B sequences, of G heads and at most N words. The indices
     of several rows are `first + torch.arange(rows)`. Where torch raises an error for rows past the
     end of the cache, they are left out; compiled networks refuse an input `first` that is not the
-    index of a row.
+    index of a row, except where one row is written at first + torch.arange(1).
     """
     rank, rows = len(shape_of(x)), math.prod(shape_of(indices))
     first = first_of(at, indices)
@@ -166,8 +166,10 @@ def for_each(at: Place, x: Value, batch: int) -> Value:
 
 def first_of(at: Place, indices: Value) -> Value | None:
     """Return x if the indices are x, x + 1, x + 2, ...; else None."""
+    if math.prod(shape_of(indices)) == 1:
+        return indices
     if isinstance(indices, Node) and indices.op == "add" and len(indices.inputs) == 2:
         for x, y in (indices.inputs, indices.inputs[::-1]):
             if x.type.elements == 1 and at.scope.is_arange(y, indices.type.elements):
                 return x
-    return indices if math.prod(shape_of(indices)) == 1 else None
+    return None
