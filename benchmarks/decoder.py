@@ -6,16 +6,16 @@
 A decoder of the layer shapes of TinyLlama 1.1B (_decoder.py): 4 layers instead of 22, random
 weights, a vocabulary of 32,000 words, batch 1. "prefill" reads 128 words; "decode" computes one
 more word from caches of at most 256 words. One module of ours does both, so that it holds the
-weights once; "two modules" are ours, too, one for each length. "bfloat16" is "decode" with the
-weights of dense layers in bfloat16, beside torch in bfloat16, caches included; "int8" is "decode"
-with weights in int8 and a scale for each 32 of them, computed in float32, beside ONNX Runtime's
-MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8). Both are also beside our
-own float32. Words per second; all take turns in one process.
+weights once; "two modules" is also ours: one module for each length. "bfloat16" is "decode" with
+the weights of dense layers in bfloat16, beside torch in bfloat16, caches included; "int8" is
+"decode" with weights in int8 and a scale for each 32 of them, computed in float32, beside ONNX
+Runtime's MatMulNBits of 8 bits (its accuracy_level 4 also rounds the data to int8). Both are also
+compared with our float32. Words per second; all take turns in one process.
 
-Before the times, 64 words are decoded greedily; the table says how many are torch's. A step of
+Before the times, 64 words are decoded greedily; a line says how many are torch's. A step of
 decoding reads every weight once: its bytes a second are shown beside the bandwidth of a large copy.
-It also copies the caches, which takes a share of its time that is shown. Resident memory is shown
-on Linux.
+A step also copies the caches; the line says what share of the time that takes. Resident memory is
+shown on Linux.
 
 --quick   one layer
 """
@@ -127,10 +127,12 @@ def bandwidth(step: graph.Graph, seconds: float, copied: float) -> str:
 
 
 def copying(module: runtime.DynamicModule | runtime.NetworkModule, arrays: Sequence[Any]) -> str:
-    """Describe the share of a step's time in the kernels that copy the caches."""
+    """Describe the share of a step's time in the kernels that copy the caches.
+
+    Profiles do not tell operators: these are the calls that write as many bytes as a cache has.
+    """
     calls = module.profile(*arrays).calls
-    bytes_of_cache = arrays[2].nbytes
-    copies = [c.seconds for c in calls if c.written == bytes_of_cache]
+    copies = [c.seconds for c in calls if c.written == arrays[2].nbytes]
     return f"{len(copies)} copies of caches take {sum(copies) / sum(c.seconds for c in calls):.1%}"
 
 

@@ -13,7 +13,7 @@ SHORT.maxother = SHORT.maxstring = 60
 
 
 def plural(count: int) -> str:
-    """Return the ending of a noun after a number: 1 block, 2 blocks."""
+    """Return "s", or "" for 1: 1 block, 2 blocks."""
     return "" if count == 1 else "s"
 
 

@@ -249,10 +249,12 @@ def cost_of(puzzle: Puzzle, value: Value | None) -> float | None:
 
 
 def is_numeric(value: Any) -> bool:
-    """Return whether a value is a number, or a list of numbers: a picture of it would tell it."""
+    """Return whether a value is a number or a list of numbers, which a picture would give away."""
     if isinstance(value, list | tuple):
-        return all(map(is_numeric, cast("Sequence[Any]", value)))
-    return isinstance(value, Real | np.generic | np.ndarray)
+        parts = cast("Sequence[Any]", value)
+        return len(parts) > 0 and all(map(is_numeric, parts))
+    dtype = getattr(value, "dtype", None)
+    return dtype.kind in "biufc" if isinstance(dtype, np.dtype) else isinstance(value, Real)
 
 
 def goal_rows(puzzle: Puzzle, example: Instance, picture: Picture | None) -> tuple[PartMark, ...]:
@@ -277,12 +279,20 @@ def cost_rows(
         is_wrong_number = puzzle.of == "value" and cost != least
         if state == "solved" or cost > least or is_wrong_number:
             goal = "to reach" if state != "solved" else "best known" * (not puzzle.has_one_answer)
-            words = f"; {goal}: {viz.number_text(least)}" * bool(goal)
-            rows.append(f"{viz.number_text(cost)} {puzzle.unit}{words}")
+            reached, best = number_texts(cost, least)
+            rows.append(f"{reached} {puzzle.unit}" + f"; {goal}: {best}" * bool(goal))
     if state == "not yet" and picture is not None:
         arguments = ", ".join(map(describe, drawn.arguments))
         rows.append(f"the picture shows what your function does for the arguments ({arguments})")
     return tuple(map(_row, rows))
+
+
+def number_texts(cost: float, least: float) -> tuple[str, str]:
+    """Return both numbers in words, with enough digits to tell them apart."""
+    cost_text, least_text = viz.number_text(cost), viz.number_text(least)
+    if cost != least and cost_text == least_text:
+        return f"{cost:,.10g}", f"{least:,.10g}"
+    return cost_text, least_text
 
 
 def _row(title: str) -> PartMark:

@@ -52,7 +52,7 @@ def merged(graphs: Sequence[Graph], first: int) -> Graph:
             reader = next(n for n in one.calls if any(x.name == name for x in n.inputs))
             shown = reader.body.name if reader.op == KERNEL else reader.op
             why = f"its value depends on n; {shown} reads it"
-            fix = "largest=, if make(largest) has a parameter that begins with it"
+            fix = "pass largest=, and let this parameter be a prefix of the one in make(largest)"
             raise GraphError(f"parameter {name!r}", why, fix)
     return replace(
         one,
@@ -99,8 +99,10 @@ def _affine(values: Sequence[Any], first: int) -> Any:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def in_parts(graph: Graph, full: Graph) -> Graph:
-    """Replace parameters that begin a larger one of `full`, the network for the largest n.
+def with_slices(graph: Graph, full: Graph) -> Graph:
+    """Replace each parameter that is a prefix of the one in `full` by a slice of that one.
+
+    full   the network for the largest n
 
     before   at = param("arange", int64[16])
     after    at = strided_slice(param("arange", int64[512]), begin=(0,), end=(16,))
@@ -111,7 +113,9 @@ def in_parts(graph: Graph, full: Graph) -> Graph:
         part, whole = graph.params.get(node.name), full.params.get(node.name)
         if node.op != PARAM or part is None or whole is None or part.shape == whole.shape:
             return node
-        if not np.array_equal(whole[tuple(map(slice, part.shape))], part):
+        if part.ndim != whole.ndim or not np.array_equal(
+            whole[tuple(map(slice, part.shape))], part
+        ):
             return node
         values[node.name] = whole
         table = replace(node, type=TensorType(whole.shape, node.type.dtype))

@@ -120,19 +120,28 @@ def _check_passes(fused: Graph) -> None:
 # --- the plan ---
 
 
-def index_limits(graph: Graph) -> dict[str, tuple[int, int]]:
-    """Return by name the least and the greatest value of the inputs that are indices in `take`."""
+def index_limits(graph: Graph, caches: bool = True) -> dict[str, tuple[int, int]]:
+    """Return by name the least and the greatest value of the inputs that are indices in `take`.
+
+    caches   whether also of those that are the position of new rows in the caches of all sequences
+    """
     limits: dict[str, tuple[int, int]] = {}
     for node in graph.calls:
         if node.op == "take" and node.attrs.get("mode") == "index":
-            x, at = node.inputs
-            while at.op in ("cast", "identity", "reshape"):
-                (at,) = at.inputs
             axis: int | None = node.attrs.get("axis")
-            size = x.type.elements if axis is None else x.type.shape[axis]
-            low, high = limits.get(at.name, (-size, size - 1))
-            if at.op == INPUT:
-                limits[at.name] = max(low, -size), min(high, size - 1)
+            x = node.inputs[0].type
+            size = x.elements if axis is None else x.shape[axis]
+            least = -size
+        elif node.op == "cache_update" and caches:
+            size, least = node.inputs[0].type.shape[2], 0
+        else:
+            continue
+        at = node.inputs[-1]
+        while at.op in ("broadcast_to", "cast", "identity", "reshape"):
+            (at,) = at.inputs
+        if at.op == INPUT and (node.op == "take" or at.type.elements == 1):
+            low, high = limits.get(at.name, (least, size - 1))
+            limits[at.name] = max(low, least), min(high, size - 1)
     return limits
 
 

@@ -18,10 +18,10 @@ from . import cache
 from .affine import (
     Make,
     as_index,
-    in_parts,
     merged,
     sized,
     tables_of,
+    with_slices,
     with_tables,
     without_tables,
 )
@@ -55,11 +55,12 @@ def compile_dynamic(
     make       is called with three sizes in a row, the first of which is `typical`
     params     values of parameters that the graphs do not have
     special    sizes for which all kernels are also compiled alone; small ones gain most
-    repack     whether these kernels may pack weights in their own layout, in other memory; if not,
-               special sizes use the kernels for any n where they would
+    repack     whether kernels for special sizes may pack weights in a layout of their own, which
+               takes memory for a second copy; if not, the general kernel is used where the
+               layouts differ
     typical    a common size; layouts and formulas are chosen for it
     largest    the largest n, such as the rows of a table of positions. A parameter may depend on n
-               if it is the first part of that of make(largest)
+               if it is a prefix of the same parameter in make(largest)
     winograd   whether convolutions may be computed by Winograd's formulas
 
     Raises GraphError if the networks differ in more than sizes that are affine in n, or if an
@@ -74,9 +75,9 @@ def compile_dynamic(
         why = "programs for the accelerator have fixed sizes"
         raise GraphError("compile_dynamic", why, 'graph.compile(make(n), "vta") for each size')
     wholes = [with_values(make(typical + k), params or {}) for k in range(3)]
-    if largest < LARGEST and _vary([whole.params for whole in wholes]):
+    if largest < LARGEST and _shapes_vary([whole.params for whole in wholes]):
         full = with_values(make(largest), params or {})
-        wholes = [in_parts(whole, full) for whole in wholes]
+        wholes = [with_slices(whole, full) for whole in wholes]
     try:
         graph, network = _merged(wholes, frozenset(), to, typical, winograd)
     except GraphError:
@@ -89,7 +90,7 @@ def compile_dynamic(
     general = _compiled(bodies, to, largest)
     rows = {n: compiled([sized(body, n) for body in bodies], to) for n in special}
     if not repack:
-        rows = {n: [*map(_with_same_weights, row, general)] for n, row in rows.items()}
+        rows = {n: [*map(_sharing_weights, row, general)] for n, row in rows.items()}
     lib = runtime.Library(tuple(dict.fromkeys(f for row in (general, *rows.values()) for f in row)))
     plan = runtime.DynamicPlan(
         network.name,
@@ -107,7 +108,7 @@ def compile_dynamic(
     return runtime.DynamicModule(plan, lib, network.params)
 
 
-def _vary(params: Sequence[Mapping[str, Any]]) -> bool:
+def _shapes_vary(params: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the shape of a parameter depends on n."""
     first, *others = ({name: array.shape for name, array in each.items()} for each in params)
     return any(other != first for other in others)
@@ -124,14 +125,20 @@ def _merged(
     return graphs[0], merged(graphs, typical)
 
 
-def _with_same_weights(special: runtime.Function, general: runtime.Function) -> runtime.Function:
+def _sharing_weights(special: runtime.Function, general: runtime.Function) -> runtime.Function:
     """Return the special kernel, or the general one if they pack weights in different layouts."""
     return special if str(special.func.prepack) == str(general.func.prepack) else general
 
 
 def _limited(network: Graph, wholes: Sequence[Graph]) -> list[tuple[Node, tuple[int, int] | None]]:
-    """Return the inputs with their limits as indices; GraphError if these depend on n."""
+    """Return the inputs with their limits as indices; GraphError if these depend on n.
+
+    Positions in caches whose number of rows depends on n are not limited: kernels leave out the
+    rows past the end.
+    """
     limits, *others = (index_limits(whole) for whole in wholes)
+    if any(other != limits for other in others):
+        limits, *others = (index_limits(whole, caches=False) for whole in wholes)
     for node in network.inputs:
         if any(other.get(node.name) != limits.get(node.name) for other in others):
             why = "its elements are indices of a dimension whose size depends on n"

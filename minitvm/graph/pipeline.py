@@ -132,6 +132,8 @@ def optimized(
 def _check_passes(passes: Any) -> None:
     """Raise GraphError unless `passes` are pairs (name, function)."""
     parts = passes if type(passes) in (list, tuple) else (None,)
-    if not all(type(p) is tuple and len(p) == 2 and callable(p[1]) for p in parts):
+    if not all(
+        type(p) is tuple and len(p) == 2 and isinstance(p[0], str) and callable(p[1]) for p in parts
+    ):
         fix = "graph.PASSES, or some of them: graph.PASSES[-2:]"
         raise GraphError(f"passes={reprlib.repr(passes)}", "not a tuple of (name, function)", fix)

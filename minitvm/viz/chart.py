@@ -135,8 +135,12 @@ class Labels:
 
 
 def number_text(number: float) -> str:
-    """Return a whole number with all its digits, and another one with four: 67.2667 -> 67.27"""
-    return f"{number:,.0f}" if number == round(number) else f"{number:,.4g}"
+    """Return all digits of a whole number, else four, or one after the point: 67.2667 -> 67.27."""
+    if not math.isfinite(number):
+        return str(number)
+    if number == round(number):
+        return f"{number:,.0f}"
+    return f"{number:,.1f}" if abs(number) > 1000 else f"{number:,.4g}"
 
 
 def seconds_text(seconds: float, digits: int = 3) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, plural
 
 from .boxes import Box, column, legend, text
 from .figure import WIDTH, Figure
@@ -111,5 +111,5 @@ def _summary(later: Sequence[LedgerRow]) -> LedgerRow:
     most = max((share for share in shares if share <= 1), default=None)
     words = "not measured yet" if most is None else f"up to {100 * most:.0f} %"
     words += ", and beyond the peak" * (max(shares, default=0) > 1)
-    idea = f"{len(later)} later row" + "s" * (len(later) > 1)
+    idea = f"{len(later)} later row{plural(len(later))}"
     return LedgerRow("...", idea, None, is_stored=True, words=words)

@@ -42,7 +42,7 @@ class NetworkTimes(Figure):
         names = Axis(names=[*self.times])
         words = {"serial": _library(next(iter(self.times)))}
         words |= {"now": self.label} if self.marked else {}
-        words |= {"orange": "another library"} if self._others else {}
+        words |= {"orange": "another library"} if self._other_libraries else {}
         return column(
             text(self._title, size=13, bold=True),
             plot(Axis(0, most, hidden=True), names, marks, WIDTH, 38 * len(self.times) + 6),
@@ -51,7 +51,7 @@ class NetworkTimes(Figure):
 
     def _bar(self, n: int, name: str) -> Iterator[Mark]:
         end, layers = 0.0, self.times[name]
-        plain = "orange" if name in self._others else "serial"
+        plain = "orange" if name in self._other_libraries else "serial"
         for layer, seconds in layers.items():
             kind = "now" if layer in self.marked else plain
             tip = f"{layer}: {seconds_text(seconds)}"
@@ -66,8 +66,8 @@ class NetworkTimes(Figure):
         return seconds_text(total) + f", {total / first:.2g} times as long" * whole
 
     @property
-    def _others(self) -> list[str]:
-        """Return the bars of other libraries than that of the first one."""
+    def _other_libraries(self) -> list[str]:
+        """The names of the bars of other libraries than the first bar's."""
         return [name for name in self.times if _library(name) != _library(next(iter(self.times)))]
 
     @property

@@ -114,3 +114,10 @@ def test_stored_rows_of_later_notebooks_are_a_single_line(file: Path) -> None:
     assert [line[:2] for line in shown.splitlines()[1:-1]] == ["02", "03", "04", ".."]
     assert row(shown, "...").endswith("up to 90 %, and beyond the peak")
     assert "later" not in repr(course.ledger("17"))
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 later row "), (2, "2 later rows ")])
+def test_later_rows_are_counted(count: int, words: str) -> None:
+    later = [viz.LedgerRow(f"{5 + n:02}", "later", 0.5, is_stored=True) for n in range(count)]
+    chart = viz.LedgerChart([viz.LedgerRow("03", "tiled", 0.25), *later], "a layer", "znver4", "03")
+    assert words in row(chart.ascii(), "...")

@@ -1,5 +1,6 @@
 """Puzzles: your turn, not yet, solved; a picture and a cost; a hang does not end the notebook."""
 
+import numpy as np
 import pytest
 
 from minitvm import edu, te, viz
@@ -128,6 +129,25 @@ def test_a_wrong_line_with_the_least_cost_gets_no_score() -> None:
     widest = tried(PADDED, lambda columns: 16 * (-(-columns // 16) // 2 * 2 + 3))
     assert widest.state == "not yet"
     assert not any("cache misses" in part.title for part in widest.mark.parts)
+
+
+@pytest.mark.parametrize(
+    ("cost", "row"),
+    [
+        (67.2664, "67.2664 cache misses; to reach: 67.2667"),
+        (67.1, "67.1 cache misses; to reach: 67.27"),
+    ],
+)
+def test_a_wrong_number_never_reads_as_the_goal(cost: float, row: str) -> None:
+    drawn = puzzles.Instance((), None, None, cost, 67.2667)
+    assert [part.title for part in puzzles.cost_rows(PADDED, "not yet", drawn, None)] == [row]
+
+
+def test_numbers_are_told_from_names_and_nothing() -> None:
+    numbers = (3, 0.5, np.float32(1), np.bool_(True), np.zeros(2), [1, (2, 3.0)])
+    others = ("a", [], np.str_("a"), np.array(["a"]), [1, "a"])
+    assert all(map(puzzles.is_numeric, numbers))
+    assert not any(map(puzzles.is_numeric, others))
 
 
 def test_a_puzzle_about_an_order_names_no_cost() -> None:

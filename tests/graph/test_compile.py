@@ -246,7 +246,9 @@ def test_only_graphs_are_compiled(what) -> None:
         graph.evaluate(what)
 
 
-@pytest.mark.parametrize("passes", ["fuse", graph.PASSES[-1], 3, None, (graph.passes.fuse,)])
+@pytest.mark.parametrize(
+    "passes", ["fuse", graph.PASSES[-1], 3, None, (graph.passes.fuse,), ((3, graph.passes.fuse),)]
+)
 def test_passes_that_are_no_pairs_are_refused(passes) -> None:
     with pytest.raises(GraphError, match=r"not a tuple of \(name, function\)\n  try: graph.PASSES"):
         graph.optimized(dense(), passes=passes)

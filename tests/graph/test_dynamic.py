@@ -316,6 +316,13 @@ def positions(n: int) -> Graph:
     return b.graph(b.add(b.input("x", (n, 4)), b.param("table", numbers((n, 4)))))
 
 
+def deeper(n: int) -> Graph:
+    """A table that has another dimension for the largest n."""
+    b = Builder("deeper")
+    table = b.param("table", numbers((n, 4) if n < 64 else (64, 4, 1)))
+    return b.graph(b.add(b.input("x", (n, 4)), b.reshape(table, (n, 4))))
+
+
 def scaled(n: int) -> Graph:
     b = Builder("scaled")
     return b.graph(b.multiply(b.input("x", (n, 4)), 1.0 / n, name="scale"))
@@ -341,6 +348,25 @@ def test_networks_of_other_forms_are_refused(make: Make, words: str) -> None:
     with pytest.raises(GraphError) as caught:
         graph.compile_dynamic(make, TARGET)
     assert words in str(caught.value)
+
+
+def test_a_table_of_another_rank_is_no_prefix() -> None:
+    with pytest.raises(
+        GraphError, match=r"'table'.*\n  try: pass largest=, and let this parameter"
+    ):
+        graph.compile_dynamic(deeper, TARGET, largest=64)
+
+
+def test_a_cache_of_any_length_does_not_limit_positions() -> None:
+    def make(n: int) -> Graph:
+        b = Builder("cache")
+        cache, new = b.input("cache", (1, 1, n, 4)), b.input("new", (1, 1, 1, 4))
+        return b.graph(b.cache_update(cache, new, b.input("at", (1,), "int32")))
+
+    module = graph.compile_dynamic(make, "python")
+    cache, new = numbers((1, 1, 5, 4)), numbers((1, 1, 1, 4), 1)
+    np.testing.assert_array_equal(module(cache, new, np.array([4]))[0, 0, 4], new[0, 0, 0])
+    np.testing.assert_array_equal(module(cache, new, np.array([5])), cache)
 
 
 @pytest.mark.parametrize("options", [{"special": (0,)}, {"typical": 1.5}, {"largest": 0}])

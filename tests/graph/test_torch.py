@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitvm import graph
-from minitvm.base import GraphError
+from minitvm.base import ArgumentError, GraphError
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -229,18 +229,38 @@ def test_rows_are_written_into_a_cache(rows: int) -> None:
         graph.from_torch(write, (cache, torch.randn(2, 3, 2, 4), torch.tensor([2])))
 
 
-@pytest.mark.parametrize("words", [1, 3])
+@pytest.mark.parametrize(("words", "is_dynamic"), [(2, False), (2, True)])
+def test_a_position_outside_of_the_cache_is_refused(words: int, is_dynamic: bool) -> None:
+    def make(rows: int) -> graph.Graph:
+        write = Calls(lambda cache, new, at: cache.index_copy(2, at + torch.arange(rows), new))
+        inputs = torch.ones(2, 3, 9, 4), torch.ones(2, 3, rows, 4), torch.tensor([0])
+        return graph.from_torch(write, inputs)
+
+    if is_dynamic:
+        module = graph.compile_dynamic(make, "python", typical=2)
+    else:
+        module = graph.compile(make(words), "python")
+    arrays = np.zeros((2, 3, 9, 4), np.float32), np.ones((2, 3, words, 4), np.float32)
+    assert module(*arrays, np.array([8])).sum() == 2 * 3 * 4  # a second row is left out
+    for position in (-1, 9, 40):
+        with pytest.raises(ArgumentError, match=f"values from {position} .* they are from 0 to 8"):
+            module(*arrays, np.array([position]))
+
+
+@pytest.mark.parametrize(("queries", "words"), [(1, 1), (3, 3), (3, 1)])
 @pytest.mark.parametrize("shift", [0, 1])
-def test_attention_reads_the_keys_of_a_cache_that_its_mask_shows(words: int, shift: int) -> None:
+def test_attention_reads_the_keys_of_a_cache_that_its_mask_shows(
+    queries: int, words: int, shift: int
+) -> None:
     def attend(q, k, v, new, at):
         rows = at + torch.arange(words)
         k, v = k.index_copy(2, rows, new), v.index_copy(2, rows, new)
-        mask = torch.arange(shift, 9 + shift) <= rows[:, None]
+        mask = torch.arange(shift, 9 + shift) <= rows[:, None]  # one row is that of all queries
         return F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
 
-    shapes = (2, 4, words, 8), (2, 2, 9, 8), (2, 2, 9, 8), (2, 2, words, 8)
+    shapes = (2, 4, queries, 8), (2, 2, 9, 8), (2, 2, 9, 8), (2, 2, words, 8)
     net = agree(Calls(attend), *map(torch.randn, shapes), torch.tensor([4]))
-    assert ("cached_attention(" in str(net)) == (shift == 0)
+    assert ("cached_attention(" in str(net)) == (shift == 0 and queries == words)
 
 
 def test_numbers_among_the_inputs_are_constants() -> None:

@@ -17,6 +17,21 @@ def test_long_fractions_are_rounded() -> None:
     assert text.split("\n")[1].endswith("# 67.27")
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1234567.0, "1,234,567"),
+        (1234567.5, "1,234,567.5"),
+        (-1234.5, "-1,234.5"),
+        (0.00012345, "0.0001234"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+    ],
+)
+def test_numbers_of_all_sizes_have_a_text(number: float, text: str) -> None:
+    assert viz.number_text(number) == text
+
+
 def test_bars_of_nothing_but_zeros_can_be_drawn() -> None:
     assert "0" in viz.ScoreBars({"yours": 0}, "misses").svg()
 

@@ -58,7 +58,7 @@ def attention(
     operands = [q, k, v] if mask is None else [q, k, v, mask]
     options: dict[str, Any] = {} if scale is None else {"scale": scale}
     options |= {"causal": True} if is_causal else {}
-    length = _length(at, k, mask)
+    length = _known_keys(at, q, k, mask)
     if length is None or is_causal:
         y = at.make("attention", *(_with_rank_4(at, x) for x in operands), **options)
     else:
@@ -67,8 +67,8 @@ def attention(
     return at.reshape(y, (*shape_of(q)[:-1], shape_of(v)[-1]))
 
 
-def _length(at: Place, k: Value, mask: Value | None) -> Value | None:
-    """Return how many keys of a cache are known if the mask hides those after each query.
+def _known_keys(at: Place, q: Value, k: Value, mask: Value | None) -> Value | None:
+    """Return the number of known keys in the cache if the mask is causal; else None.
 
     k = cache.index_copy(2, rows, new); mask = torch.arange(keys) <= rows[:, None]
     """
@@ -80,6 +80,8 @@ def _length(at: Place, k: Value, mask: Value | None) -> Value | None:
     rows = _source(rows, "reshape")
     first, count = first_of(at, rows), rows.type.elements
     if mask.type.shape != (count, keys) or new.type.shape[2] != count:
+        return None
+    if len(shape_of(q)) != 4 or shape_of(q)[2] != count:  # one row of the mask is for all queries
         return None
     moves = ("reshape", "broadcast_to")
     if not (isinstance(first, Node) and at.scope.is_arange(numbers, keys)):

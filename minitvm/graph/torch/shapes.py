@@ -146,7 +146,9 @@ def index_copy(at: Place, x: Value, axis: int, indices: Value, new: Value) -> Va
     """Return x with the rows of `new` at indices of a dimension: new rows of a cache.
 
     x is [B, G, N, D], such as the keys of B sequences, of G heads and at most N words. The indices
-    of several rows are `first + torch.arange(rows)`.
+    of several rows are `first + torch.arange(rows)`. Where torch raises an error for rows past the
+    end of the cache, they are left out; compiled networks refuse an input `first` that is not the
+    index of a row, except where one row is written at first + torch.arange(1).
     """
     rank, rows = len(shape_of(x)), math.prod(shape_of(indices))
     first = first_of(at, indices)
