@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .errors import ExprError
+from .errors import ExprError, importing
 
 DTypeKind = Literal["bool", "int", "uint", "float"]
 
@@ -28,6 +28,11 @@ class DType(str):
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
+
+    @property
+    def epsilon(self) -> float:
+        """The distance from 1 to the next larger number of a float type."""
+        return 2.0**-7 if self == BFLOAT16 else float(np.finfo(self.numpy).eps)
 
     @property
     def is_integer(self) -> bool:
@@ -75,7 +80,8 @@ def dtype(name: str) -> DType:
 
     Equal names give the same object. Raises ExprError for an unknown type. Operations on float16
     and bfloat16 round to their type, but functions such as exp compute in float32 before rounding.
-    bfloat16 needs the package ml_dtypes; on a GPU, only tensor cores compute with it.
+    bfloat16 needs the package ml_dtypes; float64 is converted to it through float32, and on a GPU
+    only tensor cores compute with it.
     """
     if BFLOAT16 in (str(name), getattr(name, "__name__", "")):
         return _bfloat16()
@@ -89,16 +95,13 @@ def dtype(name: str) -> DType:
 @cache
 def _bfloat16() -> DType:
     """Return the type bfloat16; raise ExprError without the package that has such arrays."""
-    try:
+    with importing("ml_dtypes", "dtype 'bfloat16'", "pip install ml_dtypes; or float16", ExprError):
         import ml_dtypes
-    except ImportError:
-        why = "numpy has no arrays of this type, and the package ml_dtypes is not installed"
-        raise ExprError("dtype 'bfloat16'", why, "pip install ml_dtypes; or float16") from None
     return _make(BFLOAT16, "float", 16, np.dtype(ml_dtypes.bfloat16))
 
 
 def holds_floats(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether the elements are floats; bfloat16 is one, though numpy's kind "f" lacks it."""
+    """Return whether the elements are floats. numpy's kind of bfloat16 is "V", not "f"."""
     return array.dtype.kind == "f" or array.dtype.name == BFLOAT16
 
 

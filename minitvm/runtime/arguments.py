@@ -134,7 +134,9 @@ def as_array(name: str, a: Any) -> Array:
             if where in REACHED:
                 return np.from_dlpack(a)
         except Exception as e:  # raised by code of another library
-            raise ArgumentError(f"argument {name}", f"cannot be read in place: {e}") from e
+            why = f"cannot be read in place: {e}"
+            fix = "a numpy array; of a tensor in bfloat16: x.view(int16).numpy().view('bfloat16')"
+            raise ArgumentError(f"argument {name}", why, fix) from e
         what = ELSEWHERE.get(where, f"a device of DLPack's type {where}")
         why = f"is in the memory of {what}"
         raise ArgumentError(f"argument {name}", why, "x.cpu(), a copy in main memory")

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from minitvm.base import BuildError, holds_floats
+from minitvm.base import BuildError, dtype, holds_floats
 
 from .aligned import CACHE_LINE, Array
 from .guarded import damaged, frozen, guarded
@@ -160,7 +160,7 @@ class Bench:
         """
         constants = [values[n] for n in job.constants]
         main = load_object(code[0], symbols=provided(job.calls), calls=job.calls)
-        packed = [guarded((n,), np.dtype(dtype)) for dtype, n in job.packed]
+        packed = [guarded((n,), dtype(kind).numpy) for kind, n in job.packed]
         if job.pack:
             pack = load_object(code[1], symbols=provided(job.pack_calls), calls=job.pack_calls)
             if _bound(pack, job.pack, [*constants, *packed])():
@@ -180,7 +180,7 @@ class Bench:
         is measured.
         """
         if not self._outputs:
-            self._outputs = [guarded(a.shape, np.dtype(a.dtype)) for a in self._wanted]
+            self._outputs = [guarded(a.shape, dtype(a.dtype).numpy) for a in self._wanted]
         outputs = iter(self._outputs)
         values: list[Any] = []
         for n, a in enumerate(self._arguments):
@@ -318,4 +318,4 @@ def _failed() -> Outcome:
 
 
 def _array(a: Argument, data: bytes) -> Array:
-    return np.frombuffer(data, a.dtype).reshape(a.shape)
+    return np.frombuffer(data, dtype(a.dtype).numpy).reshape(a.shape)

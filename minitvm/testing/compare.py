@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from minitvm.base import holds_floats
+
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -29,7 +31,7 @@ def difference(actual: Any, desired: Any, rtol: float = 0.0, atol: float = 0.0) 
 
 
 def _close(got: Array, want: Array, rtol: float, atol: float) -> Array:
-    if not all(a.dtype.kind in "fc" for a in (got, want)) and rtol == atol == 0:
+    if not all(holds_floats(a) or a.dtype.kind == "c" for a in (got, want)) and rtol == atol == 0:
         return np.equal(got, want)
     x, y = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(invalid="ignore"):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitvm import lowering, runtime, tir
-from minitvm.base import ArgumentError, MeasureError
+from minitvm.base import ArgumentError, MeasureError, dtype, holds_floats
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 STEPS = 8  # how many rounding errors of one operation a result may contain
@@ -72,17 +72,16 @@ def draw(parameters: Sequence[runtime.Argument], rng: np.random.Generator) -> li
 
 def _drawn(a: runtime.Argument, rng: np.random.Generator) -> Array:
     """Return random elements for an argument: floats of magnitude 1/8 to 1, integers to 1000."""
-    dtype = np.dtype(a.dtype)
-    match dtype.kind:
-        case "f":
+    kind = dtype(a.dtype)
+    match kind.kind:
+        case "float":
             signs = rng.choice(np.array([-1, 1], np.float32), a.shape)
-            return (rng.uniform(0.125, 1.0, a.shape) * signs).astype(dtype)
-        case "b":
-            return rng.integers(0, 2, a.shape).astype(dtype)
+            return (rng.uniform(0.125, 1.0, a.shape) * signs).astype(kind.numpy)
+        case "bool":
+            return rng.integers(0, 2, a.shape).astype(kind.numpy)
         case _:
-            ends = np.iinfo(dtype)
-            low, high = max(ends.min, -1000), min(ends.max, 1000)
-            return rng.integers(low, high, a.shape, dtype, endpoint=True)
+            low, high = (int(max(-1000, min(end, 1000))) for end in (kind.low, kind.high))
+            return rng.integers(low, high, a.shape, kind.numpy, endpoint=True)
 
 
 def tolerance(func: tir.PrimFunc) -> float:
@@ -94,10 +93,7 @@ def tolerance(func: tir.PrimFunc) -> float:
     digits.
     Source: Higham and Mary 2019, "A New Approach to Probabilistic Rounding Error Analysis".
     """
-    floats = [b for b in func.outputs if b.dtype.numpy.kind == "f"]
-    if not floats:
-        return 0.0
-    epsilon = max(float(np.finfo(str(b.dtype)).eps) for b in floats)
+    epsilon = max((b.dtype.epsilon for b in func.outputs if b.dtype.is_float), default=0.0)
     return min(math.sqrt(epsilon), STEPS * epsilon * math.sqrt(_operations(func)))
 
 
@@ -171,7 +167,7 @@ def moved(inputs: Sequence[Array], by: float) -> Iterator[list[Array]]:
         ups = [rng.integers(0, 2, a.shape, np.int8) for a in inputs]
         for step in (by, -by):
             yield [
-                (a * (1 + step * (2.0 * up - 1))).astype(a.dtype) if a.dtype.kind == "f" else a
+                (a * (1 + step * (2.0 * up - 1))).astype(a.dtype) if holds_floats(a) else a
                 for a, up in zip(inputs, ups, strict=True)
             ]
 
@@ -197,7 +193,8 @@ def largest_errors(
     return limits
 
 
-def unwritten(shape: Sequence[int], dtype: str) -> Array:
+def unwritten(shape: Sequence[int], name: str) -> Array:
     """Return an output whose elements are wrong until a program writes them; a ReLU gives zeros."""
-    kind = np.dtype(dtype)
-    return np.full(shape, np.nan if kind.kind == "f" else 85).astype(kind)  # 0b01010101
+    kind = dtype(name)
+    wrong = np.full(shape, np.nan if kind.is_float else 85)  # 0b01010101
+    return wrong.astype(kind.numpy)

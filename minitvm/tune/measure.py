@@ -22,7 +22,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from minitvm import codegen, runtime, tir, workers
-from minitvm.base import ArgumentError, MeasureError, Target, host
+from minitvm.base import ArgumentError, MeasureError, Target, dtype, host
 
 from .builder import LLVM, SLOWDOWN, Builder, Built, Program
 from .inputs import Array, arguments, checked, draw, expected_of, tolerance
@@ -349,7 +349,7 @@ class Measurer:
             raise MeasureError("the reference program", reply.value["detail"])
         outputs = [a for a in self._arguments if a.kind == "output"]
         return [
-            np.frombuffer(data, a.dtype).reshape(a.shape)
+            np.frombuffer(data, dtype(a.dtype).numpy).reshape(a.shape)
             for a, data in zip(outputs, reply.blobs, strict=True)
         ]
 

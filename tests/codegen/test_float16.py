@@ -174,6 +174,6 @@ def test_without_ml_dtypes_there_is_no_bfloat16(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ExprError) as caught:
         dtype("bfloat16")
     assert str(caught.value) == (
-        "dtype 'bfloat16': numpy has no arrays of this type, and the package ml_dtypes is not "
-        "installed\n  try: pip install ml_dtypes; or float16"
+        "dtype 'bfloat16': the package ml_dtypes cannot be imported: import of ml_dtypes halted; "
+        "None in sys.modules\n  try: pip install ml_dtypes; or float16"
     )

@@ -12,7 +12,7 @@ from minitvm.base import DTYPES, FLOAT64, INT32, INT64, BuildError
 
 from ..common import flat
 from .code import Code, Operand, Value
-from .expr import index, pointer, value
+from .expr import index, passable, pointer, value
 from .math import cast
 
 
@@ -36,6 +36,7 @@ def call_packed(c: Code, e: tir.Call) -> Value:
 def _slots(c: Code, a: tir.Expr) -> list[Operand]:
     """Return the 8-byte words that pass one argument to Python: its kind, then its value."""
     if isinstance(a, tir.Pointer | tir.View):
+        passable(a)
         return _memory(c, a)
     v = value(c, a)
     if not v.dtype.is_float:
@@ -54,9 +55,6 @@ def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
         b = a.first.buffer
         start = tir.add(flat(b, a.first.indices), a.offset)
         shape, strides = (tir.sub(tir.elements(b), start),), (1,)
-    if a.dtype not in DTYPES:
-        why = f"code of the LLVM target cannot pass arrays of {a.dtype}"
-        raise BuildError(f"{tir.text(a)} as an argument", why, 'float16, or target="python"')
     kind = list(DTYPES.values()).index(a.dtype)
     numbers = [Value(str(n), INT64) for n in (kind, len(shape))]
     sizes = [index(c, n) for n in (*shape, *strides)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minitvm import tir
-from minitvm.base import FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT16, BuildError, DType
+from minitvm.base import BFLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT16, BuildError, DType
 
 from ..common import flat, is_c_function
 from .code import Code, Value, constant, type_of, vector
@@ -251,6 +251,14 @@ def _whole(c: Code, e: tir.Expr) -> Number:
     return x if is_whole(e) else x.intrinsic("trunc")
 
 
+def passable(e: tir.Expr) -> tir.Expr:
+    """Return an argument of a function; raise BuildError if it is of the type bfloat16."""
+    if e.dtype == BFLOAT16:
+        why = "code of the LLVM target passes no bfloat16 to functions"
+        raise BuildError(f"{tir.text(e)} as an argument", why, 'float32, or target="python"')
+    return e
+
+
 def _c_function(c: Code, e: tir.Call) -> Value:
     """Call a C function of this process and return its result."""
     if c.mask is not None or not is_c_function(e, NO_FUNCTION):
@@ -258,7 +266,7 @@ def _c_function(c: Code, e: tir.Call) -> Value:
         raise BuildError(f"{e.name}(...)", why, "a function that writes its result to an output")
     operands = [
         ("ptr", pointer(c, a)) if isinstance(a, tir.Pointer | tir.View) else value(c, a)
-        for a in e.args
+        for a in map(passable, e.args)
     ]
     return c.call(tir.callee(e), e.dtype, *operands)
 

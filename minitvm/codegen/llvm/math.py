@@ -167,8 +167,8 @@ def cast(c: Code, v: Value, to: DType) -> Value:
     if to is BOOL:
         return compare(c, "!=", v, _like(v, 0))
     if to in HALVES and v.dtype is not FLOAT32:
-        narrow = _to_odd(c, v) if v.dtype is FLOAT64 else cast(c, v, FLOAT32)
-        return cast(c, narrow, to)
+        once = v.dtype is FLOAT64 and to is FLOAT16
+        return cast(c, _to_odd(c, v) if once else cast(c, v, FLOAT32), to)
     if v.dtype in HALVES and to is not FLOAT32:
         return cast(c, cast(c, v, FLOAT32), to)
     if to == BFLOAT16:

@@ -116,7 +116,8 @@ def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
     float16 and bfloat16.
     """
     typed = (n for n in tir.walk(f.body) if isinstance(n, tir.Load | tir.Const | tir.Cast))
-    for dtype in {n.dtype for n in typed} & {FLOAT16, BFLOAT16}:
+    dtype = next((n.dtype for n in typed if n.dtype in (FLOAT16, BFLOAT16)), None)
+    if dtype is not None:
         why = f"numba does not support {dtype} on CPUs"
         raise BuildError(f"{f.name} with {dtype}", why, 'target="llvm" or "python"')
     loops = tuple(_outermost(f.body)) if parallel else ()

@@ -32,8 +32,8 @@ def _product(at: Place, a: Value, b: Value, attrs: Mapping[str, str]) -> Value:
     *others, _, n = shape_of(b)
     if not others:  # one matrix: all rows of `a` at once
         rows = at.reshape(a, (math.prod(batch) * m, k))
-        if isinstance(b, np.ndarray):  # constant weights become those of a dense layer
-            y = at.make("dense", rows, at.make("transpose", b, axes=(1, 0)), **attrs)
+        if is_constant(at, b):  # constant weights become those of a dense layer
+            y = at.make("dense", rows, at.transposed(b), **attrs)
         else:
             y = at.make("matmul", rows, b, **attrs)
         return at.reshape(y, (*batch, m, n))
@@ -43,6 +43,11 @@ def _product(at: Place, a: Value, b: Value, attrs: Mapping[str, str]) -> Value:
         raise at.refusal(f"batches {batch} and {others} do not fit each other") from e
     x, y = _batched(at, a, common_batch, (m, k)), _batched(at, b, common_batch, (k, n))
     return at.reshape(at.make("batch_matmul", x, y, **attrs), (*common_batch, m, n))
+
+
+def is_constant(at: Place, x: Value) -> bool:
+    """Return whether x is constant, in float32 or as it is stored in bfloat16."""
+    return isinstance(x, np.ndarray) or at.scope.stored(x) is not None
 
 
 def _batched(at: Place, x: Value, both: tuple[int, ...], matrix: tuple[int, int]) -> Value:
@@ -61,8 +66,8 @@ def gemm(at: Place, a: Value, b: Value, c: Value | None = None) -> Value:
     kind = dtype_of(a).numpy
     scale, weight = (np.asarray(at.attrs.get(key, 1.0), kind) for key in ("alpha", "beta"))
     x = at.make("transpose", a, axes=(1, 0)) if transposes[0] else a
-    if isinstance(b, np.ndarray) or transposes[1]:
-        w = b if transposes[1] else at.make("transpose", b, axes=(1, 0))
+    if is_constant(at, b) or transposes[1]:
+        w = b if transposes[1] else at.transposed(b)
         simple = c is not None and scale == 1 == weight and shape_of(c) == shape_of(w)[:1]
         y = at.make("dense", x, w, *([c] if simple and c is not None else []))
         c = None if simple else c

@@ -67,14 +67,22 @@ class Scope:
             self.params[id(value)] = self.b.param(name, value)
         return self.params[id(value)]
 
+    def stored(self, value: Value | None) -> Array | None:
+        """Return the constant in bfloat16 that a value converts; None for other values."""
+        if not isinstance(value, Node) or value.op != "cast" or value.inputs[0].op != PARAM:
+            return None
+        arrays = (a for a in self.named_arrays if self.params.get(id(a)) is value.inputs[0])
+        return next(arrays, None)
+
     def in_float32(self, value: Value, name: str) -> Value:
         """Return bfloat16 as float32, in which operators compute; other values as they are.
 
-        Constant matrices stay in bfloat16 and are converted by a node: dense layers read them so.
+        Constant matrices stay in bfloat16, and a node converts them. Products and `take` read them
+        as they are stored; other operators get a copy in float32.
         """
         if dtype_of(value) != BFLOAT16:
             return value
-        if not isinstance(value, Node) and value.ndim < 2:
+        if not isinstance(value, Node) and (value.ndim < 2 or value.size == 1):
             value = value.astype("float32")
             self.named(value, name)
             return value
@@ -110,6 +118,12 @@ class Place:
         """Return the same place with these attributes instead of the model's."""
         return replace(self, call=replace(self.call, attrs=attrs))
 
+    def transposed(self, matrix: Value) -> Value:
+        """Return a transposed matrix; a constant in bfloat16 is transposed as it is stored."""
+        stored = self.scope.stored(matrix)
+        y = self.make("transpose", matrix if stored is None else stored, axes=(1, 0))
+        return self.scope.in_float32(y, f"{self.call.name}.weight")
+
     def refusal(self, why: str, fix: str = "") -> GraphError:
         """Return the error that names this node."""
         return GraphError(str(self.call), why, fix)
@@ -143,6 +157,9 @@ class Place:
 
     def constant(self, value: Value | None, what: str) -> Array:
         """Return the value of an input that must be constant."""
+        stored = self.scope.stored(value)
+        if stored is not None:
+            return stored.astype("float32")
         if not isinstance(value, np.ndarray):
             if value is None:
                 raise self.refusal(f"it has no {what}")

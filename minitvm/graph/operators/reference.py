@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import GraphError
+from minitvm.base import GraphError, holds_floats
 
 from ..node import Array
 
@@ -190,7 +190,7 @@ def max_pool2d(
     dilation: Any = 1,
 ) -> Array:
     """Do what topi.max_pool2d does."""
-    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    low = -np.inf if holds_floats(x) else np.iinfo(x.dtype).min
     patches, _ = pooled(x, kernel, strides, padding, layout, dilation, low)
     return from_channels_first(patches.max((-2, -1)), layout)
 

@@ -66,7 +66,13 @@ def _simpler(node: Node) -> Node:
         case "transpose":
             return _transposed(node, x)
         case "dense" | "matmul" | "batch_matmul" if x.type.dtype == "float32":
-            return _narrow(node)
+            w, *bias = node.inputs[1:]
+            if stored(w) is w:
+                return node
+            return call(node.op, x, stored(w), *bias, name=node.name, **attrs)
+        case "take" if stored(x) is not x:
+            rows = call("take", stored(x), *node.inputs[1:], name=node.name, **attrs)
+            return call("cast", rows, name=node.name, dtype="float32")
         case _:
             return node
 
@@ -84,18 +90,14 @@ def _transposed(node: Node, x: Node) -> Node:
     return node
 
 
-def _narrow(node: Node) -> Node:
-    """Return a product that converts what it loads of a weight in bfloat16, not all of it before.
+def stored(w: Node) -> Node:
+    """Return the parameter in bfloat16 that w converts to float32, else w.
 
     before   y = dense(x, cast(w, float32))  # w bfloat16[N, K]
-    after    y = dense(x, w)
+    after    y = dense(x, w)                 # converts what it loads
     """
-    x, w, *bias = node.inputs
-    if w.op != "cast" or w.type.dtype != "float32" or w.inputs[0].type.dtype != BFLOAT16:
-        return node
-    if w.inputs[0].op != PARAM:
-        return node
-    return call(node.op, x, *w.inputs, *bias, name=node.name, **node.attrs)
+    widens = w.op == "cast" and w.type.dtype == "float32" and w.inputs[0].type.dtype == BFLOAT16
+    return w.inputs[0] if widens and w.inputs[0].op == PARAM else w
 
 
 def permutation(node: Node) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from minitvm.base import BFLOAT16, GraphError, dtype
@@ -9,6 +11,7 @@ from minitvm.base import BFLOAT16, GraphError, dtype
 from ..node import Array, Graph, Node, rewritten
 from ..operators import call
 from .fold import add_param, are_known, pruned
+from .simplify import stored
 
 LARGEST = 127  # the scales are symmetric: -128 is not used
 
@@ -25,23 +28,18 @@ def int8_weights(graph: Graph, group: int = 32) -> Graph:
     """
     if group < 1:
         raise GraphError(f"int8_weights: group {group}", "it must be at least 1", "group=32")
-    params = dict(graph.params)
 
-    def change(node: Node, _: Node) -> Node:
-        if node.op != "dense" or not are_known(node.inputs[1:], params):
-            return node
-        x, w, *bias = node.inputs
-        if str(w.type.dtype) != "float32" or w.type.shape[1] % group or node.attrs:
-            return node
-        values, scales = _quantised(params[w.name], group)
-        parts = (
-            add_param(params, f"{w.name}.int8", values),
-            add_param(params, f"{w.name}.scales", scales),
-        )
-        y = call("dense_int8", x, *parts, name=node.name)
+    def narrow(w: Array) -> dict[str, Array] | None:
+        if w.shape[1] % group:
+            return None
+        values, scales = _quantised(w, group)
+        return {"int8": values, "scales": scales}
+
+    def layer(node: Node, x: Node, q: Node, scales: Node, *bias: Node) -> Node:
+        y = call("dense_int8", x, q, scales, name=node.name)
         return call("add", y, *bias, name=node.name) if bias else y
 
-    return pruned(rewritten(graph, change).with_params(params))
+    return _with_weights(graph, narrow, layer)
 
 
 def bfloat16_weights(graph: Graph) -> Graph:
@@ -50,19 +48,39 @@ def bfloat16_weights(graph: Graph) -> Graph:
     before   y = dense(x, w, bias)  # w float32[N, K]
     after    y = dense(x, v, bias)  # v bfloat16[N, K]
 
-    Data, products and sums stay float32, and a weight is rounded to 8 bits. Raises ExprError
+    Data, products and sums stay float32; a weight keeps 8 significant bits. Raises ExprError
     without the package ml_dtypes.
     """
-    params, kind = dict(graph.params), dtype(BFLOAT16).numpy
+    kind = dtype(BFLOAT16).numpy
+    return _with_weights(graph, lambda w: {BFLOAT16: w.astype(kind)}, _dense)
+
+
+def _dense(node: Node, x: Node, w: Node, *bias: Node) -> Node:
+    return call("dense", x, w, *bias, name=node.name)
+
+
+def _with_weights(
+    graph: Graph, narrow: Callable[[Array], dict[str, Array] | None], layer: Callable[..., Node]
+) -> Graph:
+    """Return the network with other weights of its dense layers on float32 data.
+
+    narrow   returns the arrays that replace a weight in float32, by the ends of their names; None
+             if it stays as it is. Layers with the same weight share them
+    layer    returns a layer that reads them: layer(node, x, *parameters, *bias)
+    """
+    params, parts = dict(graph.params), dict[str, tuple[Node, ...]]()
 
     def change(node: Node, _: Node) -> Node:
-        if node.op != "dense" or not are_known(node.inputs[1:2], params):
+        if node.op != "dense" or node.attrs or node.inputs[0].type.dtype != "float32":
             return node
         x, w, *bias = node.inputs
-        if w.type.dtype != "float32":
+        w = stored(w)
+        if w.type.dtype not in ("float32", BFLOAT16) or not are_known((w, *bias), params):
             return node
-        narrow = add_param(params, f"{w.name}.{BFLOAT16}", params[w.name].astype(kind))
-        return call("dense", x, narrow, *bias, name=node.name, **node.attrs)
+        if w.name not in parts:
+            arrays = narrow(params[w.name].astype("float32")) or {}
+            parts[w.name] = tuple(add_param(params, f"{w.name}.{k}", a) for k, a in arrays.items())
+        return layer(node, x, *parts[w.name], *bias) if parts[w.name] else node
 
     return pruned(rewritten(graph, change).with_params(params))
 

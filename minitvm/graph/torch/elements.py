@@ -191,7 +191,9 @@ def mish(at: Place, x: Value) -> Value:
 
 def cast(at: Place, x: Value, dtype: str | None = None, **_: None) -> Value:
     """Cast x to another element type, if one is given."""
-    return x if dtype in (None, str(dtype_of(x))) else at.make("cast", x, dtype=dtype)
+    if dtype in (None, str(dtype_of(x))):
+        return x
+    return at.scope.in_float32(at.make("cast", x, dtype=dtype), at.call.name)
 
 
 def identity(at: Place, x: Value, *_: object, **options: object) -> Value:
