@@ -32,7 +32,7 @@ class DType(str):
     @property
     def epsilon(self) -> float:
         """The distance from 1 to the next larger number of a float type."""
-        return 2.0**-7 if self == BFLOAT16 else float(np.finfo(self.numpy).eps)
+        return 2.0**-7 if self == BFLOAT16 else float(np.finfo(str(self)).eps)
 
     @property
     def is_integer(self) -> bool:
