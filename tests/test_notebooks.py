@@ -23,7 +23,9 @@ MEASURES = (
     *("measure(", "interleaved(", "fma_peak(", "share_of_peak(", "time_evaluator(", ".profile("),
     *("tune.run(", "graph.tune(", "searched(", "rounds(", "course.ledger("),
 )
-MACHINE = ("Target()", 'source("asm")', "report.accuracy", "errors = [")  # trees, rounding
+MACHINE = (  # trees, rounding, installed tools
+    *("Target()", 'source("asm")', "report.accuracy", "errors = [", ".resources()"),
+)
 GIVEN = (  # a described machine, recorded or simulated times: always alike
     *("viz.Machine(", "from_records(", "viz.NetworkPart("),
     *("TableMeasurer(", "from_trials(", "run_seconds="),  # frozen tables, a given limit
