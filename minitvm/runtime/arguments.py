@@ -135,7 +135,8 @@ def as_array(name: str, a: Any) -> Array:
                 return np.from_dlpack(a)
         except Exception as e:  # raised by code of another library
             why = f"cannot be read in place: {e}"
-            fix = "a numpy array; of a tensor in bfloat16: x.view(torch.int16).numpy().view('bfloat16')"
+            narrow = "x.view(torch.int16).numpy().view('bfloat16')"
+            fix = f"a numpy array; of a tensor in bfloat16: {narrow}"
             raise ArgumentError(f"argument {name}", why, fix) from e
         what = ELSEWHERE.get(where, f"a device of DLPack's type {where}")
         why = f"is in the memory of {what}"
