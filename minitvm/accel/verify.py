@@ -16,7 +16,7 @@ from itertools import islice
 
 import numpy as np
 
-from minitvm.base import ArgumentError, check_kind
+from minitvm.base import ArgumentError, check_kind, plural
 
 from .config import Config, Memory, vta_pynq
 from .elements import Indices, resolve, sources
@@ -261,7 +261,10 @@ def explain(program: Program, verdict: Verdict) -> str:
     check_program(program)
     check_kind("verdict", verdict, Verdict, fix="verify(program)")
     lines = [f"deadlock: {blocked}" for blocked in verdict.deadlock]
-    lines += [f"leak: {count} tokens stay in {queue.value}" for queue, count in verdict.leaks]
+    lines += [
+        f"leak: {n} token{plural(n)} {'stays' if n == 1 else 'stay'} in {queue.value}"
+        for queue, n in verdict.leaks
+    ]
     lines += [
         f"race: {label(program, race.first)} and {label(program, race.second)} both touch "
         f"{race.space}[{race.element}] ({race.kind}), and nothing orders them"

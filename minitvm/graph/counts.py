@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from minitvm import te, topi
-from minitvm.base import Target
+from minitvm.base import Target, plural
 
 from .node import KERNEL, Graph, Node
 from .operators import OPERATORS
@@ -31,10 +31,11 @@ class Counts:
     multiplications: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.operators} operators, {self.kernels} kernels, {self.transposes} transposes, "
-            f"{self.bytes / 1e6:.2f} MB moved, {self.multiplications / 1e6:.2f} M multiplications"
-        )
+        names = ("operator", "kernel", "transpose")
+        numbers = (self.operators, self.kernels, self.transposes)
+        calls = [f"{n} {name}{plural(n)}" for n, name in zip(numbers, names, strict=True)]
+        moved, work = f"{self.bytes / 1e6:.2f} MB moved", f"{self.multiplications / 1e6:.2f} M"
+        return ", ".join((*calls, moved, f"{work} multiplications"))
 
 
 def counts(graph: Graph, target: str | Target | None = None) -> Counts:

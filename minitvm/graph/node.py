@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.base import DType, GraphError, dtype
+from minitvm.base import BFLOAT16, DType, GraphError, dtype
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -189,6 +189,16 @@ def substituted(outputs: Iterable[Node], new: Mapping[Node, Node]) -> tuple[Node
             inputs = tuple(result[source] for source in node.inputs)
             result[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
     return tuple(result[node] for node in last)
+
+
+def stored(w: Node) -> Node:
+    """Return the parameter in bfloat16 that w converts to float32, else w.
+
+    before   y = dense(x, cast(w, float32))  # w bfloat16[N, K]
+    after    y = dense(x, w)                 # converts what it loads
+    """
+    widens = w.op == "cast" and w.type.dtype == "float32" and w.inputs[0].type.dtype == BFLOAT16
+    return w.inputs[0] if widens and w.inputs[0].op == PARAM else w
 
 
 def kernel(body: Graph, inputs: tuple[Node, ...], name: str = "") -> Node:

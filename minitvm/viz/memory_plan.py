@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm import graph
-from minitvm.base import ArgumentError, check_flag, check_kind
+from minitvm.base import ArgumentError, check_flag, check_kind, plural
 
 from .boxes import Box, column, indented, legend, row, text
 from .controls import Frame, Layout, Select, Toggle
@@ -157,7 +157,8 @@ class MemoryPlan(Figure):
 
     def ascii(self) -> str:
         """Return the sizes of the plans, and the tensors with their lifetimes and offsets."""
-        lines = [f"{len(self.tensors)} tensors in {len(self.net.calls)} calls"]
+        tensors, calls = len(self.tensors), len(self.net.calls)
+        lines = [f"{tensors} tensor{plural(tensors)} in {calls} call{plural(calls)}"]
         for name, plan in zip(self.names, self.plans, strict=True):
             times = (
                 f", {plan.bytes / self.bound:.2f} x what is in use at once" if self.bound else ""

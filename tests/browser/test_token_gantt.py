@@ -57,7 +57,7 @@ def test_the_buttons_edit_the_selected_instruction(gantt) -> None:
     gantt.locator('.mtvm-stage [data-key="i:7"] > rect').click()
     message(gantt, "instruction 7")
     gantt.click("button[data-name=pop_prev]")
-    assert "leak: 1 tokens stay in l2g" in message(gantt, "dropped pop_prev of instruction 7")
+    assert "leak: 1 token stays in l2g" in message(gantt, "dropped pop_prev of instruction 7")
     gantt.click("button[data-name=restore]")
     message(gantt, "the tokens are as they were given")
 

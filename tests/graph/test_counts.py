@@ -59,4 +59,4 @@ def test_winograd_multiplies_less() -> None:
 def test_a_line_for_people() -> None:
     b = graph.Builder()
     text = str(graph.counts(b.graph(b.relu(b.input("x", (1000,))))))
-    assert text == "1 operators, 1 kernels, 0 transposes, 0.01 MB moved, 0.00 M multiplications"
+    assert text == "1 operator, 1 kernel, 0 transposes, 0.01 MB moved, 0.00 M multiplications"

@@ -342,7 +342,7 @@ def test_a_pop_that_is_dropped_makes_a_race_with_a_witness(gantt) -> None:
     gemm = numbers(gantt.program, "gemm")[0]
     gantt.event("click", f"f:{gemm}:pop_prev")
     verdict = " ".join(panel(gantt, "verdict"))
-    assert "leak: 1 tokens stay in l2g" in verdict
+    assert "leak: 1 token stays in l2g" in verdict
     assert "both touch INP[0]" in verdict
     assert "an order that the tokens allow" in verdict
 
@@ -381,7 +381,7 @@ def test_the_buttons_edit_the_selected_instruction(gantt) -> None:
     gemm = numbers(gantt.program, "gemm")[0]
     gantt.event("push_next", None, f"i:{gemm}")
     assert gantt.program.instructions[gemm].flags.push_next
-    assert "leak: 1 tokens stay in g2s" in panel(gantt, "verdict")
+    assert "leak: 1 token stays in g2s" in panel(gantt, "verdict")
 
 
 def test_the_program_given_stays_as_it_is() -> None:

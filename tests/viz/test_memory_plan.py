@@ -119,7 +119,7 @@ def test_a_network_of_one_call_has_no_tensors() -> None:
     b = graph.Builder("one")
     net = b.graph(b.relu(b.input("x", (4,))))
     assert repr(viz.MemoryPlan(net)).startswith(
-        "0 tensors in 1 calls\nown memory            0 bytes\n"
+        "0 tensors in 1 call\nown memory            0 bytes\n"
     )
     assert "0 tensors" in viz.MemoryPlan(net).svg()
 

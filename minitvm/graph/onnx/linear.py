@@ -47,7 +47,7 @@ def _product(at: Place, a: Value, b: Value, attrs: Mapping[str, str]) -> Value:
 
 def is_constant(at: Place, x: Value) -> bool:
     """Return whether x is constant, in float32 or as it is stored in bfloat16."""
-    return isinstance(x, np.ndarray) or at.scope.stored(x) is not None
+    return isinstance(x, np.ndarray) or at.scope.in_bfloat16(x) is not None
 
 
 def _batched(at: Place, x: Value, both: tuple[int, ...], matrix: tuple[int, int]) -> Value:

@@ -13,7 +13,7 @@ from minitvm.base import BFLOAT16, DType, GraphError, dtype
 
 from ..builder import Builder
 from ..evaluate import value_of
-from ..node import INPUT, PARAM, Array, Node, ordered, tensor_type
+from ..node import INPUT, PARAM, Array, Node, ordered, stored, tensor_type
 from ..operators import OPERATORS, Fusion, call
 from .model import Body, Budget, Call
 
@@ -67,12 +67,15 @@ class Scope:
             self.params[id(value)] = self.b.param(name, value)
         return self.params[id(value)]
 
-    def stored(self, value: Value | None) -> Array | None:
+    def constant_of(self, node: Node) -> Array | None:
+        """Return the constant that became this parameter; None for other nodes."""
+        return next((a for a in self.named_arrays if self.params.get(id(a)) is node), None)
+
+    def in_bfloat16(self, value: Value | None) -> Array | None:
         """Return the constant in bfloat16 that a value converts; None for other values."""
-        if not isinstance(value, Node) or value.op != "cast" or value.inputs[0].op != PARAM:
+        if not isinstance(value, Node) or stored(value) is value:
             return None
-        arrays = (a for a in self.named_arrays if self.params.get(id(a)) is value.inputs[0])
-        return next(arrays, None)
+        return self.constant_of(stored(value))
 
     def in_float32(self, value: Value, name: str) -> Value:
         """Return bfloat16 as float32, in which operators compute; other values as they are.
@@ -90,8 +93,8 @@ class Scope:
 
     def is_arange(self, node: Node, count: int) -> bool:
         """Return whether a node is a constant of the integers from 0 to count - 1."""
-        arrays = (a for a in self.named_arrays if self.params.get(id(a)) is node)
-        return any(np.array_equal(a, np.arange(count)) for a in arrays)
+        array = self.constant_of(node)
+        return array is not None and np.array_equal(array, np.arange(count))
 
 
 def _no_subgraphs(body: Body, values: Sequence[Value | None]) -> tuple[Value, ...]:
@@ -120,8 +123,8 @@ class Place:
 
     def transposed(self, matrix: Value) -> Value:
         """Return a transposed matrix; a constant in bfloat16 is transposed as it is stored."""
-        stored = self.scope.stored(matrix)
-        y = self.make("transpose", matrix if stored is None else stored, axes=(1, 0))
+        narrow = self.scope.in_bfloat16(matrix)
+        y = self.make("transpose", matrix if narrow is None else narrow, axes=(1, 0))
         return self.scope.in_float32(y, f"{self.call.name}.weight")
 
     def refusal(self, why: str, fix: str = "") -> GraphError:
@@ -157,9 +160,9 @@ class Place:
 
     def constant(self, value: Value | None, what: str) -> Array:
         """Return the value of an input that must be constant."""
-        stored = self.scope.stored(value)
-        if stored is not None:
-            return stored.astype("float32")
+        narrow = self.scope.in_bfloat16(value)
+        if narrow is not None:
+            return narrow.astype("float32")
         if not isinstance(value, np.ndarray):
             if value is None:
                 raise self.refusal(f"it has no {what}")

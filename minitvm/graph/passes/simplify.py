@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm.base import BFLOAT16
-
-from ..node import PARAM, Graph, Node, rewritten
+from ..node import Graph, Node, rewritten, stored
 from ..operators import call
 from .sink import sunk
 
@@ -88,16 +86,6 @@ def _transposed(node: Node, x: Node) -> Node:
     if sum(n > 1 for n in x.type.shape) <= 1:  # all elements are along one dimension
         return call("reshape", x, name=node.name, shape=node.type.shape)
     return node
-
-
-def stored(w: Node) -> Node:
-    """Return the parameter in bfloat16 that w converts to float32, else w.
-
-    before   y = dense(x, cast(w, float32))  # w bfloat16[N, K]
-    after    y = dense(x, w)                 # converts what it loads
-    """
-    widens = w.op == "cast" and w.type.dtype == "float32" and w.inputs[0].type.dtype == BFLOAT16
-    return w.inputs[0] if widens and w.inputs[0].op == PARAM else w
 
 
 def permutation(node: Node) -> tuple[int, ...]:

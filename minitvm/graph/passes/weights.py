@@ -8,10 +8,9 @@ import numpy as np
 
 from minitvm.base import BFLOAT16, GraphError, dtype
 
-from ..node import Array, Graph, Node, rewritten
+from ..node import Array, Graph, Node, rewritten, stored
 from ..operators import call
 from .fold import add_param, are_known, pruned
-from .simplify import stored
 
 LARGEST = 127  # the scales are symmetric: -128 is not used
 
