@@ -22,11 +22,11 @@ EARLIER = 240  # drawn rows of earlier generations
 MAPS = ("score", "features")
 QUANTILES = (0.25, 0.5, 0.75, 0.95)  # of all scores: they separate the classes of dots
 CLASSES = (  # kind and radius of a dot, and which scores it stands for
-    ("grey", 2.5, "lowest quarter"),
-    ("pale_sky", 3.0, "second"),
-    ("sky", 3.5, "third"),
+    ("grey", 2.5, "lowest quarter of all scores"),
+    ("pale_sky", 3.0, "second quarter"),
+    ("sky", 3.5, "third quarter"),
     ("blue", 4.0, "up to 95 %"),
-    ("orange", 5.0, "best 5 % of all scores"),
+    ("orange", 5.0, "best 5 %"),
 )
 
 

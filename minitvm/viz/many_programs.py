@@ -16,7 +16,7 @@ from .figure import Figure
 from .nest import nest_ascii, nest_box
 from .triple import formula
 
-WIDTHS, GAP = (126, 186, 266, 148), 21  # pixels: of formula, schedule, loops, code; for an arrow
+WIDTHS, GAP = (126, 184, 284, 148), 17  # pixels: of formula, schedule, loops, code; for an arrow
 HEADS = (("formula", "you"), ("schedule", "you, or a search"), ("loops", "minitvm"))
 LAST = ("innermost code", "minitvm, for LLVM")
 BODY = re.compile(r"(load|fmul|fadd|store) (?:contract )?(<\d+ x float>|float)")

@@ -71,6 +71,7 @@ class ParetoFront(Figure):
             else:
                 kind = "blue" if _is_compute_bound(p) else "red"
                 yield Dot(p.area, p.cycles, kind, f"design:{n}", p.explain(), 4)
+                yield Name(p.area, p.cycles, p.config.name.split()[0])
 
     def ascii(self) -> str:
         return self.exploration.table()
