@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
-from .gemm import WORTH_THREADS
 from .options import Choose
 from .recurrent import PRODUCT
 from .stages import axes_of, reduce_axes_of
 from .tile import tile_loops, vector_length
 
 VECTORS = (8, 4, 2, 1)  # vectors of units in a tile
+WORTH_THREADS = 1 << 16  # multiply-adds of a step; few, as threads still spin after the last step
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The tile of a recurrent layer: sequences, units, and units in a vector."""
+    """The tile of a recurrent layer: sequences, units, and units in a vector; and its threads."""
 
     rows: int
     units: int
     lanes: int
-    parallel: bool
+    threads: int
 
 
 def schedule_recurrent(
@@ -41,7 +41,7 @@ def schedule_recurrent(
     """Schedule the states `op` of a recurrent layer; return the names of the scheduled stages.
 
     for t:
-      for jo:                          units, a few vectors at a time
+      for jo:                          units, a few vectors at a time; each thread has a part
         for bo:                        sequences, a few rows at a time
           tile = 0
           for k: tile[bi, q, ji] += h[bo*rows + bi, k] * panel[jo, k, q, ji]
@@ -84,7 +84,7 @@ def _plan(products: list[te.ComputeOp], target: Target) -> Plan:
     fits = (v for v in VECTORS if target.tile_rows(gates * v) >= rows)
     vectors = next((v for v in fits if units % (v * lanes) == 0), 1)
     work = batch * gates * units * units
-    return Plan(rows, vectors * lanes, lanes, target.num_cores > 1 and work >= WORTH_THREADS)
+    return Plan(rows, vectors * lanes, lanes, target.num_cores if work >= WORTH_THREADS else 1)
 
 
 def _tiled(stage: te.StageView, plan: Plan) -> te.Axis:
@@ -93,8 +93,8 @@ def _tiled(stage: te.StageView, plan: Plan) -> te.Axis:
     jo, j = stage.split(j, factor=plan.units)
     bo, b = stage.split(b, factor=plan.rows)
     tile_loops(stage, (jo, bo), (*states, b, *stage.split(j, factor=plan.lanes)))
-    if plan.parallel:
-        stage.parallel(jo)
+    if plan.threads > 1:  # one part each: the same weights stay in the cache of the same core
+        stage.parallel(stage.split(jo, nparts=plan.threads)[0])
     return bo
 
 

@@ -44,6 +44,21 @@ def test_a_layer_computes_what_numpy_does(op: str, target: str, rng) -> None:
     check(op, operands(op, 3, 5, 19, rng), target)
 
 
+@pytest.mark.parametrize(("threads", "units"), [(2, 160), (3, 208), (64, 160)])
+@pytest.mark.parametrize("op", GATES)
+def test_each_thread_computes_a_part_of_the_units(op: str, threads: int, units: int, rng) -> None:
+    check(op, operands(op, 3, 3, units, rng), f"llvm -num-cores={threads}", reverse=True)
+
+
+@pytest.mark.parametrize(("units", "loops"), [(96, 0), (128, 1)])
+def test_threads_share_only_steps_that_are_long_enough(units: int, loops: int) -> None:
+    shapes = (8, 1, 4 * units), (4 * units, units), (2, 1, units)
+    inputs = [te.placeholder(s, name=f"x{k}", constant=k == 1) for k, s in enumerate(shapes)]
+    out, target = topi.lstm(*inputs), "llvm -mcpu=haswell -num-cores=2"
+    text = str(tvm.lower(topi.schedule(out, target), [*inputs, out], target=target))
+    assert text.count("in parallel(2)") == loops, text
+
+
 @pytest.mark.parametrize("op", GATES)
 def test_sequences_may_begin_at_the_end_and_end_early(op: str, rng) -> None:
     lengths = np.array([4, 0, 2], "int32")
