@@ -4,15 +4,15 @@
                                   [--seconds 60|20|180]
 
 Networks are exported by torch (torchvision, random weights); without torch, ours of the same name
-are taken. Each step begins with what the one before made:
+are taken. The gain of a step is over the one that it begins with:
 
     imported         each operator is a kernel of its own
-    compiled         graph.compile: simplified, fused, laid out
-    graph search     graph.search by a described machine whose kernels are dear to start, and what
-                     its network takes here; it is kept only if it is faster here
-    kernel search    graph.tune, --seconds of it
-    int8             graph.quantise; the outputs must equal graph.evaluate's integers
-    accelerator      scales that are powers of two, for target "vta"; the same must hold
+    compiled         from imported, graph.compile: simplified, fused, laid out
+    graph search     from compiled, graph.search by a described machine whose kernels are dear to
+                     start, and what its network takes here; it is kept only if it is faster here
+    kernel search    from the faster of the two, graph.tune, --seconds of it
+    int8             from compiled, graph.quantise; the outputs must equal graph.evaluate's integers
+    accelerator      from int8, with scales that are powers of two, for target "vta"; the same holds
 
 "error" is the largest difference from float64, relative to the largest output. On the CPU, the
 modules of all steps take turns on one thread; the accelerator's time is that of its own cycles at
@@ -46,9 +46,13 @@ NEEDED = ("simplify", "fold_constants")  # passes without which some operators h
 
 @dataclass(frozen=True)
 class Step:
-    """What a step made: a module, its error, the seconds that the step took, and a note."""
+    """What a step made: a module, its error, the seconds that the step took, and a note.
+
+    before   the name of the step that it began with
+    """
 
     name: str
+    before: str
     module: Any
     error: float
     spent: float
@@ -96,36 +100,37 @@ def steps(net: graph.Graph, images: list[np.ndarray]) -> Iterator[Step]:
     x = images[0]
     (exact,) = graph.evaluate(net, x, dtype="float64")
 
-    def step(name: str, module: Any, began: float, note: str = "") -> Step:
+    def step(name: str, before: str, module: Any, began: float, note: str = "") -> Step:
         spent = time.perf_counter() - began
-        return Step(name, module, error(module(x), exact), spent, note)
+        return Step(name, before, module, error(module(x), exact), spent, note)
 
     began = time.perf_counter()
     passes = (*(each for each in graph.PASSES if each[0] in NEEDED), ("fuse", separate))
-    yield step("imported", graph.compile(net, TARGET, passes=passes), began)
+    yield step("imported", "imported", graph.compile(net, TARGET, passes=passes), began)
     began = time.perf_counter()
     default = graph.compile(net, TARGET)
-    yield step("compiled", default, began)
+    yield step("compiled", "imported", default, began)
 
     began = time.perf_counter()
     relaxed, strict = graph.search(net, graph.A100), graph.search(net, graph.A100, alpha=1.0)
     other = graph.compile(relaxed.best, TARGET)
-    times, before = together({"default": default, "other": other}, x), relaxed.costs[0]
+    times, cost = together({"default": default, "other": other}, x), relaxed.costs[0]
     is_faster = times["other"] < times["default"]
-    costs = f"{relaxed.costs[1] / before:.3f} of the described cost"
-    note = f"{costs} (alpha 1: {strict.costs[1] / before:.3f}), {'' if is_faster else 'not '}kept"
-    yield step("graph search", other, began, note)
+    costs = f"{relaxed.costs[1] / cost:.3f} of the described cost"
+    note = f"{costs} (alpha 1: {strict.costs[1] / cost:.3f}), {'' if is_faster else 'not '}kept"
+    yield step("graph search", "compiled", other, began, note)
 
     began = time.perf_counter()
     best, rng = relaxed.best if is_faster else net, np.random.default_rng(0)
     tuned = graph.tune(best, TARGET, seconds=20 if flags.quick else int(flags.seconds), rng=rng)
     module = graph.compile(best, TARGET, pick=tuned.pick, passes=tuned.passes)
-    yield step("kernel search", module, began, f"{len(tuned.selected)} kernels are replaced")
+    before = "graph search" if is_faster else "compiled"
+    yield step("kernel search", before, module, began, f"{len(tuned.selected)} kernels replaced")
 
-    for name, target in (("int8", TARGET), ("accelerator", "vta")):
+    for name, before, target in (("int8", "compiled", TARGET), ("accelerator", "int8", "vta")):
         began = time.perf_counter()
         quantised = graph.quantise(net, images, powers_of_two=target == "vta")
-        made = step(name, graph.compile(quantised, target), began)
+        made = step(name, before, graph.compile(quantised, target), began)
         (expected,) = graph.evaluate(graph.optimized(quantised, target), x)
         is_equal = np.array_equal(made.module(x), expected)
         yield replace(made, note="equal to numpy's integers" if is_equal else "NOT EQUAL")
@@ -141,8 +146,8 @@ def table(case: str, source: str, rows: list[Step], x: np.ndarray) -> str:
         f"{case} ({source})",
         f"{'step':14} {'ms':>8} {'gain':>6} {'in all':>7} {'error':>8} {'spent':>7}",
     ]
-    for old, row in zip([rows[0], *rows], rows, strict=False):
-        gains = [times[each.name] / times[row.name] for each in (old, rows[0])]
+    for row in rows:
+        gains = [times[each] / times[row.name] for each in (row.before, rows[0].name)]
         numbers = f"{times[row.name]:8.2f} {gains[0]:6.2f} {gains[1]:7.2f} {row.error:8.1e}"
         lines.append(f"{row.name:14} {numbers} {row.spent:6.0f}s  {row.note}".rstrip())
     lines.append(
