@@ -45,7 +45,7 @@ from .errors import (
 )
 from .front_end import front_end
 from .functions import named
-from .host import Dot4, Host, amx_permitted, amx_products, host
+from .host import Dot2, Dot4, Host, amx_permitted, amx_products, host
 from .node import CHECK, node
 from .target import Target
 from .trace import debug, debug_level

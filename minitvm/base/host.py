@@ -122,6 +122,29 @@ def dot4_instructions(features: frozenset[str]) -> tuple[Dot4, ...]:
     return tuple(dict.fromkeys(d for needs, group in DOT4 if features >= needs for d in group))
 
 
+class Dot2(NamedTuple):
+    """An instruction that returns the sums of the products of two pairs of int16, as int32.
+
+    lanes       the number of int32 results
+    intrinsic   LLVM's name of the instruction
+    """
+
+    lanes: int
+    intrinsic: str
+
+
+DOT2 = (  # the features that LLVM requires for pmaddwd
+    (AVX2 | {"avx512f", "avx512bw"}, Dot2(16, "llvm.x86.avx512.pmaddw.d.512")),
+    (AVX2, Dot2(8, "llvm.x86.avx2.pmadd.wd")),
+    (frozenset({"sse2"}), Dot2(4, "llvm.x86.sse2.pmadd.wd")),
+)
+
+
+def dot2_instructions(features: frozenset[str]) -> tuple[Dot2, ...]:
+    """Return the sums of two products of int16 that a CPU has, widest first."""
+    return tuple(d for needs, d in DOT2 if features >= needs)
+
+
 AMX = {  # the products of the matrix unit, and the features that LLVM requires
     "int8": frozenset({"amx-tile", "amx-int8"}),
     "bf16": frozenset({"amx-tile", "amx-bf16"}),

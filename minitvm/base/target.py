@@ -12,7 +12,7 @@ from typing import Literal
 from . import processor
 from .dtype import dtype as dtype_named
 from .errors import ArgumentError, Reason, raise_first
-from .host import Dot4, amx_products, dot4_instructions, vector_unit
+from .host import Dot2, Dot4, amx_products, dot2_instructions, dot4_instructions, vector_unit
 from .host import host as this_machine
 
 FACTS = ("num_cores", "vector_bytes", "vector_registers", "l1", "l2", "l3")
@@ -195,6 +195,11 @@ class Target:
     def dot4(self) -> tuple[Dot4, ...]:
         """Return the instructions of the CPU that sum four products of bytes, widest first."""
         return dot4_instructions(_code(self.kind, self.mcpu, self.mattr)[0])
+
+    @property
+    def dot2(self) -> tuple[Dot2, ...]:
+        """Return the instructions of the CPU that sum two products of int16, widest first."""
+        return dot2_instructions(_code(self.kind, self.mcpu, self.mattr)[0])
 
     @property
     def amx(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from .statements import redirect
 
 
 def flatten(s: tir.Stmt) -> tir.Stmt:
-    """Replace n indices by one offset: A[i, j] -> A[i*n + j], with n the stride of dimension 0.
+    """Replace all indices by one offset: A[i, j] -> A[i*n + j], with n the stride of dimension 0.
 
     Accesses that have an offset already do not change, except in buffers of one dimension: an index
     there is multiplied by the stride of the buffer.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import prod
 
 from minitvm import schedule, te
-from minitvm.base import INT32, Target
+from minitvm.base import Target
 
 from .conv_channels_plan import Sizes, cost, panels_outside
 from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
-from .int8 import GROUP, MAX_GROUPS, tensorize_groups
+from .int8 import GROUP, dot_tiles, tensorize_groups, vectors_of
 from .options import Choose
 from .stages import axes_of, reduce_axes_of, worth_threads
-from .tile import Tile, in_registers, register_tiles, tile_loops
+from .tile import Tile, in_registers, tile_loops
 
 
 def schedule_conv_dots(
@@ -72,12 +72,8 @@ def _inner_loops(s: te.Schedule, stage: te.StageView, t: Tile) -> None:
 
 def tile_of(z: Sizes, target: Target) -> Tile:
     """Choose the tile with the least `cost` among those that the registers can hold."""
-    vectors = max(1, GROUP // target.lanes(INT32))  # registers for a group
-    widths = [vectors * n for n in range(1, MAX_GROUPS + 1)]
-    tiles = [
-        Tile(high, wide, width // vectors, GROUP)
-        for high, wide, width in register_tiles(target, z.high, z.wide, widths)
-    ]
+    vectors = vectors_of(target)
+    tiles = [Tile(y, x, v // vectors, GROUP) for y, x, v in dot_tiles(target, z.high, z.wide)]
     return min(tiles, key=lambda t: cost(z, t, target))
 
 

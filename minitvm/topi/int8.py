@@ -20,7 +20,7 @@ ARM CPUs have instructions for other pairs of types. If one takes a's type, `row
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from minitvm import lowering, schedule, te, tensor, tir
@@ -169,11 +169,28 @@ def schedule_dots(
 
 def tile_shape(target: Target) -> tuple[int, int]:
     """Return (rows, column groups) of the best tile that fits the registers with its operands."""
-    vectors = max(1, GROUP // target.lanes(INT32))  # registers for a group
-    widths = [vectors * groups for groups in range(1, MAX_GROUPS + 1)]
-    tiles = register_tiles(target, target.vector_registers, vectors=widths)
+    tiles = dot_tiles(target, target.vector_registers)
     rows, _, width = max(tiles, key=lambda t: (score(t[0], t[2], 1, target.l2), t))
-    return rows, width // vectors
+    return rows, width // vectors_of(target)
+
+
+def vectors_of(target: Target) -> int:
+    """Return how many registers hold the sums of a group."""
+    return max(1, GROUP // target.lanes(INT32))
+
+
+def dot_tiles(target: Target, high: int, wide: int = 1) -> Iterator[tuple[int, int, int]]:
+    """Yield the tiles (rows, columns, vectors) that the registers can hold with their operands.
+
+    Without an instruction for bytes, operands become int16: each needs two registers, and one more
+    is for the bytes. high, wide: the largest numbers of rows and columns.
+    """
+    vectors = vectors_of(target)
+    widths = [vectors * groups for groups in range(1, MAX_GROUPS + 1)]
+    for y, x, v in register_tiles(target, high, wide, widths):
+        fits = y * x * v + 2 * v + 3 <= target.vector_registers
+        if target.dot4 or fits or (y, x, v) == (1, 1, vectors):
+            yield y, x, v
 
 
 def _inner_loops(s: te.Schedule, stage: te.StageView, rows: int, groups: int) -> None:

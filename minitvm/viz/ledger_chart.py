@@ -102,14 +102,16 @@ class LedgerChart(Figure):
             f"{row.notebook:4}{row.idea:{wide}}  {bar:30}  {row.text()}"
             for row, bar in zip(self.rows, bars, strict=True)
         ]
-        return "\n".join([self.title(), *lines, f"stored: {self.stored_on}"])
+        if any(row.is_stored for row in self.rows):
+            lines.append(f"stored rows: {self.stored_on}")
+        return "\n".join([self.title(), *lines])
 
 
 def _summary(later: Sequence[LedgerRow]) -> LedgerRow:
-    """Return one row without a bar for several: "up to 91 %, and beyond the peak"."""
+    """Return one row without a bar for several: "up to 91 %; beyond the peak with ..."."""
     shares = [row.share for row in later if row.share is not None]
     most = max((share for share in shares if share <= 1), default=None)
     words = "not measured yet" if most is None else f"up to {100 * most:.0f} %"
-    words += ", and beyond the peak" * (max(shares, default=0) > 1)
+    words += "; beyond the peak with fewer multiplications" * (max(shares, default=0) > 1)
     idea = f"{len(later)} later row{plural(len(later))}"
     return LedgerRow("...", idea, None, is_stored=True, words=words)

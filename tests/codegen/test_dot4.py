@@ -12,7 +12,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm.base import INT8, INT32, UINT8, DType, ExprError, VerifyError, host
-from minitvm.base.host import VPDPBUSD, dot4_instructions
+from minitvm.base.host import VPDPBUSD, dot2_instructions, dot4_instructions
 from minitvm.codegen import emit_llvm
 from minitvm.runtime.jit import LLVMSource
 from minitvm.tir import (
@@ -207,6 +207,20 @@ def test_without_the_feature_there_is_no_such_instruction() -> None:
     assert not INSTRUCTION.search(tvm.build(by_lanes(16), target=WITHOUT).source("asm"))
 
 
+@pytest.mark.parametrize(
+    ("cpu", "products"), [("nehalem", 8), ("haswell", 4), ("skylake-avx512", 2)]
+)
+@each_types
+def test_without_it_bytes_are_multiplied_as_pairs_of_int16(
+    cpu: str, products: int, types: Types
+) -> None:
+    target = tvm.Target(f"llvm -mcpu={cpu}")
+    text = emit_llvm(by_lanes(16, types=types), dot4=target.dot4, dot2=target.dot2)
+    assembly = LLVMSource(text, cpu, "", triple="x86_64-unknown-linux-gnu").made("asm").decode()
+    assert len(re.findall(r"\tv?pmaddwd\t", assembly)) == products
+    assert "pmulld" not in assembly
+
+
 def test_operands_are_loaded_as_numbers_of_32_bits() -> None:
     code = emit_llvm(by_lanes(16), dot4=(VPDPBUSD[0],))
     assert code.count("load <16 x i32>") == 2  # c and b
@@ -248,8 +262,25 @@ def test_the_widths_follow_from_the_features(
     assert tuple(d.lanes for d in dot4_instructions(frozenset(features))) == lanes
 
 
+@pytest.mark.parametrize(
+    ("features", "lanes"),
+    [
+        (ALL | {"avx512bw"}, (16, 8, 4)),
+        (ALL, (8, 4)),
+        ({"sse2"}, (4,)),
+        ({"avx512f", "avx512bw"}, ()),
+        ({"neon", "dotprod"}, ()),
+    ],
+)
+def test_the_widths_of_pairs_follow_from_the_features(
+    features: AbstractSet[str], lanes: tuple[int, ...]
+) -> None:
+    assert tuple(d.lanes for d in dot2_instructions(frozenset(features))) == lanes
+
+
 def test_a_target_has_the_instructions_of_this_machine() -> None:
     assert tvm.Target().dot4 == dot4_instructions(host().features)
+    assert tvm.Target().dot2 == dot2_instructions(host().features)
 
 
 # --- what is refused -----------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_stored_rows_of_later_notebooks_are_a_single_line(file: Path) -> None:
     file.write_text('{"notebook": "03", "share": 0.25}\n{"notebook": "04", "share": 0.5}\n')
     shown = repr(course.ledger("03"))
     assert [line[:2] for line in shown.splitlines()[1:-1]] == ["02", "03", "04", ".."]
-    assert row(shown, "...").endswith("up to 90 %, and beyond the peak")
+    assert row(shown, "...").endswith("up to 90 %; beyond the peak with fewer multiplications")
     assert "later" not in repr(course.ledger("17"))
 
 

@@ -111,7 +111,7 @@ def spills(loop: list[str]) -> list[str]:
 
 
 def assembly(func: tir.PrimFunc, target: tvm.Target, triple: str) -> str:
-    text = emit_llvm(func, vector_bytes=target.vector_bytes, dot4=target.dot4)
+    text = emit_llvm(func, vector_bytes=target.vector_bytes, dot4=target.dot4, dot2=target.dot2)
     return LLVMSource(text, target.mcpu, "", triple=triple).made("asm").decode()
 
 
@@ -153,6 +153,8 @@ def test_no_vector_of_an_unrolled_loop_goes_to_the_stack(cpu: str, kernel: str) 
         ("neoverse-v1", ARM, ("int8", "uint8"), "udot", 24),
         ("znver4", X86, ("int8", "int8"), "vpdpbusd", 24),
         ("alderlake", X86, ("int8", "int8"), "vpdpbusd", 12),
+        ("haswell", X86, ("uint8", "int8"), "vpmaddwd", 16),
+        ("skylake-avx512", X86, ("int8", "int8"), "vpmaddwd", 40),
     ],
 )
 def test_products_of_bytes_are_dot_products(

@@ -24,6 +24,7 @@ from minitvm.base import (
     UINT32,
     UINT64,
     BuildError,
+    Dot2,
     Dot4,
     DType,
 )
@@ -99,11 +100,15 @@ class Module:
     """One LLVM module: declarations, helpers, and the functions finished so far."""
 
     def __init__(
-        self, name: str, vector_bytes: int, dot4: tuple[Dot4, ...], amx: frozenset[str]
+        self,
+        name: str,
+        vector_bytes: int,
+        dots: tuple[tuple[Dot4, ...], tuple[Dot2, ...]],
+        amx: frozenset[str],
     ) -> None:
         self.name = name
         self.vector_bytes = vector_bytes  # of one register; 0 if this is not known
-        self.dot4 = dot4  # the CPU's instructions for four products of bytes, widest first
+        self.dot4, self.dot2 = dots  # instructions for products of bytes and int16, widest first
         self.amx = amx  # the products of the CPU's matrix unit: "int8", "bf16"
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}  # the text of helper functions, by name

@@ -1,12 +1,13 @@
 """Emit dot4, which adds the products of four pairs of bytes to an int32.
 
-The code is an instruction of the CPU if it has one, else shifts and products. Both take the four
-bytes of an operand as one 32-bit number, whose lowest byte is the first.
+The code is an instruction of the CPU if it has one, else two products of int16 (pmaddwd, in all
+x86 CPUs), else shifts and products. All take the four bytes of an operand as one 32-bit number,
+whose lowest byte is the first.
 """
 
 from __future__ import annotations
 
-from minitvm.base import INT32, INT64, UINT8, Dot4, DType
+from minitvm.base import INT16, INT32, INT64, UINT8, Dot4, DType
 
 from .code import Code, Value, suffix_of, type_of
 from .math import binary, cast
@@ -37,7 +38,8 @@ def dot4(c: Code, types: tuple[DType, DType], acc: Value, a: Value, b: Value) ->
     lanes = max(acc.lanes, a.lanes, b.lanes)
     known = [d for d in c.module.dot4 if lanes % d.lanes == 0 and d.b is types[1]]
     if not known:
-        return _by_shifts(c, types, *c.broadcast(acc, a, b))
+        has_pairs = any(lanes % d.lanes == 0 for d in c.module.dot2)
+        return (_by_pairs if has_pairs else _by_shifts)(c, types, *c.broadcast(acc, a, b))
     d = next((d for d in known if d.a is types[0]), known[0])
     if d.a is not types[0]:
         # a scalar is flipped before it is copied: LLVM 22 never ends if it can swap the two on x86
@@ -63,8 +65,8 @@ def _part(c: Code, v: Value, first: int, width: int) -> Value:
     """Return the lanes first .. first+width-1 of `v`."""
     if v.lanes == width:
         return v
-    name = f"llvm.vector.extract.{suffix_of(INT32, width)}.{suffix_of(INT32, v.lanes)}"
-    return c.call(name, Value("", INT32, width), v, Value(str(first), INT64))
+    name = f"llvm.vector.extract.{suffix_of(v.dtype, width)}.{suffix_of(v.dtype, v.lanes)}"
+    return c.call(name, Value("", v.dtype, width), v, Value(str(first), INT64))
 
 
 def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
@@ -73,6 +75,30 @@ def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
         return part
     name = f"llvm.vector.insert.{suffix_of(INT32, v.lanes)}.{suffix_of(INT32, part.lanes)}"
     return c.call(name, v, v, part, Value(str(first), INT64))
+
+
+def _by_pairs(c: Code, types: tuple[DType, DType], acc: Value, a: Value, b: Value) -> Value:
+    """Add the products of the even bytes, then those of the odd ones; bytes become int16."""
+    d = next(d for d in c.module.dot2 if acc.lanes % d.lanes == 0)
+    halves = (_halves(c, v, kind) for v, kind in zip((a, b), types, strict=True))
+    for factors in zip(*halves, strict=True):
+        total = Value("poison", INT32, acc.lanes)
+        for first in range(0, acc.lanes, d.lanes):
+            x, y = (_part(c, v, 2 * first, 2 * d.lanes) for v in factors)
+            sums = c.call(d.intrinsic, Value("", INT32, d.lanes), x, y)
+            total = _with_part(c, total, sums, first)
+        acc = binary(c, "add", acc, total)
+    return acc
+
+
+def _halves(c: Code, four: Value, kind: DType) -> tuple[Value, Value]:
+    """Return the even bytes and the odd ones of 32-bit numbers, zero- or sign-extended to int16."""
+    n = 2 * four.lanes
+    pairs = c.op(f"bitcast {four} to {type_of(INT16, n)}", INT16, n)
+    if kind is UINT8:
+        low = binary(c, "bitand", pairs, c.splat(Value("255", INT16), n))
+        return low, _shifted(c, "lshr", pairs, 8)
+    return _shifted(c, "ashr", _shifted(c, "shl", pairs, 8), 8), _shifted(c, "ashr", pairs, 8)
 
 
 def _by_shifts(c: Code, types: tuple[DType, DType], acc: Value, a: Value, b: Value) -> Value:
@@ -90,5 +116,5 @@ def _byte(c: Code, four: Value, n: int, kind: DType) -> Value:
 
 
 def _shifted(c: Code, how: str, v: Value, places: int) -> Value:
-    shift = c.splat(Value(str(places), INT32), v.lanes)
-    return c.op(f"{how} {v}, {shift.text}", INT32, v.lanes)
+    shift = c.splat(Value(str(places), v.dtype), v.lanes)
+    return c.op(f"{how} {v}, {shift.text}", v.dtype, v.lanes)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import assert_never
 
 from minitvm import tir
-from minitvm.base import BOOL, INT64, BuildError, Dot4
+from minitvm.base import BOOL, INT64, BuildError, Dot2, Dot4
 
 from ..common import clean, flat, is_c_function, parameters, refuse_threads
 from . import prefetch, tiles
@@ -29,6 +29,7 @@ def emit_llvm(
     vector_bytes: int = 0,
     parallel_launch: str = "",
     dot4: tuple[Dot4, ...] = (),
+    dot2: tuple[Dot2, ...] = (),
     amx: frozenset[str] = frozenset(),
 ) -> str:
     """Return LLVM IR text that defines `i32 @name(params...)`, where name is clean(f.name).
@@ -42,11 +43,12 @@ def emit_llvm(
                       void launch(void (*body)(void *closure, int64_t begin, int64_t end),
                                   void *closure, int64_t extent)
     dot4              the CPU's instructions for four products of bytes, widest first
+    dot2              those for two products of int16, which serve where there are no others
     amx               the products of the CPU's matrix unit: "int8", "bf16"
 
     Needs flat buffers (pass `flatten`). Raises BuildError for what LLVM code cannot express.
     """
-    module = Module(clean(f.name), vector_bytes, dot4, amx)
+    module = Module(clean(f.name), vector_bytes, (dot4, dot2), amx)
     c = Code(module, parallel_launch)
     declared = [_parameter(c, p, set(f.outputs)) for p in parameters(f)]
     statement(c, f.body)

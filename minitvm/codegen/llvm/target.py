@@ -18,6 +18,7 @@ def _emit(func: tir.PrimFunc, target: Target) -> str:
         vector_bytes=target.vector_bytes,
         parallel_launch=launch,
         dot4=target.dot4,
+        dot2=target.dot2,
         amx=target.amx,
     )
 
