@@ -195,7 +195,8 @@ class Gain:
     def __str__(self) -> str:
         interval = f" ({self.low:.2f} to {self.high:.2f})" * (self.low < self.high)
         if not self.is_faster:
-            return f"no faster than the default{interval}"
+            how = "slower" if self.high < 1 else "no faster"
+            return f"{how} than the default{interval}"
         return f"{self.middle:.2f} x the default{interval}"
 
 

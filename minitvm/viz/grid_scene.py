@@ -19,7 +19,7 @@ MAX_CELLS, MAX_COLUMNS = 16, (33, 16)  # of a grid of shared or other, and of gl
 CELL, SECTOR = 17, 113  # pixels: the side of a cell with a letter, the width of a sector
 MAX_PASSES, MAX_SECTORS, MAX_BLOCKS, MAX_BUFFERS = 8, 32, 256, 6  # that are drawn
 SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_green", "pale_blue")
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LOOKS = {
     "read": "reads",
     "write": "writes",
