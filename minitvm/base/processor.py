@@ -45,7 +45,8 @@ print(*[name for n, name in enumerate(names) if str(n) not in called])
 """
 # Other architectures: LLVM's triple, and the features that a Target depends on.
 OTHERS = {
-    "x86_64": "sse2 sse3 ssse3 sse4.1 sse4.2 avx avx2 fma f16c avx512f avx512bw avx512vl avx512vnni avxvnni",
+    "x86_64": "sse2 sse3 ssse3 sse4.1 sse4.2 avx avx2 fma f16c "
+    "avx512f avx512bw avx512vl avx512vnni avxvnni",
     "aarch64": "neon dotprod i8mm",
 }
 SECONDS = 60  # time limit of a trial; a trial usually takes less than a second
