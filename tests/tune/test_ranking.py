@@ -204,7 +204,7 @@ def test_twenty_rounds_have_two_outliers_at_each_end() -> None:
     assert (
         str(gain(*[0.5] * 15, *[2.0] * 3, 0.1, 0.1)) == "no faster than the default (0.50 to 2.00)"
     )
-    assert str(gain(*[0.5] * 10, *[0.6] * 10)) == "slower than the default (0.50 to 0.60)"
+    assert str(gain(*[2.0] * 10, *[2.5] * 10)) == "slower than the default (0.40 to 0.50)"
 
 
 def test_a_candidate_without_a_default_beside_it_has_no_gain() -> None:
