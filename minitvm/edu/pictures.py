@@ -13,11 +13,14 @@ from .checkers import Array
 from .item import Picture
 from .schedules import visits
 
-CELL = 26  # pixels
+CELL, EDGE = 26, 10  # pixels
 
 
 class NumberGrid(viz.Visual):
-    """Show a small table of numbers as a grid; cells with a negative number are empty."""
+    """Show a small table of numbers as a grid; cells with a negative number are empty.
+
+    If all other numbers are equal, they mark their cells, and no digits are drawn.
+    """
 
     def __init__(self, title: str, numbers: Array) -> None:
         self.title, self.numbers = title, np.atleast_2d(numbers)
@@ -25,15 +28,17 @@ class NumberGrid(viz.Visual):
 
     def scene(self) -> viz.Scene:
         rows, columns = self.numbers.shape
-        width = max(CELL * columns, viz.text_width(self.title))
-        return viz.Scene(width, CELL * (rows + 1), tuple(self._shapes()), self.title)
+        width = max(CELL * columns, viz.text_width(self.title)) + 2 * EDGE
+        return viz.Scene(width, CELL * (rows + 1) + EDGE, tuple(self._shapes()), self.title)
 
     def _shapes(self) -> Iterator[viz.Shape]:
-        yield viz.Text(0, 16, self.title)
+        yield viz.Text(EDGE, 16, self.title)
+        has_digits = len({n for n in self.numbers.flat if n >= 0}) > 1
         for (row, column), number in np.ndenumerate(self.numbers):
-            x, y, kind = CELL * column, CELL * (row + 1), "faint" if number < 0 else "read"
+            x, y = EDGE + CELL * column, CELL * (row + 1)
+            kind = "faint" if number < 0 else "read"
             yield viz.Rect(x, y, CELL - 2, CELL - 2, kind)
-            if number >= 0:
+            if has_digits and number >= 0:
                 yield viz.Text(x + 12, y + 17, f"{number}", viz.ink(kind), anchor="middle")
 
     def ascii(self) -> str:

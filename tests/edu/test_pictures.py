@@ -18,3 +18,7 @@ def test_a_cell_with_a_negative_number_is_empty():
     grid = edu.NumberGrid("reads", np.array([[1, -1], [12, -1]]))
     assert grid.ascii() == "reads\n 1  .\n12  ."
     assert ">12<" in grid.svg()
+
+
+def test_equal_numbers_mark_their_cells():
+    assert ">1<" not in edu.NumberGrid("reads", np.array([[1, -1], [1, -1]])).svg()
