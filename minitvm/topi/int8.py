@@ -16,6 +16,7 @@ added and the stage `sums` is not needed; if k is also a multiple of four, neith
 
 ARM CPUs have instructions for other pairs of types. If one takes a's type, `rows` holds a and
 `sums` is not needed. If only one for int8 exists, `rows` holds a - 128, and 128 * sums[j] is added.
+x86 CPUs without any add pairs of products of int16 (codegen/llvm/dot4.py).
 """
 
 from __future__ import annotations
