@@ -18,7 +18,7 @@ from .stages import axes_of, reduce_axes_of
 from .tile import tile_loops, vector_length
 
 VECTORS = (8, 4, 2, 1)  # vectors of units in a tile
-WORTH_THREADS = 1 << 16  # multiply-adds of a step; few, as threads still spin after the last step
+STEP_WORTH_THREADS = 1 << 16  # multiply-adds; few, as threads spin between steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _plan(products: list[te.ComputeOp], target: Target) -> Plan:
     fits = (v for v in VECTORS if target.tile_rows(gates * v) >= rows)
     vectors = next((v for v in fits if units % (v * lanes) == 0), 1)
     work = batch * gates * units * units
-    return Plan(rows, vectors * lanes, lanes, target.num_cores if work >= WORTH_THREADS else 1)
+    return Plan(rows, vectors * lanes, lanes, target.num_cores if work >= STEP_WORTH_THREADS else 1)
 
 
 def _tiled(stage: te.StageView, plan: Plan) -> te.Axis:
@@ -93,7 +93,7 @@ def _tiled(stage: te.StageView, plan: Plan) -> te.Axis:
     jo, j = stage.split(j, factor=plan.units)
     bo, b = stage.split(b, factor=plan.rows)
     tile_loops(stage, (jo, bo), (*states, b, *stage.split(j, factor=plan.lanes)))
-    if plan.threads > 1:  # one part each: the same weights stay in the cache of the same core
+    if plan.threads > 1:  # one part each, so a core mostly finds its weights in its cache
         stage.parallel(stage.split(jo, nparts=plan.threads)[0])
     return bo
 

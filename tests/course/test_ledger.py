@@ -52,7 +52,8 @@ def test_a_schedule_is_measured_and_kept(file: Path) -> None:
     (entry,) = map(json.loads, file.read_text().splitlines())
     assert entry["notebook"] == "02"
     assert 0 < entry["share"] < 1.2
-    assert float(row(shown, "02").split()[-2]) == pytest.approx(100 * entry["share"], rel=0.1)
+    percent = viz.LedgerRow("02", "", entry["share"], is_stored=False).text()
+    assert row(shown, "02").endswith(f" {percent}")
     assert row(shown, "...").endswith(
         "12 later rows                                  not measured yet"
     )

@@ -7,7 +7,7 @@ whose lowest byte is the first.
 
 from __future__ import annotations
 
-from minitvm.base import INT16, INT32, INT64, UINT8, Dot4, DType
+from minitvm.base import INT16, INT32, INT64, UINT8, Dot2, Dot4, DType
 
 from .code import Code, Value, suffix_of, type_of
 from .math import binary, cast
@@ -38,8 +38,9 @@ def dot4(c: Code, types: tuple[DType, DType], acc: Value, a: Value, b: Value) ->
     lanes = max(acc.lanes, a.lanes, b.lanes)
     known = [d for d in c.module.dot4 if lanes % d.lanes == 0 and d.b is types[1]]
     if not known:
-        has_pairs = any(lanes % d.lanes == 0 for d in c.module.dot2)
-        return (_by_pairs if has_pairs else _by_shifts)(c, types, *c.broadcast(acc, a, b))
+        pairs = next((d for d in c.module.dot2 if lanes % d.lanes == 0), None)
+        operands = c.broadcast(acc, a, b)
+        return _by_pairs(c, pairs, types, *operands) if pairs else _by_shifts(c, types, *operands)
     d = next((d for d in known if d.a is types[0]), known[0])
     if d.a is not types[0]:
         # a scalar is flipped before it is copied: LLVM 22 never ends if it can swap the two on x86
@@ -77,9 +78,10 @@ def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
     return c.call(name, v, v, part, Value(str(first), INT64))
 
 
-def _by_pairs(c: Code, types: tuple[DType, DType], acc: Value, a: Value, b: Value) -> Value:
+def _by_pairs(
+    c: Code, d: Dot2, types: tuple[DType, DType], acc: Value, a: Value, b: Value
+) -> Value:
     """Add the products of the even bytes, then those of the odd ones; bytes become int16."""
-    d = next(d for d in c.module.dot2 if acc.lanes % d.lanes == 0)
     halves = (_halves(c, v, kind) for v, kind in zip((a, b), types, strict=True))
     for factors in zip(*halves, strict=True):
         total = Value("poison", INT32, acc.lanes)
